@@ -1,4 +1,4 @@
-//! One binary: reads argv and the environment once, then becomes the command line, the daemon or a worker.
+//! Entry point of the binary: reads arguments and environment once, then runs a command, the daemon or a worker.
 
 use std::{
     collections::BTreeMap,
@@ -13,12 +13,12 @@ use agent_worker_daemon::{Options, StartedBy, Tracking};
 use agent_worker_host::{EXIT_SHORTAGE, is_shortage};
 use anyhow::Context as _;
 
-/// By this name our own binary is found even after it was rebuilt or moved.
+/// Path of the running binary, valid even after the file was rebuilt or moved.
 const SELF_EXE_PATH: &str = "/proc/self/exe";
 
-/// The most threads that serve clients.
+/// Maximum number of threads that serve clients.
 const MAX_WORKER_THREADS: usize = 16;
-/// The most threads that wait for files and processes; further work queues.
+/// Maximum number of threads that wait for files and processes; further work queues.
 const MAX_BLOCKING_THREADS: usize = 16;
 
 fn main() -> ExitCode {
@@ -76,18 +76,18 @@ fn run_daemon(flags: DaemonFlags) -> anyhow::Result<()> {
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .build()?;
     let result = runtime.block_on(agent_worker_daemon::serve(settings));
-    // A thread that still waits for a worker's lock must not keep the process.
+    // A thread that still waits for a worker's lock must not keep the process alive.
     runtime.shutdown_background();
     Ok(result?)
 }
 
-/// The version the daemon says it is; in a program made for trying things out, any.
+/// Returns the version that the daemon reports; a debug build lets a variable override it.
 fn daemon_version(env: &BTreeMap<String, String>) -> String {
     let said = env.get("AGENT_WORKER_VERSION_OVERRIDE").filter(|_| cfg!(debug_assertions));
     said.map_or(env!("CARGO_PKG_VERSION"), String::as_str).to_owned()
 }
 
-/// Runs one attempt. The exit status tells the daemon whether the machine had run out of something.
+/// Runs one attempt; the exit status is `EXIT_SHORTAGE` if the machine ran out of a resource.
 fn run_worker() -> ExitCode {
     let result = run_attempt();
     let is_short = result.as_ref().is_err_and(|error| {
@@ -121,7 +121,7 @@ fn resolve_home(env: &BTreeMap<String, String>, cwd: &Path) -> anyhow::Result<Pa
 
 fn report_exit_code(result: anyhow::Result<()>) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
-    // Where even stderr is gone, the exit code has to do.
+    // If stderr is closed too, the exit code is the only report.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     ExitCode::FAILURE
 }

@@ -1,6 +1,6 @@
-//! What an agent is shown: this program, called again by an agent's shell, asks as that agent.
+//! The tools that an agent sees: this program, called by an agent's shell, lists them as that agent.
 //!
-//! The daemon knows it by the process it comes from, so no token has to be taken from anywhere.
+//! The daemon identifies the caller by its process, so no token is needed.
 
 use std::{
     env,
@@ -18,11 +18,11 @@ use crate::{
     table::{Figure, Table, Unit},
 };
 
-/// What this program is called with inside the agent.
+/// Flag with which the agent's shell calls this program.
 pub(crate) const COUNT_TOOLS_FLAG: &str = "--count-tools";
 const MAX_TOOL_LIST_BYTES: f64 = 8.0 * 1024.0;
 
-/// Prints how long the list of tools is that the caller is shown, as compact JSON.
+/// Prints the size of the caller's tool list, measured as compact JSON.
 pub(crate) async fn count_tools(socket: PathBuf) -> anyhow::Result<()> {
     let mut client = McpClient::connect(&socket).await?;
     let result: Value = client.request(&McpRequest::list()).await?;
@@ -33,7 +33,7 @@ pub(crate) async fn count_tools(socket: PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures it.
+/// Measures the size of an agent's tool list.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     let bench_env = BenchEnv::with_daemon()?;
     let exe = env::current_exe()?;

@@ -1,5 +1,5 @@
-//! What a worker adds to a program: the same program alone and as an agent's turn, in turns, against a model that takes no
-//! time.
+//! The overhead of a worker: the same program alone and as an agent's turn, alternately, against a model that
+//! answers at once.
 
 use std::{
     collections::BTreeMap,
@@ -27,27 +27,27 @@ use crate::{
 const QUICK_ROUNDS: usize = 41;
 const SLOW_ROUNDS: usize = 9;
 const KIBIBYTES: f64 = 1024.0;
-/// How often memory is looked at. The system keeps the highest, so that little is missed.
+/// Interval of reading the memory. The kernel keeps the peak of each process, so little is missed.
 const MEMORY_POLL_INTERVAL: Duration = Duration::from_millis(4);
 
-/// A program, alone and with us.
+/// A program that is measured alone and as an agent.
 struct Subject {
     name: &'static str,
-    /// How the file has it.
+    /// The agent's entry in the workflow file.
     entry: String,
     words: Vec<String>,
     variables: Vec<(&'static str, String)>,
     rounds: usize,
 }
 
-/// How long one took, and what its processes had at most, in MiB.
+/// Duration of one run, and the peak memory of its processes in MiB.
 #[derive(Clone, Copy)]
 struct TurnCost {
     millis: f64,
     mebibytes: f64,
 }
 
-/// Measures `true`, and Claude Code where `scripts/agents` has got it.
+/// Measures `true`, and Claude Code if `scripts/agents` has installed it.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     let nothing = Subject {
         name: "`true`",
@@ -81,7 +81,7 @@ fn claude_code(path: &Path) -> anyhow::Result<Subject> {
     })
 }
 
-/// Where `scripts/agents` puts it.
+/// Returns the path at which `scripts/agents` installs Claude Code.
 #[expect(clippy::disallowed_methods, reason = "where it is is a setting of the benchmark itself")]
 fn claude() -> Option<PathBuf> {
     let cache = || {
@@ -112,7 +112,7 @@ impl Subject {
         let mut events = daemon.events(&format!("/events?run={run}&after=0"), None).await?;
         let folder = machine::folder()?;
         let (mut alone, mut turns) = (Vec::new(), Vec::new());
-        // The first of each has files to read and to make that the others have not.
+        // The first round is a warm-up: it reads and creates files that later rounds reuse.
         for round in 0..=self.rounds {
             let pair =
                 (self.measure_alone(folder.path())?, measure_turn(&daemon, &mut events).await?);
@@ -147,7 +147,7 @@ impl Subject {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        // `true` reads nothing.
+        // `true` does not read its input.
         let _ = child.stdin.take().map(|mut stdin| stdin.write_all(b"please look"));
         let pid = child.id();
         let watch = thread::spawn(move || peak(pid));
@@ -158,7 +158,7 @@ impl Subject {
     }
 }
 
-/// From a mention to the end of the attempt.
+/// Measures from a mention to the end of the attempt.
 async fn measure_turn(daemon: &DaemonSocket, events: &mut EventStream) -> anyhow::Result<TurnCost> {
     let began = Instant::now();
     send(daemon).await?;
@@ -172,7 +172,8 @@ async fn measure_turn(daemon: &DaemonSocket, events: &mut EventStream) -> anyhow
     Ok(TurnCost { millis, mebibytes: watch.join().unwrap_or_default() })
 }
 
-/// What a process and all beneath it had in memory at most, each at its own time, until it is gone.
+/// Returns the sum of the peak memory of a process and all its descendants, each at its own time, until the process
+/// exits.
 fn peak(root: u32) -> f64 {
     let mut highest: BTreeMap<u32, f64> = BTreeMap::new();
     loop {
@@ -190,7 +191,7 @@ fn peak(root: u32) -> f64 {
     }
 }
 
-/// None of a process that is gone, or about to be.
+/// Returns `None` for a process that has ended or is about to end.
 fn peak_kibibytes(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! A home and a project of their own, the commands that are run there, and their daemon.
+//! A home and a project for a benchmark, the commands that run there, and their daemon.
 
 use std::{
     fs,
@@ -14,28 +14,28 @@ use tempfile::TempDir;
 
 use crate::machine;
 
-/// A home and a project. Dropping it stops its daemon and everything below.
+/// A home and a project. Dropping it stops its daemon and all descendants.
 pub(crate) struct BenchEnv {
     folder: TempDir,
     daemon: Option<Child>,
 }
 
 impl BenchEnv {
-    /// An empty house.
+    /// Creates an environment without a daemon.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let folder = machine::folder()?;
         fs::create_dir(folder.path().join("project"))?;
         Ok(Self { folder, daemon: None })
     }
 
-    /// A house in which a daemon runs.
+    /// Creates an environment with a running daemon.
     pub(crate) fn with_daemon() -> anyhow::Result<Self> {
         let mut bench_env = Self::new()?;
         bench_env.start()?;
         Ok(bench_env)
     }
 
-    /// Starts the daemon and waits until it says that it is ready.
+    /// Starts the daemon and waits until it reports that it is ready.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         let mut command = self.command(&["daemon", "--announce"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
@@ -47,7 +47,7 @@ impl BenchEnv {
         Ok(())
     }
 
-    /// Stops the daemon and waits until it is gone.
+    /// Stops the daemon and waits for its exit.
     pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut daemon) = self.daemon.take() else { return Ok(()) };
         let asked = self.command(&["daemon", "stop", "--now"]).output()?;
@@ -58,7 +58,7 @@ impl BenchEnv {
         Ok(())
     }
 
-    /// A command of the binary under test, in this house and with nothing of the caller's environment.
+    /// Returns a command of the binary under test, in this environment and without the caller's variables.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agent-worker"));
         command
@@ -73,7 +73,7 @@ impl BenchEnv {
         command
     }
 
-    /// Runs a command that must succeed and reads the JSON it prints.
+    /// Runs a command that must succeed, and parses its JSON.
     pub(crate) fn json(&self, words: &[&str]) -> anyhow::Result<Value> {
         let output = self.command(words).output()?;
         let said = String::from_utf8_lossy(&output.stderr);
@@ -81,7 +81,7 @@ impl BenchEnv {
         serde_json::from_slice(&output.stdout).with_context(|| format!("{words:?} printed no JSON"))
     }
 
-    /// Starts a team that stays; answers with its run.
+    /// Starts a permanent team; returns its run.
     pub(crate) fn team(&self, yaml: &str) -> anyhow::Result<String> {
         self.file("team.yaml", yaml)?;
         let started = self.json(&["start", "team.yaml", "--background", "--json"])?;
@@ -93,17 +93,17 @@ impl BenchEnv {
         Ok(fs::write(self.folder.path().join("project").join(name), text)?)
     }
 
-    /// The daemon, over a connection that nobody else uses.
+    /// Returns a client of the daemon with a connection of its own.
     pub(crate) fn connect(&self) -> DaemonSocket {
         DaemonSocket::at(self.socket())
     }
 
-    /// Where the daemon listens.
+    /// Returns the path of the daemon's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.home().join("daemon.sock")
     }
 
-    /// What the daemon has in memory, in bytes; its own program's pages count too.
+    /// Returns the daemon's resident memory in bytes, including the pages of its executable.
     pub(crate) fn resident(&self) -> anyhow::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()?))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -112,7 +112,7 @@ impl BenchEnv {
         Ok(f64::from(kibibytes) * 1024.0)
     }
 
-    /// The daemon's process.
+    /// Returns the pid of the daemon.
     pub(crate) fn pid(&self) -> anyhow::Result<u32> {
         Ok(self.daemon.as_ref().context("no daemon runs here")?.id())
     }
@@ -124,7 +124,7 @@ impl BenchEnv {
 
 impl Drop for BenchEnv {
     fn drop(&mut self) {
-        // A daemon that cannot be stopped is in the way of nobody but this folder.
+        // A daemon that cannot be stopped affects only this folder.
         let _ = self.stop();
     }
 }

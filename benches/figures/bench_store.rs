@@ -1,4 +1,4 @@
-//! A store opened in this process: one instance, one reader, and as much history as wanted.
+//! A store opened in this process: one instance, one reader, and a history of the requested length.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use agent_worker_store::{
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-/// As long as a sentence or two, which is what agents say to each other.
+/// A message of one or two sentences, the usual length between agents.
 pub(crate) const BODY: &str = "@reader line 42 lacks a check for an empty list; have a look at it when you are done \
     with what you are at, and tell me whether the caller two levels up relies on it";
-/// How many writers fill it.
+/// Number of concurrent writers that fill the store.
 const WRITERS: usize = 64;
 const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1_700_000_000_000) };
 
-/// A store with a live run in it.
+/// A store with a live run.
 #[derive(Clone)]
 pub(crate) struct BenchStore {
     store: Database,
@@ -29,7 +29,7 @@ pub(crate) struct BenchStore {
 }
 
 impl BenchStore {
-    /// Opens the store in `folder`; its instance has a live run of one agent.
+    /// Opens the store in `folder`, with a live run of one agent.
     pub(crate) async fn open(folder: &Path) -> anyhow::Result<Self> {
         let store = Database::open(folder)?;
         let instance: InstanceRef = "team:main".parse()?;
@@ -39,7 +39,7 @@ impl BenchStore {
         Ok(bench_store)
     }
 
-    /// Writes one message for the reader, as a client does; it is on disk when this returns.
+    /// Writes one message for the reader, as a client does; the message is on disk on return.
     pub(crate) async fn append(&self) -> anyhow::Result<()> {
         let by = WriteContext::new(WriteActor::Client("bench".to_owned()));
         let recipients = vec![Recipient { agent: reader()?, wake: Wake::Batched }];
@@ -58,7 +58,7 @@ impl BenchStore {
         Ok(())
     }
 
-    /// Writes so many messages for the reader.
+    /// Writes a number of messages for the reader.
     pub(crate) async fn fill(&self, messages: usize) -> anyhow::Result<()> {
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
@@ -77,7 +77,7 @@ impl BenchStore {
         Ok(())
     }
 
-    /// Ends the run, which closes whatever is open in it, and begins the next one.
+    /// Ends the run, which closes its open deliveries, and starts the next one.
     pub(crate) async fn next_run(&mut self) -> anyhow::Result<()> {
         let why = "the next one begins".to_owned();
         let end = RunStep::End { outcome: Outcome::Stopped, why, error: None };
@@ -85,12 +85,12 @@ impl BenchStore {
         self.start_run().await
     }
 
-    /// Reads the reader's inbox.
+    /// Reads the inbox of the reader.
     pub(crate) async fn inbox(&self, limit: u32) -> anyhow::Result<usize> {
         Ok(self.store.inbox_pending(self.workflow, reader()?, limit).await?.len())
     }
 
-    /// Waits until everything is written and the file is closed.
+    /// Waits until all writes are complete and the file is closed.
     pub(crate) async fn close(self) {
         self.store.close().await;
     }

@@ -1,4 +1,4 @@
-//! Clients that come all at once, and clients that do not read.
+//! Many clients at once, and clients that do not read.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ const CLIENTS: usize = 1000;
 const MAX_THREADS: f64 = 64.0;
 const READERS: usize = 200;
 const SENDS: u32 = 1000;
-/// As many as fill what the system buffers for a reader, and some.
+/// More sends than the system buffers for a reader.
 const FIRST_SENDS: u32 = 50;
 const ROUNDS: usize = 3;
 const MAX_COST_RATIO: f64 = 1.1;
@@ -50,7 +50,7 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The daemon's threads once it has answered all clients. A thread that is idle stays for seconds.
+/// Returns the number of the daemon's threads after it has answered all clients. An idle thread lives for seconds.
 fn threads(bench_env: &BenchEnv) -> anyhow::Result<u32> {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
@@ -64,7 +64,7 @@ fn threads(bench_env: &BenchEnv) -> anyhow::Result<u32> {
     Ok(u32::try_from(fs::read_dir(format!("/proc/{}/task", bench_env.pid()?))?.count())?)
 }
 
-/// Clients that watch the team and read no event.
+/// Opens clients that subscribe to the team and read no event.
 fn readers(bench_env: &BenchEnv) -> anyhow::Result<Vec<UnixStream>> {
     let mut readers = Vec::new();
     for _ in 0..READERS {
@@ -83,7 +83,7 @@ fn read_status(client: &mut UnixStream) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The daemon's processor time for one send.
+/// Returns the daemon's processor time for one send.
 async fn cost(bench_env: &BenchEnv, client: &DaemonSocket, sends: u32) -> anyhow::Result<Duration> {
     wait_until_idle(bench_env).await?;
     let clock = ProcessorClock::start(bench_env.pid()?)?;

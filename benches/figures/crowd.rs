@@ -1,4 +1,4 @@
-//! What a person waits for where there is a lot: a thousand agents, a hundred thousand messages, one command.
+//! Latency of commands at scale: a thousand agents, a hundred thousand messages, one command.
 
 use std::{fmt::Write as _, process::Stdio, time::Instant};
 

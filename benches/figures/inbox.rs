@@ -1,4 +1,4 @@
-//! What a long history costs: reading an inbox behind it, and opening the file it lies in.
+//! The cost of a long history: reading an inbox after it, and opening its file.
 
 use std::time::Instant;
 
@@ -13,16 +13,16 @@ use crate::{
     table::{Figure, Table, Unit},
 };
 
-/// What one activation takes, so what an agent reads at most.
+/// Maximum number of messages of one activation, which is the most that an agent reads.
 const INBOX_LIMIT: u32 = 20;
 const READS: usize = 201;
 const OPENINGS: usize = 11;
-/// A run's share of the history, so that ending it is one transaction of a bearable size.
+/// Messages per run, so that ending a run is one transaction of moderate size.
 const MESSAGES_PER_RUN: usize = 10_000;
 const MAX_INBOX_MICROS: f64 = 1000.0;
 const MAX_OPEN_MILLIS: f64 = 100.0;
 
-/// Measures histories of growing length.
+/// Measures histories of increasing length.
 pub(crate) async fn figures(table: &mut Table, length: BenchLength) -> anyhow::Result<()> {
     let sizes: &[usize] = match length {
         BenchLength::Short => &[1_000, 100_000],

@@ -1,4 +1,4 @@
-//! Many callers at once, each with its own connection and one request under way at a time.
+//! Many concurrent callers, each with its own connection and one pending request at a time.
 
 use std::{
     sync::Arc,
@@ -12,23 +12,23 @@ use crate::sample::Sample;
 const WARM_UP: Duration = Duration::from_millis(300);
 const MEASURE_TIME: Duration = Duration::from_secs(3);
 
-/// Somebody who sends: over MCP, or into the store itself.
+/// A sender of messages: over MCP, or directly into the store.
 pub(crate) trait LoadSender: Send + 'static {
-    /// Sends one message; it is on disk when this returns.
+    /// Sends one message; the message is on disk on return.
     fn send(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// What came of it.
+/// The result of a load run.
 pub(crate) struct LoadResult {
-    /// How many were sent in a second.
+    /// Messages per second.
     pub(crate) rate: f64,
-    /// How many were sent, the warm-up included.
+    /// Number of messages, including the warm-up.
     pub(crate) total: f64,
-    /// How long each took, the warm-up left out.
+    /// Duration of each send, without the warm-up.
     pub(crate) took: Sample,
 }
 
-/// Lets all of them send for a while.
+/// Runs all senders concurrently for a fixed time.
 pub(crate) async fn run_load<C: LoadSender>(callers: Vec<C>) -> anyhow::Result<LoadResult> {
     let line = Arc::new(Barrier::new(callers.len()));
     let mut at_work = JoinSet::new();
@@ -46,7 +46,7 @@ pub(crate) async fn run_load<C: LoadSender>(callers: Vec<C>) -> anyhow::Result<L
     Ok(LoadResult { rate, total: all, took })
 }
 
-/// Answers with how many it sent, and how long those took that count.
+/// Returns the number of messages, and the durations after the warm-up.
 async fn send_until_end<C: LoadSender>(
     mut caller: C,
     line: Arc<Barrier>,

@@ -1,4 +1,4 @@
-//! The machine that was measured: a figure means nothing without it.
+//! A description of the measured machine, without which a figure has no meaning.
 
 use std::{
     fs::{self, File},
@@ -13,16 +13,17 @@ use tempfile::TempDir;
 
 use crate::sample::{Sample, millis};
 
-/// How the store keeps what it was told. Set in `crates/store/src/sqlite/connection.rs`; never loosened for a figure.
+/// Durability settings of the store. Set in `crates/store/src/sqlite/connection.rs`; never weakened for a figure.
 const DURABILITY: &str =
     "SQLite WAL, synchronous=FULL: fsync before each reply, shared by whoever waits";
-/// A page of the database, which is what a commit writes at least.
+/// A database page, the minimum that a commit writes.
 const PAGE: [u8; 4096] = [7; 4096];
 const PAGES: usize = 1000;
 
-/// The disk that everything here is measured on, and what it takes to say that something is on it.
+/// The disk of all measurements, and the duration of an fdatasync on it.
 ///
-/// Written over and over in place, as SQLite does with its log: a growing file would be slower, and a laxer measure.
+/// Overwrites pages in place, as SQLite does with its log: a growing file would be slower, and a more lenient
+/// reference.
 pub(crate) struct Disk {
     file: File,
     next: usize,
@@ -31,7 +32,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// A file to measure with.
+    /// Creates a file for the measurement.
     pub(crate) fn open() -> anyhow::Result<Self> {
         let folder = folder()?;
         let mut file = File::create(folder.path().join("pages"))?;
@@ -40,7 +41,7 @@ impl Disk {
         Ok(Self { file, next: 0, took: Sample::default(), _folder: folder })
     }
 
-    /// Writes a page and measures how long it takes until it is there.
+    /// Writes a page and measures its fdatasync.
     pub(crate) fn sync(&mut self) -> anyhow::Result<()> {
         self.file.write_all_at(&PAGE, (self.next * PAGE.len()).try_into()?)?;
         self.next = (self.next + 1) % PAGES;
@@ -50,18 +51,18 @@ impl Disk {
         Ok(())
     }
 
-    /// The middle of what was measured.
+    /// Returns the median of the measurements.
     pub(crate) fn fdatasync(&self) -> Duration {
         self.took.median()
     }
 }
 
-/// A fresh folder beside the build, which lies on a real disk where `/tmp` may be memory.
+/// Returns a new folder next to the build, which is on a real disk, while `/tmp` may be in memory.
 pub(crate) fn folder() -> anyhow::Result<TempDir> {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).context("no folder to measure in")
 }
 
-/// Says where, when and under what circumstances.
+/// Describes machine, time and conditions of the measurement.
 pub(crate) fn description() -> anyhow::Result<String> {
     let mut disk = Disk::open()?;
     for _ in 0..PAGES {

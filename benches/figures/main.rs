@@ -1,6 +1,7 @@
-//! The figures of docs/reference/benchmarks.md: measures the real binary and its store from outside and prints one table.
+//! The figures of docs/reference/benchmarks.md: measures the real binary and its store from outside and prints one
+//! table.
 //!
-//! Bars are shown, not enforced; only something that breaks makes it fail. Run it by `scripts/bench`.
+//! The thresholds are shown, not enforced; only an error makes the program fail. Run it with `scripts/bench`.
 
 mod agent;
 mod agents;
@@ -30,16 +31,16 @@ use anyhow::Context as _;
 
 use table::Table;
 
-/// How much is measured.
+/// The extent of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BenchLength {
-    /// What a few minutes are enough for.
+    /// Measurements that take a few minutes.
     Short,
-    /// Also what needs a thousand agents or a million messages.
+    /// Also measurements with a thousand agents or a million messages.
     Long,
 }
 
-/// What can be measured by itself.
+/// A group of figures that can be measured separately.
 #[derive(Clone, Copy, Debug)]
 enum Group {
     Start,
@@ -53,7 +54,7 @@ enum Group {
 }
 
 impl Group {
-    /// In the order of the table.
+    /// All groups, in the order of the table.
     const ALL: [Self; 8] = [
         Self::Start,
         Self::Turns,
@@ -98,7 +99,7 @@ fn main() -> anyhow::Result<()> {
     let mut words = env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
-            // What `cargo bench` adds by itself.
+            // Argument that `cargo bench` adds.
             "--bench" => {}
             "--long" => length = BenchLength::Long,
             agent::COUNT_TOOLS_FLAG => {

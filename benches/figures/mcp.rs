@@ -1,6 +1,7 @@
-//! A client of the daemon's `/mcp`, as small as the protocol allows: what is measured is the other side.
+//! A minimal client of the daemon's `/mcp`, because the server is the subject of the measurement.
 //!
-//! Each request is written down once, head and all; of each answer everything is read and what matters is checked.
+//! Each request is serialized once, including its head; each response is read completely and its relevant fields
+//! are checked.
 
 use std::{ops::Range, path::Path, sync::Arc};
 
@@ -14,22 +15,22 @@ use tokio::{
 
 const REVISION: &str = "2026-07-28";
 
-/// One request as its bytes, asked as often as wanted.
+/// One serialized request, which can be sent repeatedly.
 #[derive(Clone)]
 pub(crate) struct McpRequest(Arc<[u8]>);
 
 impl McpRequest {
-    /// `tools/list`
+    /// Builds a `tools/list` request.
     pub(crate) fn list() -> Self {
         Self::new("tools/list", "", "", json!({}))
     }
 
-    /// `tools/call` of this tool, by whom the connection shows.
+    /// Builds a `tools/call` request; the connection identifies the caller.
     pub(crate) fn call(tool: &str, args: &Value) -> Self {
         Self::new("tools/call", tool, "", json!({ "name": tool, "arguments": args }))
     }
 
-    /// The same by the client with this token.
+    /// Builds a `tools/call` request of the client with this token.
     pub(crate) fn call_as(token: &str, tool: &str, args: &Value) -> Self {
         let token = format!("Authorization: Bearer {token}\r\n");
         Self::new("tools/call", tool, &token, json!({ "name": tool, "arguments": args }))
@@ -59,7 +60,7 @@ impl McpRequest {
     }
 }
 
-/// One connection, kept, with one request under way at a time.
+/// One persistent connection with one pending request at a time.
 pub(crate) struct McpClient {
     stream: UnixStream,
     heard: Vec<u8>,
@@ -76,7 +77,7 @@ impl McpClient {
         Ok(Self { stream: UnixStream::connect(socket).await?, heard: Vec::new() })
     }
 
-    /// Asks, and answers with the result; anything but a success is an error.
+    /// Sends a request and returns its result; any status except success is an error.
     pub(crate) async fn request<T: DeserializeOwned>(
         &mut self,
         request: &McpRequest,
@@ -96,7 +97,7 @@ impl McpClient {
     }
 }
 
-/// Where the body of a success lies, once all of it is there.
+/// Returns the range of a successful response's body, once the body is complete.
 fn body(heard: &[u8]) -> anyhow::Result<Option<Range<usize>>> {
     let blank = heard.windows(4).position(|four| four == b"\r\n\r\n");
     let Some(blank) = blank else { return Ok(None) };

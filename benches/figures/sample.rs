@@ -1,18 +1,18 @@
-//! What a list of measurements says: the middle, and how far its tail goes.
+//! Statistics of measurements: the median and the percentiles.
 
 use std::time::Duration;
 
-/// Measurements of one thing.
+/// Measurements of one quantity.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample(Vec<Duration>);
 
 impl Sample {
-    /// The one in the middle.
+    /// Returns the median.
     pub(crate) fn median(&self) -> Duration {
         self.percentile(50)
     }
 
-    /// The smallest that so many percent do not exceed; zero where nothing was measured.
+    /// Returns the percentile by the nearest-rank method; zero for an empty sample.
     pub(crate) fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -43,19 +43,19 @@ impl IntoIterator for Sample {
     }
 }
 
-/// The middle of some numbers; zero where there are none.
+/// Returns the median of numbers; zero if there are none.
 pub(crate) fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = numbers.into_iter().collect();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-/// As milliseconds.
+/// Converts a duration to milliseconds.
 pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// As microseconds.
+/// Converts a duration to microseconds.
 pub(crate) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }

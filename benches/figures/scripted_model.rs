@@ -1,4 +1,4 @@
-//! A model that always gives the same answer at once, on loopback: what is measured is never the model.
+//! A model on loopback that gives the same answer at once, so that no measurement includes a model.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -8,13 +8,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// Answers for as long as this process lives.
+/// Starts the model, which serves until this process ends.
 pub(crate) fn start() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     thread::spawn(move || {
         for visitor in listener.incoming().flatten() {
-            // Whoever hangs up has had enough.
+            // A client that disconnects early is no error.
             thread::spawn(move || serve(visitor));
         }
     });

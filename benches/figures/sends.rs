@@ -1,7 +1,7 @@
-//! Durable sends: through MCP over the Unix socket, and straight into a store on the same disk, in turns.
+//! Durable sends: through MCP over the Unix socket, and directly into a store on the same disk, alternately.
 //!
-//! The reader is at work the whole time, so each send is what it usually is: a message, a delivery that will wake
-//! somebody later, an event, an fsync. The last lines show what becomes of it while nobody is at work.
+//! The reader is at work the whole time, so each send is a usual one: a message, a delivery that wakes an agent
+//! later, an event, an fsync. The last lines show the cost while no agent is at work.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ const MIN_RATE: f64 = 5000.0;
 const MIN_SHARE: f64 = 0.5;
 const MAX_P99_MILLIS: f64 = 15.0;
 
-/// Measures sends by more and more clients, then what is different about 32 of another kind.
+/// Measures sends by an increasing number of clients, then by 32 clients without a token, and sends to an idle
+/// team.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     let bench_env = BenchEnv::with_daemon()?;
     bench_env.team(TEAM)?;
@@ -70,29 +71,29 @@ pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     measure_idle_team(table).await
 }
 
-/// One measurement of each kind, taken one right after the other.
+/// One measurement of each kind, taken in direct succession.
 struct Round {
     sent: LoadResult,
     appended: LoadResult,
     spent: CpuTimes,
 }
 
-/// Processor time for one send or append.
+/// Processor time per send or append.
 struct CpuTimes {
     daemon: Duration,
     clients: Duration,
     store: Duration,
 }
 
-/// A client of the daemon.
+/// A client of the daemon that sends messages.
 struct Client {
     mcp: McpClient,
     request: McpRequest,
-    /// Where its last message stands in the channel.
+    /// Position of its last message in the channel.
     last: u64,
 }
 
-/// What must be in every answer.
+/// Required fields of every response.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SendReplyBody {
@@ -128,7 +129,7 @@ impl LoadSender for BenchStore {
     }
 }
 
-/// So many clients, each with a connection of its own.
+/// Connects a number of clients, each with its own connection.
 async fn connect_clients(
     clients: usize,
     bench_env: &BenchEnv,
@@ -141,7 +142,7 @@ async fn connect_clients(
     Ok(callers)
 }
 
-/// Lets the clients send, then as many callers append.
+/// Runs the sends of the clients, then the appends of as many callers.
 async fn round(
     bench_env: &BenchEnv,
     clients: Vec<Client>,
@@ -151,7 +152,7 @@ async fn round(
     let (daemon, own) = (ProcessorClock::start(bench_env.pid()?)?, ProcessorClock::own()?);
     let sent = run_load(clients).await?;
     let clients = own.cpu_time()?.div_f64(sent.total);
-    // What it does about these sends later is part of their price, and must not be paid by the appends.
+    // The deferred work for these sends is part of their cost, and must not count for the appends.
     let daemon = daemon.cpu_time_when_idle().await?.div_f64(sent.total);
     let own = ProcessorClock::own()?;
     let appended = run_load(callers).await?;
@@ -194,12 +195,12 @@ fn add_figures(table: &mut Table, clients: usize, rounds: &[Round]) -> anyhow::R
     ])
 }
 
-/// The middle of something over all rounds.
+/// Returns the median of a value over all rounds.
 fn median_of(rounds: &[Round], of: impl Fn(&Round) -> f64) -> f64 {
     median(rounds.iter().map(of))
 }
 
-/// While nobody works, every change makes the scheduler ask whether the run is over.
+/// Measures sends to an idle team, where every change makes the scheduler check if the run is over.
 async fn measure_idle_team(table: &mut Table) -> anyhow::Result<()> {
     let bench_env = BenchEnv::with_daemon()?;
     bench_env.team(TEAM)?;

@@ -1,4 +1,4 @@
-//! How long it takes until something is there: a command's first word, a daemon that answers.
+//! Startup times: the first output of a command, and the first reply of a daemon.
 
 use std::{
     process::{Command, Stdio},
@@ -16,17 +16,17 @@ use crate::{
 
 const COMMANDS: usize = 41;
 const STARTS: usize = 15;
-/// How much slower than git we may be at saying our version.
+/// Maximum time to print our version, as a multiple of git's.
 const MAX_TIMES_GIT: f64 = 2.0;
 const MAX_MILLIS: f64 = 30.0;
 
-/// Measures commands and daemons.
+/// Measures the startup of commands and daemons.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     commands(table)?;
     daemons(table).await
 }
 
-/// In turns, so that whatever else the machine does hits all of them alike.
+/// Measures commands alternately, so that other load of the machine affects all of them equally.
 fn commands(table: &mut Table) -> anyhow::Result<()> {
     let bench_env = BenchEnv::with_daemon()?;
     let (mut git, mut version, mut ls) = (Sample::default(), Sample::default(), Sample::default());

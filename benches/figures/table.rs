@@ -1,23 +1,23 @@
-//! The table: a figure, its value, the bar it is held against, and whether it passes.
+//! The table: a figure, its value, its threshold, and the verdict.
 
 use std::io::{self, Stdout, Write as _};
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unit {
-    /// Milliseconds.
+    /// A duration in milliseconds.
     Millis,
-    /// Microseconds.
+    /// A duration in microseconds.
     Micros,
-    /// So many each second.
+    /// A rate per second.
     PerSecond,
-    /// Mebibytes.
+    /// A size in mebibytes.
     Mebibytes,
-    /// Bytes.
+    /// A size in bytes.
     Bytes,
-    /// One of something as a multiple of another.
+    /// A multiple of another quantity.
     Times,
-    /// A number of things.
+    /// A plain count.
     Count,
 }
 
@@ -30,29 +30,29 @@ pub(crate) struct Figure {
 }
 
 enum Threshold {
-    /// It is told, and held against nothing.
+    /// The figure has no threshold.
     None,
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// Lines are printed as they come, so that whoever waits sees how far it is.
+/// Prints each line at once, so that the user sees the progress.
 pub(crate) struct Table {
     out: Stdout,
 }
 
 impl Figure {
-    /// A figure that is told only.
+    /// Creates a figure without a threshold.
     pub(crate) fn new(name: impl Into<String>, unit: Unit, value: f64) -> Self {
         Self { name: name.into(), unit, value, threshold: Threshold::None }
     }
 
-    /// The same, held against the most it may be.
+    /// Sets the maximum of the figure.
     pub(crate) fn at_most(self, most: f64) -> Self {
         Self { threshold: Threshold::AtMost(most), ..self }
     }
 
-    /// The same, held against the least it may be.
+    /// Sets the minimum of the figure.
     pub(crate) fn at_least(self, least: f64) -> Self {
         Self { threshold: Threshold::AtLeast(least), ..self }
     }
@@ -90,7 +90,7 @@ impl Unit {
 }
 
 impl Table {
-    /// Prints the head.
+    /// Prints the head of the table.
     pub(crate) fn print_head(out: Stdout) -> io::Result<Self> {
         let mut table = Self { out };
         table.line("figure", "value", "bar", "")?;
@@ -99,13 +99,13 @@ impl Table {
         Ok(table)
     }
 
-    /// Prints one line.
+    /// Prints one line of the table.
     pub(crate) fn add(&mut self, figure: &Figure) -> io::Result<()> {
         let value = figure.unit.format_value(figure.value);
         self.line(&figure.name, &value, &figure.threshold_text(), figure.verdict())
     }
 
-    /// Prints several.
+    /// Prints several lines of the table.
     pub(crate) fn add_all(&mut self, figures: &[Figure]) -> anyhow::Result<()> {
         figures.iter().try_for_each(|figure| Ok(self.add(figure)?))
     }

@@ -1,4 +1,4 @@
-//! How long an agent's work takes beside the work itself: from a mention to its worker, from the last worker to the end.
+//! The overhead of an agent's work: from a mention to its worker, and from the last worker to the end of the run.
 
 use std::{
     path::Path,
@@ -25,11 +25,11 @@ const REVIEWS: usize = 3;
 const TEAM: &str = "name: team\nagents:\n  reader:\n    backend: mock\n    mock: [{}]\n";
 const ONE_TURN: &str =
     "name: once\nagents:\n  reader:\n    backend: mock\n    mock: [{}]\nkickoff: \"@reader go\"\n";
-/// A mention may cost this beside two commits: that of the message, that of the lease.
+/// Maximum time of a mention in addition to two commits: that of the message, and that of the lease.
 const MAX_MENTION_MILLIS: f64 = 5.0;
 const MAX_END_MILLIS: f64 = 20.0;
 
-/// Measures mentions, ends, and the example a newcomer runs first.
+/// Measures mentions, ends of runs, and the first example of the documentation.
 pub(crate) async fn figures(table: &mut Table) -> anyhow::Result<()> {
     mentions(table).await?;
     ends(table).await?;
@@ -41,7 +41,7 @@ async fn mentions(table: &mut Table) -> anyhow::Result<()> {
     let run = bench_env.team(TEAM)?;
     let daemon = bench_env.connect();
     let mut events = daemon.events(&format!("/events?run={run}&after=0"), None).await?;
-    // Measured in between: what the disk takes is part of the bar, and changes with whatever else goes on.
+    // Measured in between, because the disk's time is part of the threshold and changes with other load.
     let mut disk = Disk::open()?;
     let mut sample = Sample::default();
     for _ in 0..MENTIONS {
@@ -85,7 +85,7 @@ pub(crate) async fn wait_for_event(
     }
 }
 
-/// By the wall clock, which the daemon's events and we share; it is as fine as a millisecond.
+/// Measures ends by the wall clock, which the daemon's events share; its resolution is a millisecond.
 async fn ends(table: &mut Table) -> anyhow::Result<()> {
     let bench_env = BenchEnv::with_daemon()?;
     bench_env.file("once.yaml", ONE_TURN)?;

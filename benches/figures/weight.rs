@@ -1,4 +1,4 @@
-//! What a daemon weighs, and what it puts on every turn of an agent.
+//! The memory of a daemon, and the tool list that it adds to every turn of an agent.
 
 use std::{
     fmt::Write as _,
@@ -18,10 +18,10 @@ const MEBIBYTE: f64 = 1024.0 * 1024.0;
 const MAX_IDLE_MEBIBYTES: f64 = 20.0;
 const MAX_CROWDED_MEBIBYTES: f64 = 30.0;
 const AGENTS: usize = 1000;
-/// How long a daemon has for what it does after its start, so that idle means idle.
+/// Time for the daemon's work after its start, so that it is really idle.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// Measures memory and words.
+/// Measures memory and the size of an agent's tool list.
 pub(crate) async fn figures(table: &mut Table, length: BenchLength) -> anyhow::Result<()> {
     let bench_env = BenchEnv::with_daemon()?;
     let _: Health = bench_env.connect().get("/health").await?;
@@ -51,7 +51,7 @@ async fn measure_large_team(table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the daemon has in memory now.
+/// Returns the daemon's current memory as a figure.
 pub(crate) fn memory(name: &str, bench_env: &BenchEnv) -> anyhow::Result<Figure> {
     Ok(Figure::new(name, Unit::Mebibytes, bench_env.resident()? / MEBIBYTE))
 }

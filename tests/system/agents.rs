@@ -1,5 +1,5 @@
-//! Agents that nobody here wrote, at work: Claude Code, Codex and Gemini CLI as they are published, against a scripted model;
-//! with `REAL_CLIS=all` opencode, Qwen Code and Copilot too.
+//! Third-party agents at work: Claude Code, Codex and Gemini CLI as published, against a scripted model; with
+//! `REAL_CLIS=all` also opencode, Qwen Code and Copilot.
 
 mod acp;
 mod approvals;
@@ -17,7 +17,8 @@ fn usage(testbed: &AgentTestbed) -> Value {
     testbed.world.json(&["stats", "@team", "--json"])[0]["total"]["usage"].clone()
 }
 
-/// Woken by a mention, it uses the team's tools as itself; its next turn goes on where this one ended.
+/// Checks that a mentioned agent uses the team's tools under its own name, and that its next turn continues the
+/// session.
 fn check_team_tools_and_session(cli: Cli) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a real agent that uses the team's tools")
     else {
@@ -42,7 +43,7 @@ fn check_team_tools_and_session(cli: Cli) {
         "{notes}"
     );
     assert_eq!(testbed.world.run(&["doc", "read"]).stdout, "- a line\n");
-    // Four answers of 100 tokens in and 10 out.
+    // Four answers of 100 input tokens and 10 output tokens.
     let used = |answers: u64| {
         let answers = if cli.reports_tokens() { answers } else { 0 };
         json!([100 * answers, 10 * answers])
@@ -56,7 +57,7 @@ fn check_team_tools_and_session(cli: Cli) {
     for earlier in ["I am here", "The first answer."] {
         assert_eq!(last.contains(earlier), cli.continues_session(), "{earlier} in {last}");
     }
-    // What it is told about the team arrives as it is: names are no files.
+    // The description of the team arrives unchanged: the program does not replace names by files.
     assert!(last.contains("the agents it names as @name (or in `to`)"), "{last}");
     let both = usage(&testbed);
     assert_eq!(json!([both["input_tokens"], both["output_tokens"]]), used(5), "{both}");
@@ -65,9 +66,9 @@ fn check_team_tools_and_session(cli: Cli) {
     assert_eq!(first.map(|micros| micros / 4 * 5), both, "each answer costs the same");
     match cli {
         Cli::Claude | Cli::AcpClaude => assert_eq!((reckoned, first.is_some()), ([false; 2], true)),
-        // At $1.25 and $10 for a million.
+        // At $1.25 and $10 per million tokens.
         Cli::Codex => assert_eq!((reckoned, first), ([true; 2], Some(900))),
-        // At $0.30 and $2.50.
+        // At $0.30 and $2.50 per million tokens.
         Cli::Gemini => assert_eq!((reckoned, first), ([true; 2], Some(220))),
         Cli::Opencode => assert_eq!((reckoned, first), ([false; 2], None), "it knows no price"),
         Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpQwen => {
@@ -97,14 +98,15 @@ fn opencode_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
     check_team_tools_and_session(Cli::Opencode);
 }
 
-/// A program that notes who was there and hands over to the next with the rest. Names in the rest mean nobody yet.
+/// Returns a script that notes the agent's name and sends the rest to the next agent. Names in the rest are no
+/// mentions yet.
 fn hand_over(who: &str, next: &str, rest: &str) -> String {
     let note = json!({"content": format!("- {who}\n")});
     let message = json!({"message": rest, "to": [next]});
     format!("CALL document_append {note}\nCALL channel_send {message}\nSAY Done by {who}.")
 }
 
-/// A team of three and a mock, each handing over to the next.
+/// Runs a team of three agents and a mock, each of which hands over to the next.
 fn check_hand_over(team: [Cli; 3]) {
     let Some(testbed) = AgentTestbed::open(&team, "a team of real agents") else { return };
     let [first, second, third] = team.map(Cli::name);

@@ -16,13 +16,13 @@ fn docs(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name)).unwrap()
 }
 
-/// The shell blocks of a document, in order.
+/// Returns the shell blocks of a document, in order.
 fn blocks(text: &str) -> Vec<&str> {
     let begins = text.split("\n```sh\n").skip(1);
     begins.map(|rest| rest.split_once("\n```").unwrap().0).collect()
 }
 
-/// Runs a script with bash as somebody who sits in the project, with the program on the path.
+/// Runs a script with bash in the project, with the program on the path.
 fn bash(world: &World, script: &str) -> CommandOutput {
     let root = world.home().parent().unwrap().to_owned();
     let bin = root.join("bin");
@@ -37,19 +37,19 @@ fn bash(world: &World, script: &str) -> CommandOutput {
     bash.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
     bash.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = bash.spawn().unwrap();
-    // It may end before it has read everything.
+    // The script may end before bash has read all of its input.
     let _ = child.stdin.take().unwrap().write_all(script.as_bytes());
     CommandOutput::from(child.wait_with_output().unwrap())
 }
 
-/// Where the daemon listens for clients.
+/// Returns the loopback address of the daemon.
 fn address(world: &World) -> String {
     let card = fs::read_to_string(world.home().join("daemon.json")).unwrap();
     let card: Value = serde_json::from_str(&card).unwrap();
     format!("127.0.0.1:{}", card["port"])
 }
 
-/// A block as a part of one script that ends where something does not go as it is written.
+/// Wraps a block as a step of one script that stops at the first failure.
 fn step(block: &str) -> String {
     let name = format!(
         "echo \"== $(cat <<'END OF NAME'\n{}\nEND OF NAME\n)\" >&2\n",
@@ -71,7 +71,7 @@ fn every_block_of_the_api_document_does_what_it_says() {
     let said = bash(&world, &script.replace("127.0.0.1:5099", &address(&world)));
     assert_eq!(said.code, 0, "{}\n{}\n{}", said.stderr, said.stdout, world.log());
     assert!(said.stdout.contains("event: run.paused"), "{}", said.stdout);
-    // A tool that fails says so in an answer that came.
+    // A failed tool call still has a response, so its content is checked.
     let tool = said.stdout.lines().find(|line| line.contains("jsonrpc")).unwrap();
     assert!(!tool.contains(r#""isError":true"#), "{tool}");
     daemon.wait().unwrap();
@@ -88,7 +88,7 @@ fn every_route_is_in_the_api_document_with_an_example() {
             assert!(text.contains(&route), "{route} is not described");
         }
         let mut rest = examples.as_str();
-        // Up to the name in it, and on after that.
+        // Matches the parts before and after each parameter of the path.
         for part in path.split(['{', '}']).step_by(2) {
             let at = rest.find(part).unwrap_or_else(|| panic!("{path} has no example"));
             rest = &rest[at + part.len()..];
@@ -115,7 +115,7 @@ fn what_serve_answers_is_what_run_prints() {
         let mut served: Value = serde_json::from_str(&said.stdout).unwrap();
         let (_, mut printed) = world.envelope(&["run", &format!("{outcome}.yaml"), "--json"]);
         assert_eq!(served["outcome"], outcome, "{said:?}");
-        // What differs from run to run, and the hint, which is for whoever types.
+        // Removes values that differ between runs, and the hint, which only the command line has.
         for report in [&mut served, &mut printed] {
             let report = report.as_object_mut().unwrap();
             let (run, took) =
@@ -161,7 +161,7 @@ agents:
 kickoff: '@coder begin'
 ";
     world.file("shell.yaml", team);
-    // The agent finds the socket where its owner's home is.
+    // The agent finds the socket in the home of its daemon.
     assert_eq!(bash(&world, "true").code, 0);
     let started = world.run(&["start", "--background", "shell.yaml"]);
     assert_eq!(started.code, 0, "{started:?}");

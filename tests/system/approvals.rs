@@ -1,4 +1,4 @@
-//! Approvals, from outside: a stand-in for Claude Code asks, people answer, daemons die in between.
+//! Approvals from outside: a stand-in for Claude Code asks, people answer, and daemons are killed in between.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -9,7 +9,7 @@ use crate::{
     world::{World, is_alive, kill, wait_for},
 };
 
-/// Speaks the lines of `claude -p`: it looks at its tools, asks at the gate whether it may, and does it if it may.
+/// Writes the stream of `claude -p`: lists its tools, asks the gate for permission, and acts if the gate allows it.
 pub(crate) const CLAUDE_STUB: &str = r#"#!/bin/bash
 for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
 of() { sed 's/.*"'"$1"'":{"headers":{"Authorization":"Bearer \([0-9a-f]*\)"},"type":"http","url":"http:..\([^"]*\)".*/\'"$2"'/' "$config"; }
@@ -101,7 +101,7 @@ fn what_is_denied_or_what_nobody_is_there_to_approve_does_not_happen() {
     );
 }
 
-/// Waits until a request is on the screen and can be answered.
+/// Waits until the screen shows a request that can be answered.
 fn wait_for_prompt(terminal: &Terminal) -> Vec<String> {
     terminal
         .wait_until(|drawn| drawn.iter().any(|line| line.contains("y approves it, n denies it")))
@@ -141,7 +141,7 @@ fn keys_that_were_meant_for_something_else_approve_nothing_and_one_denies() {
     let world = world();
     team(&world, "on_ask: deny");
     let mut terminal = Terminal::open(&world, 40, "run asking.yaml");
-    // Before anything is asked, and as part of something else.
+    // Keys before any request, and keys as part of a longer input.
     terminal.type_text("y");
     terminal.wait_until(|drawn| !drawn.is_empty());
     terminal.type_text("yy");

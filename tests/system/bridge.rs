@@ -1,4 +1,4 @@
-//! `agent-worker mcp`: a program starts it, and means the daemon, whatever becomes of that.
+//! `agent-worker mcp`, started by a program, stays connected across restarts of the daemon.
 
 use std::{
     fs,
@@ -20,13 +20,13 @@ agents:
 kickoff: '@coder begin'
 ";
 
-/// A bridge, as the program that started it sees it.
+/// A bridge, from the view of the program that started it.
 struct BridgeProcess {
     child: Child,
     to: Option<ChildStdin>,
     from: Receiver<Value>,
     last: u64,
-    /// What was told besides answers.
+    /// Notifications, that is, all messages except responses.
     notifications: Vec<Value>,
 }
 
@@ -49,7 +49,7 @@ impl BridgeProcess {
         writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for its response.
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.last += 1;
         let id = self.last;
@@ -65,7 +65,7 @@ impl BridgeProcess {
         }
     }
 
-    /// Introduces itself as a client of the older revisions does.
+    /// Initializes the connection as a client of the older revisions does.
     fn initialize(&mut self) {
         let client = json!({"name": "test", "version": "1"});
         let params =
@@ -79,7 +79,7 @@ impl BridgeProcess {
         self.ask("tools/call", &json!({"name": tool, "arguments": args}))
     }
 
-    /// Waits to be told something of this kind.
+    /// Waits for a notification of this kind.
     fn wait_notification(&mut self, method: &str) -> Value {
         loop {
             if let Some(at) = self.notifications.iter().position(|heard| heard["method"] == method)
@@ -90,7 +90,7 @@ impl BridgeProcess {
         }
     }
 
-    /// Hangs up, and waits until it is gone.
+    /// Closes the input and waits for the exit of the bridge.
     fn end(mut self) -> i32 {
         self.to = None;
         self.child.wait().unwrap().code().unwrap()
@@ -144,7 +144,7 @@ fn a_daemon_that_is_killed_again_and_again_costs_time_and_nothing_else() {
     let said: Vec<_> =
         bodies(&world).into_iter().filter(|body| body.starts_with("number")).collect();
     assert_eq!(said, (0..6).map(|n| format!("number {n}")).collect::<Vec<_>>());
-    // What was watched is watched still: the first time may be the bridge's own word, the others are the daemon's.
+    // Subscriptions survive: the bridge itself may send the first notification, the daemon sends the others.
     for _ in 0..3 {
         bridge.notifications.clear();
         wait_for("a change that is told", || {
@@ -236,13 +236,13 @@ fn an_agents_shell_speaks_as_that_agent_whatever_it_is_told() {
     );
     assert_eq!(said("other.code").trim(), "2", "{}", said("other.err"));
     assert!(said("other.err").contains("not reviewer's shell"), "{}", said("other.err"));
-    // And no token was made on the way.
+    // No token was created on the way.
     assert!(!world.home().join("clients").exists());
     let outside = world.run(&["mcp", "--agent", "coder@team"]);
     assert_eq!(outside.code, 2, "{outside:?}");
 }
 
-/// Programs of these names that write down how they were started.
+/// Creates programs of these names that record their arguments.
 fn write_stub_programs(world: &World, names: &[&str]) -> String {
     let bin = world.project().parent().unwrap().join("stand-ins");
     fs::create_dir(&bin).unwrap();
@@ -320,7 +320,7 @@ fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
     assert_eq!(again["token"], token, "asked for nothing else, it stays as it is");
     let read = bridge.call("channel_read", &json!({"target": "@team"}));
     assert_eq!(read["result"]["isError"], json!(false), "{read}");
-    // What failed grants nothing.
+    // A failed installation grants nothing.
     let bin = world.project().parent().unwrap().join("stand-ins");
     fs::write(bin.join("claude"), "#!/bin/sh\nexit 1\n").unwrap();
     let mut failing = world.command(&["mcp", "install", "claude", "--allow", "read,run"]);
@@ -371,7 +371,7 @@ fn a_program_speaks_with_its_token_until_that_is_taken_back() {
     let refused = bridge.call("channel_send", &send);
     assert_eq!(refused["error"]["data"]["code"], "unauthorized", "{refused}");
     assert_eq!(bridge.end(), 0);
-    // Nothing gives it back but the person who took it.
+    // Only the user who revoked the token can grant it again.
     let mut again = BridgeProcess::start(&world, &["--client", "claude"]);
     let refused = again.call("channel_send", &send);
     assert_eq!(refused["error"]["data"]["code"], "unauthorized", "{refused}");

@@ -1,4 +1,4 @@
-//! Clients that nobody here wrote list and call our tools, as the user, with a token, and as an agent.
+//! Third-party MCP clients list and call our tools, as the user, with a token, and as an agent.
 
 use std::{fs, process::Command};
 
@@ -18,7 +18,7 @@ kickoff: '@coder begin'
 ";
 const PROMPTS: [&str; 3] = ["coordinator", "reviewer", "document_owner"];
 
-/// Starts a team whose coder does what `work` says in its own shell.
+/// Starts a team whose coder runs the script `work` in its own shell.
 fn start(world: &World, work: &str) {
     world.file("work.sh", work);
     world.file("team.yaml", TEAM);
@@ -37,13 +37,13 @@ fn token(world: &World) -> String {
     made["token"].as_str().unwrap().to_owned()
 }
 
-/// Lets a client start the bridge in this world.
+/// Sets the variables and arguments with which a client starts the bridge in this world.
 fn set_bridge_env(world: &World, command: &mut Command) {
     command.envs([("HOME", world.project()), ("AGENT_WORKER_HOME", world.home())]);
     command.args(["stdio", env!("CARGO_BIN_EXE_agent-worker"), "mcp"]);
 }
 
-/// What a client's script printed, held against what it must have seen.
+/// Compares the output of a client's script with the expected content.
 fn check_client_output(said: &CommandOutput, who: ClientKind) -> Value {
     let seen: Value =
         serde_json::from_str(said.stdout.trim()).unwrap_or_else(|_| panic!("{said:?}"));
@@ -64,7 +64,7 @@ enum ClientKind {
     Other,
 }
 
-/// Whom the channel says the client's message is from.
+/// Returns the senders that the channel shows for the client's message.
 fn senders(world: &World) -> Vec<Value> {
     let read = world.json(&["peek", "@team", "--json"]);
     let said = |message: &&Value| message["body"] == "said by a client";
@@ -72,14 +72,14 @@ fn senders(world: &World) -> Vec<Value> {
     messages.filter(said).map(|message| message["from"].clone()).collect()
 }
 
-/// One of our scripts, as the user over stdio, with a token over HTTP, and as an agent from its shell.
+/// Runs one of our scripts as the user over stdio, with a token over HTTP, and as an agent from its shell.
 fn run_as_each_client(script: &str, what: &str) -> Option<[Value; 3]> {
     let external = ExternalPrograms::locate_or_skip(what)?;
     let world = World::new();
     let folder = world.project();
     let mut theirs = external.script(script, &folder);
     set_bridge_env(&world, &mut theirs);
-    // The daemon's own variables say who the agent's shell is; the rest the script sets for itself.
+    // The daemon's own variables identify the agent's shell; the script sets the others itself.
     let words: Vec<_> = std::iter::once(theirs.get_program())
         .chain(theirs.get_args())
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -133,7 +133,7 @@ fn the_inspector_lists_and_calls_our_tools() {
     let inspect = |how: &[&str]| {
         let mut inspector =
             external.node("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
-        // It starts others with a few variables of its own only.
+        // The inspector passes only a few variables of its own to the programs that it starts.
         let home = format!("AGENT_WORKER_HOME={}", world.home().display());
         inspector.env("HOME", world.project()).args(["--cli", "-e", &home]).args(how);
         inspector

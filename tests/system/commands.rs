@@ -1,4 +1,4 @@
-//! Every command as a person types it, two or three times each.
+//! Every command as a user types it, two or three times each.
 
 use crate::world::{World, http_status};
 
@@ -24,7 +24,7 @@ fn the_review_team_hands_over_retries_once_and_ends_by_itself() {
     assert_eq!(envelope["turns"], 6, "one of them failed and was tried again: {envelope}");
 }
 
-/// A team of one that stays, with what it says when it is asked.
+/// A permanent team of two mock agents with scripted answers.
 const ECHO: &str = "name: echo\nagents:\n  parrot:\n    backend: mock\n    mock:\n      - { on: poison, fail: fatal }\n      - { say: Polly. }\n  owl: { backend: mock, mock: [{ say: Hoo. }] }\n\
                     limits: { turns: 50 }\n";
 

@@ -1,18 +1,20 @@
-//! A home that version 0.1 of the program (schema 16) left behind: the program of today opens it and works on.
+//! A home that version 0.1 of the program (schema 16) left behind: the current program opens it and continues the
+//! work.
 //!
-//! `tests/compatibility/home-v16.tar.gz` has that home and its project; `home-v16.json` is what the program that made it
-//! read and did there. The daemon of that home was killed, so the archive also has a write-ahead log, an attempt
-//! whose end is only in its `events.jsonl`, and one that waited for an approval.
+//! `tests/compatibility/home-v16.tar.gz` contains that home and its project; `home-v16.json` records the reads and
+//! actions of the program that created it. The daemon of that home was killed, so the archive also has a
+//! write-ahead log, an attempt with its end recorded only in `events.jsonl`, and one that waited for an approval.
 //!
-//! The database names the project by its absolute path, in rows with checksums. So the project is always unpacked at
-//! `PROJECT`, and a lock there keeps two runs of this test apart; the home names no path and is unpacked anywhere.
+//! The database names the project by its absolute path, in rows with checksums. The project is therefore always
+//! unpacked at `PROJECT`, and a lock there separates two runs of this test; the home contains no path and is
+//! unpacked anywhere.
 //!
-//! `AW_PREVIOUS` is the program of the version before (`scripts/previous-version` builds it): a worker of that version
-//! that is at work is adopted by the daemon of today. `.config/nextest.toml` leaves that test out; `scripts/nightly` runs it.
+//! `AW_PREVIOUS` is the program of the previous version (`scripts/previous-version` builds it): the current daemon
+//! adopts a live worker of that version. `.config/nextest.toml` excludes that test; `scripts/nightly` runs it.
 //!
-//! `AW_MAKE_HOME=1` makes both files again with the program under test, for a later version that shall be kept:
-//! `AW_MAKE_HOME=1 cargo nextest run --workspace --locked -E 'test(/^compatibility::a_home/)'`, at the commit of that
-//! version, with a name of its own in `NAME`.
+//! `AW_MAKE_HOME=1` recreates both files with the program under test, to keep a later version, at the commit of
+//! that version and with a name of its own in `NAME`:
+//! `AW_MAKE_HOME=1 cargo nextest run --workspace --locked -E 'test(/^compatibility::a_home/)'`.
 
 use std::{
     fs::{self, File},
@@ -35,7 +37,7 @@ use crate::{
 const NAME: &str = "compatibility/home-v16";
 const PROJECT: &str = "/tmp/agent-worker-compatibility";
 
-/// Parts of a home that belong to a process or a machine.
+/// Parts of a home that belong to a process or a machine and are not archived.
 const NOT_KEPT: [&str; 7] =
     ["daemon.json", "daemon.lock", "start.lock", "daemon.sock", "logs", "cgroups", "*.db-shm"];
 
@@ -43,7 +45,7 @@ fn archive() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{NAME}.tar.gz"))
 }
 
-/// The folder at the fixed path, which one test at a time has.
+/// The folder at the fixed path, which only one test at a time uses.
 struct Project {
     _lock: File,
 }
@@ -54,12 +56,13 @@ impl Drop for Project {
     }
 }
 
-/// A world whose project is at the fixed path. The project is dropped last: a world begins commands in it.
+/// Returns a world whose project is at the fixed path. The project is dropped last, because a world runs commands
+/// in it.
 fn world() -> (Project, World) {
     let lock = File::create(format!("{PROJECT}.lock")).unwrap();
     lock.lock().unwrap();
     let world = World::with(&[
-        // The worker that waits for an approval leaves room for one more.
+        // Two workers: one that waits for an approval, and one more.
         ("AGENT_WORKER_WORKERS", "2"),
         ("AGENT_WORKER_PROCESS_TRACKING", "tree"),
         ("AGENT_WORKER_KILL_GRACE", "100ms"),
@@ -67,7 +70,7 @@ fn world() -> (Project, World) {
     ]);
     let _ = fs::remove_dir_all(PROJECT);
     fs::create_dir(PROJECT).unwrap();
-    // A command that begins in the link is in the folder behind it.
+    // A command that starts in the link runs in the target folder.
     fs::remove_dir(world.project()).unwrap();
     symlink(PROJECT, world.project()).unwrap();
     (Project { _lock: lock }, world)
@@ -128,7 +131,7 @@ fn settles(tape: &Tape) {
     });
 }
 
-/// What is in the home, as it was.
+/// Records the unchanged content of the home.
 fn reads(tape: &mut Tape) {
     for line in [
         "runs --all",
@@ -167,7 +170,7 @@ fn reads(tape: &mut Tape) {
     for one in kept.as_array().unwrap() {
         tape.get(&format!("/resources/{}?range=0..40&target=@done", one["id"].as_str().unwrap()));
     }
-    // The end of this turn was only in its file.
+    // Only the events file of this attempt recorded its end.
     tape.cli("status a@orphan");
     tape.cli("peek @orphan");
     let token = fs::read_to_string(Path::new(PROJECT).join("ci.token")).unwrap();
@@ -177,7 +180,7 @@ fn reads(tape: &mut Tape) {
     tape.reply("client: agents", &reply);
 }
 
-/// Mail that waited is delivered, questions and requests are answered, dead letters are tried again.
+/// Continues the work: delivers pending messages, answers questions and requests, redrives dead letters.
 fn works_on(tape: &mut Tape) {
     tape.cli("resume @waiting --detach");
     tape.rest("@waiting");
@@ -254,7 +257,8 @@ agents:
 kickoff: "@a go"
 "#;
 
-/// Runs a line of words for the program in a shell. Its environment is kept with the run, so it has no path of the build.
+/// Runs a command line of the program in a shell. The run stores its environment, so that contains no path of the
+/// build.
 fn typed(world: &World, line: &str) -> CommandOutput {
     let usual = world.command(&[]);
     let mut bash = Command::new("bash");
@@ -301,7 +305,7 @@ fn make(world: &World) {
     run("send b@waiting 'it waits'", 0);
     run("send @waiting '@b so does this' --urgent", 0);
     world.file("asking.yaml", ASKING);
-    // Unlike `run`, it has no limit of time, which would pass until the home is opened.
+    // Unlike `run`, this command has no time limit, which would expire before the home is opened.
     run("start --background asking.yaml", 0);
     wait_for("the question", || {
         run("answer --target @asking", 0).stdout.contains("Drop it?").then_some(())
@@ -316,9 +320,9 @@ fn make(world: &World) {
     wait_for("the workers to be gone", || world.processes().is_empty().then_some(()));
 }
 
-/// A request that was approved, and one that is open.
+/// Creates an approved request and an open one.
 fn guarded(world: &World, run: &dyn Fn(&str, i32) -> CommandOutput) {
-    // Its environment would be kept with the run.
+    // The run would store the environment of this line.
     let script: Vec<_> = CLAUDE_STUB.lines().filter(|line| !line.contains("AW_BINARY")).collect();
     let claude = world.file("claude.sh", &(script.join("\n") + "\n"));
     fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
@@ -343,7 +347,7 @@ fn previous() -> Option<PathBuf> {
     std::env::var_os("AW_PREVIOUS").map(PathBuf::from)
 }
 
-/// Every stored event of `@team` up to the first of this kind.
+/// Returns every stored event of `@team` up to the first of this kind.
 fn events_until(world: &World, kind: &str) -> Vec<Value> {
     let ask = Ask { method: "GET", path: "/events?target=@team&after=0", ..Ask::default() };
     ask.events(world, |event| event["kind"] == kind)
@@ -356,7 +360,8 @@ fn a_worker_of_the_previous_version_is_adopted_and_its_turn_ends_once() {
         return;
     };
     let world = World::new();
-    // When it may go on, the agent also says something from its shell, with the program of its own version.
+    // After the signal to continue, the agent also sends a message from its shell, with the program of its own
+    // version.
     let work = format!(
         "echo x >> turns; until [ -e go ]; do sleep 0.05; done\n\
          AGENT_WORKER_HOME='{}' '{}' context send 'from the shell'\n",

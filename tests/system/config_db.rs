@@ -1,4 +1,4 @@
-//! `config.db`: a team whose rows are in a file of its own, worked with like any other.
+//! `config.db`: a team with a database file of its own behaves like any other team.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ context: { config: { db: '.workflow/${{ workflow.tag }}.db' } }
 kickoff: '@lead xylophone'
 ";
 
-/// Whether the team's words are in the files of this folder that begin so.
+/// Returns true if files in this folder with this prefix contain the team's messages.
 fn files_contain_messages(folder: &std::path::Path, file: &str) -> bool {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let files = files.filter(|entry| entry.file_name().to_string_lossy().starts_with(file));
@@ -55,7 +55,7 @@ fn a_team_with_a_database_of_its_own_works_from_there_also_after_a_kill() {
     let health = world.run(&["doctor"]);
     assert!(health.stdout.contains("store"), "{health:?}");
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
-    // The file says another place now.
+    // The workflow file now names another database file.
     world.file("team.yaml", &TEAM.replace("${{ workflow.tag }}.db", "other.db"));
     let refused = world.run(&["start", "team.yaml", "--background"]);
     assert_eq!(refused.code, 1, "{refused:?}");

@@ -1,4 +1,4 @@
-//! The protocol's own conformance suite, against our door.
+//! The protocol's own conformance suite, against our MCP server.
 
 use std::{fs, process::Child};
 
@@ -10,7 +10,7 @@ use crate::{
     world::World,
 };
 
-/// A daemon with what the suite asks for, and a way to it.
+/// Starts a daemon with the fixtures of the suite, and a proxy to it.
 fn daemon(world: &World) -> (Child, Proxy) {
     let daemon = world.daemon_with(&[("AGENT_WORKER_FIXTURES", "1")]);
     let card = fs::read_to_string(world.home().join("daemon.json")).unwrap();
@@ -20,7 +20,7 @@ fn daemon(world: &World) -> (Child, Proxy) {
     (daemon, proxy)
 }
 
-/// Runs what one revision requires: so many scenarios, and all of them pass.
+/// Runs the required scenarios of one revision, and checks their number and that all of them pass.
 fn check_revision(revision: &str, required: usize) {
     let Some(external) = ExternalPrograms::locate_or_skip("the protocol's conformance suite")
     else {
@@ -43,7 +43,7 @@ fn check_revision(revision: &str, required: usize) {
     let failed: Vec<_> = scored.iter().filter(|line| !line.starts_with('✓')).collect();
     assert_eq!(failed, Vec::<&&str>::new(), "{}", said.stdout);
     assert_eq!((scored.len(), said.code), (required, 0), "{summary}");
-    // What is not required yet passes as well, but for an extension that is not offered.
+    // Scenarios that are not required yet pass as well, except for an extension that the server does not offer.
     let odd: Vec<_> = not_scored
         .lines()
         .filter(|line| line.contains('✗') && !line.contains("(extension)"))

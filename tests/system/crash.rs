@@ -1,4 +1,4 @@
-//! kill -9 of the daemon, again and again, at random moments, under load. `AW_KILLS` says how often.
+//! Repeated kill -9 of the daemon at random moments under load. `AW_KILLS` is the number of kills.
 
 use std::{
     sync::{
@@ -35,7 +35,8 @@ fn team() -> String {
     format!("name: load\nagents:\n{}limits: {{ turns: 100000 }}\n", agents.concat())
 }
 
-/// Sends until told to stop. Each message has its key, and is sent again with it until somebody says it is on disk.
+/// Sends until the test is over. Each message has a key and is repeated with that key until a daemon acknowledges
+/// it.
 fn send(world: &World, sender: usize, over: &AtomicBool) -> AcknowledgedSends {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -45,7 +46,7 @@ fn send(world: &World, sender: usize, over: &AtomicBool) -> AcknowledgedSends {
             if over.load(Ordering::Relaxed) {
                 break;
             }
-            // Every tenth wakes somebody; a worker costs more than a message.
+            // Every tenth message wakes an agent; a worker costs more than a message.
             let to = if n % 10 == 0 { format!("@w{} ", n / 10 % WORKERS) } else { String::new() };
             let message = format!("{to}load {sender}-{n}");
             let key = format!("{sender}-{n}");
@@ -81,7 +82,7 @@ fn kills() -> usize {
     std::env::var("AW_KILLS").map_or(20, |text| text.parse().unwrap())
 }
 
-/// A different moment each time, the same ones for the same seed.
+/// Returns pseudo-random delays, which are the same for the same seed.
 fn moments(seed: u64) -> impl Iterator<Item = Duration> {
     let mut state = seed;
     std::iter::repeat_with(move || {

@@ -1,4 +1,4 @@
-//! The daemon's life as its commands see it: another version, one that died, a home that is not right, an impostor.
+//! The daemon's lifecycle from its commands: another version, a dead daemon, an invalid home, an impostor.
 
 use std::{
     fs::{self, Permissions},
@@ -13,7 +13,7 @@ use crate::{
     world::{CommandOutput, World, is_alive, kill, record_skip, wait_for},
 };
 
-/// A team of one whose turn goes on until a gate is opened.
+/// Starts a team of one whose turn lasts until the gate is opened.
 fn start_gated_team(world: &World) {
     world.file(
         "busy.yaml",
@@ -33,7 +33,7 @@ fn turns(world: &World) -> String {
     fs::read_to_string(world.project().join("turns")).unwrap_or_default()
 }
 
-/// Waits for somebody at the gate and lets them through.
+/// Waits for a reader of the gate and lets that turn continue.
 fn open_gate(world: &World) {
     fs::write(gate(world), "go\n").unwrap();
 }
@@ -118,7 +118,7 @@ fn a_stop_without_a_daemon_ends_the_workers_a_dead_one_left() {
     assert_eq!(said.stderr, expected);
     assert!(world.processes().is_empty(), "{:?}", world.processes());
     assert_eq!(world.json(&["daemon", "stop", "--json"])["ended"], 0);
-    // Its turn was cut off, not lost.
+    // The turn was interrupted, not lost.
     assert_eq!(world.run(&["ls"]).code, 0);
     open_gate(&world);
     wait_for("the answer", || world.run(&["peek", "@busy"]).stdout.contains("Bzz.").then_some(()));
@@ -234,7 +234,7 @@ fn a_home_whose_path_is_too_long_for_a_socket_is_refused_in_a_line() {
     assert!(!Path::new("/tmp").join(long).exists());
 }
 
-/// Somebody else on this machine, and where they can come: everything of this world but its home.
+/// Returns a command that runs as another user, with access to everything in this world except its home.
 fn command_as_other_user(world: &World, what: &str) -> Option<Command> {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let tools = ["setpriv", "perl"].map(|tool| Path::new("/usr/bin").join(tool).exists());
@@ -267,7 +267,7 @@ fn a_home_that_cannot_be_written_to_is_told_in_a_line() {
     mode(0o500);
     let mut shown = String::new();
     for words in [&["feedback", "hello"][..], &["doctor"]] {
-        // Root could write anywhere; the home of somebody else cannot.
+        // Root could write anywhere; another user's process cannot write to this home.
         let Some(mut command) = command_as_other_user(&world, "a home that cannot be written to")
         else {
             return;

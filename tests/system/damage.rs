@@ -1,4 +1,4 @@
-//! Bytes that changed in the database: every interface names the row, and everything else can be read and exported.
+//! Changed bytes in the database: every interface names the row, and all other data can be read and exported.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::world::{World, kill, wait_for};
 
 const TEAM: &str = "name: team\nagents:\n  a: { backend: mock, mock: [{ say: first }, { say: second }] }\nkickoff: '@a go'\n";
 
-/// A home in which a team has said something and written two documents; no daemon runs.
+/// Returns a home with messages and two documents of a team; no daemon runs.
 fn team_with_documents() -> World {
     let world = World::new();
     let mut daemon = world.daemon();
@@ -66,7 +66,7 @@ fn a_damaged_row_is_named_everywhere_and_the_rest_is_exported() {
     assert_eq!((code, &refused["error"]["code"]), (1, &Value::from("damaged")), "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("plan.md 1"), "{refused}");
 
-    // Before anybody asked the doctor, both rows were met.
+    // Both damaged rows were read before the first run of the doctor.
     let status = world.json(&["daemon", "status", "--json"]);
     assert_eq!(status["damaged"].as_array().unwrap().len(), 2, "{status}");
     let doctor = world.run(&["doctor"]);

@@ -1,6 +1,6 @@
-//! Disks that are full or fail, and databases that are taken away, below the real binary.
+//! Full or failing disks, and removed databases, below the real binary.
 //!
-//! Small file systems are mounted for each test; without root they are counted as skipped.
+//! Each test mounts small file systems; without root these tests are counted as skipped.
 
 use std::{
     collections::BTreeSet,
@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use crate::world::{World, kill, record_skip, wait_for};
 
 const TEAM: &str = "name: load\nagents:\n  a: { mock: [ { say: ok } ] }\n";
-/// The agent calls a tool of the daemon when the file `go` is there.
+/// The agent calls a tool of the daemon once the file `go` exists.
 const SLOW: &str = "name: load
 agents:
   a:
@@ -38,7 +38,7 @@ agents:
         say: done
 ";
 
-/// A kind of file system.
+/// A kind of file system for a mount.
 #[derive(Clone, Copy, Debug)]
 enum MountKind {
     Tmpfs,
@@ -51,7 +51,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// Mounts one; none without the right to.
+    /// Mounts a file system; returns `None` without the privilege.
     fn new(kind: MountKind) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("disk");
@@ -90,7 +90,7 @@ impl Mount {
         self.folder.path().join("disk/filler")
     }
 
-    /// Uses up every block.
+    /// Uses up every block of the file system.
     fn fill(&self) {
         let mut file = OpenOptions::new().create(true).append(true).open(self.filler()).unwrap();
         for size in [1 << 16, 1 << 12, 512, 1] {
@@ -151,7 +151,7 @@ fn start(world: &World, team: &str) {
     world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
 }
 
-/// A tool call of a client, over MCP.
+/// Calls a tool over MCP as a client.
 fn call_tool(home: &Path, tool: &str, args: &Value) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -270,7 +270,7 @@ fn a_tool_call_is_held_while_the_disk_is_full_and_carried_out_once() {
         said["messages"].as_array().unwrap().len()
     };
     wait_for("the call", || in_project("called").exists().then_some(()));
-    // Long enough for a few tries; the call itself leaves no trace on a full disk.
+    // Long enough for a few retries; the call itself leaves no trace on a full disk.
     thread::park_timeout(Duration::from_millis(600));
     assert_eq!(world.json(&["ls", "@load", "--json"])[0]["state"], "running");
     mount.free();
@@ -285,7 +285,7 @@ fn a_tool_call_is_held_while_the_disk_is_full_and_carried_out_once() {
 #[test]
 fn a_failing_disk_is_named_and_writes_go_on_when_it_works_again() {
     let Some(mount) = Mount::new(MountKind::Ext4) else { return };
-    // The kernel refuses every write to an immutable file, also through a descriptor that is open.
+    // The kernel refuses every write to an immutable file, also through an open descriptor.
     let chattr = |flag: &str, path: &Path| {
         let done = Command::new("chattr").arg(flag).arg(path).stderr(Stdio::null()).status();
         done.is_ok_and(|status| status.success())
@@ -382,7 +382,7 @@ fn wal_of(database: &Path) -> PathBuf {
     database.with_extension("db-wal")
 }
 
-/// Sends until it is refused; returns the acknowledged messages.
+/// Sends until a send is refused; returns the acknowledged messages.
 fn send_until_refused(
     home: &Path,
     project: &Path,

@@ -1,6 +1,6 @@
-//! Documents as files: agents and people write the same text at once, and the daemon is killed meanwhile.
+//! Documents as files: agents and people write the same text at once, while the daemon is killed.
 //!
-//! `AW_LINES` says how many lines are appended.
+//! `AW_LINES` is the number of appended lines.
 
 use std::{
     collections::HashSet,
@@ -49,7 +49,7 @@ fn start_team(world: &World) {
     assert_eq!(said.code, 0, "{said:?}");
 }
 
-/// What waits for a person.
+/// Returns the attention list of the team.
 fn attention(world: &World) -> Vec<Value> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let daemon = DaemonSocket::at(world.home().join("daemon.sock"));
@@ -85,7 +85,7 @@ fn what_was_decided_is_a_file_to_read_and_nobody_elses() {
     assert_eq!(listed[0]["file"], "decisions.md", "{listed}");
     decide(2);
     assert!(read_or_empty(&file).contains("## #1 "), "what was decided before stays");
-    // Somebody replaces it all the same: theirs lies aside, and what was decided is there again.
+    // A user replaces the file anyway: their text is set aside, and the file has the decision again.
     let theirs = documents(&world).join("theirs");
     fs::write(&theirs, "I decide.\n").unwrap();
     fs::rename(&theirs, &file).unwrap();
@@ -97,7 +97,7 @@ fn what_was_decided_is_a_file_to_read_and_nobody_elses() {
     assert!(!left.iter().any(|name| name == ".decisions.md.out"), "{left:?}");
 }
 
-/// Appends lines through the daemon, each until it is acknowledged, whoever kills it meanwhile.
+/// Appends lines through the daemon, each until it is acknowledged, across kills of the daemon.
 fn append(world: &World, writer: usize, count: usize, done: &AtomicUsize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -125,7 +125,7 @@ fn append(world: &World, writer: usize, count: usize, done: &AtomicUsize) {
     });
 }
 
-/// Does `step` as often as `times`, spread over the work of the writers.
+/// Runs `step` `times` times, spread over the work of the writers.
 fn repeat_during_writes(done: &AtomicUsize, all: usize, times: usize, mut step: impl FnMut(usize)) {
     for n in 0..times {
         let due = all * n / times;
@@ -139,7 +139,7 @@ fn append_with_shell(file: &Path, line: &str) {
     open.write_all(line.as_bytes()).unwrap();
 }
 
-/// The first line, edited where it stands, or by a program that writes the file anew.
+/// Edits the first line in place, or with a program that rewrites the file.
 fn edit_in_place(file: &Path, n: usize) {
     if n.is_multiple_of(2) {
         let mut open = fs::OpenOptions::new().write(true).open(file).unwrap();
@@ -168,7 +168,7 @@ fn lines_that_agents_and_people_append_at_once_are_all_there_however_often_the_d
         let (world, done) = (Arc::clone(&world), Arc::clone(&done));
         people.push(thread::spawn(move || append(&world, writer, each, &done)));
     }
-    // One person: what sed writes anew while another appends to what it read, sed itself takes away.
+    // Only one person: an append by a second person during a rewrite by sed would be lost to sed itself.
     let (person, count) = (file.clone(), Arc::clone(&done));
     people.push(thread::spawn(move || {
         let (times, edits) = (all / 8, (all / 96).max(1));
@@ -202,16 +202,16 @@ fn lines_that_agents_and_people_append_at_once_are_all_there_however_often_the_d
     });
     let twice = whole.lines().count() - whole.lines().collect::<HashSet<_>>().len();
     assert_eq!(twice, 0, "no line is there twice");
-    // Edits come to rest, and what is in the store is in the file.
+    // Edits settle, and the file has the content of the store.
     wait_for("the file to follow", || {
         (read_or_empty(&file) == document_content(&world)).then_some(())
     });
     save_stale_copy(&world, daemon, &file, &old_copy);
 }
 
-/// Somebody saves a copy from the beginning: that takes away whatever came since, and says so.
+/// Saves a copy from the beginning, which reverts all later changes and reports that.
 fn save_stale_copy(world: &World, mut daemon: std::process::Child, file: &Path, old_copy: &str) {
-    // Later than anybody could have had the file open without knowing.
+    // Later than any program could have held the file open without noticing a change.
     let saved = Instant::now();
     wait_for("a while", || (saved.elapsed().as_secs() >= 4).then_some(()));
     let before = document_content(world);
@@ -251,7 +251,7 @@ fn what_a_person_does_to_the_files_is_done_to_the_documents() {
     world.run(&["doc", "create", "plans/first.md", "one"]);
     let first = place.join("plans/first.md");
     wait_for("the file", || (read_or_empty(&first) == "one\n").then_some(()));
-    // A file of theirs is a document; one that is deleted comes back.
+    // A file that a user creates becomes a document; a deleted file is restored.
     fs::write(place.join("mine.md"), "mine\n").unwrap();
     fs::remove_file(&first).unwrap();
     let listed = wait_for("the new document", || {
@@ -260,7 +260,7 @@ fn what_a_person_does_to_the_files_is_done_to_the_documents() {
     });
     assert_eq!((&listed[0]["file"], &listed[0]["author"]), (&"mine.md".into(), &"user".into()));
     wait_for("the file to come back", || (read_or_empty(&first) == "one\n").then_some(()));
-    // What is no text is set aside, and somebody is told until they put it away.
+    // A file that is no text is set aside, and the attention list shows it until the user removes it.
     fs::write(place.join("mine.md"), b"\xff\xfe").unwrap();
     let aside = place.join("mine.md.conflict");
     wait_for("it to be set aside", || aside.exists().then_some(()));
@@ -286,7 +286,7 @@ fn no_name_and_no_link_leads_out_of_the_folder() {
     let place = documents(&world);
     wait_for("the file", || place.join("plans/first.md").exists().then_some(()));
     create_hostile_names(&world);
-    // Links in the place of a file and of a folder, to what is there and what is not.
+    // Links in place of a file and of a folder, to existing and to missing targets.
     symlink(outside.join("secret.md"), place.join("secret.md")).unwrap();
     symlink(&outside, place.join("linked")).unwrap();
     symlink(outside.join("made.md"), place.join("made.md")).unwrap();
@@ -295,7 +295,7 @@ fn no_name_and_no_link_leads_out_of_the_folder() {
     for file in ["plans/first.md", "plans/second.md", "made.md", "linked/other.md"] {
         world.run(&["doc", "append", file, "two"]);
     }
-    // Something that can be done is done after all that, so it was looked at.
+    // A valid operation after all that has completed, so the earlier changes were processed.
     world.run(&["doc", "create", "last.md", "last"]);
     wait_for("the last file", || place.join("last.md").exists().then_some(()));
     wait_for("the moved file to be found", || {
@@ -327,7 +327,7 @@ fn a_link_swapped_in_between_leads_nowhere() {
     let [link, file_link] = ["link", "file-link"].map(|name| world.project().join(name));
     symlink(&outside, &link).unwrap();
     symlink(outside.join("first.md"), &file_link).unwrap();
-    // The folder, or the file in it, is a link and is none, while there is something to write and something to look at.
+    // The folder, or the file in it, alternates between a link and none during reads and writes.
     let (done, over) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -354,7 +354,7 @@ fn a_link_swapped_in_between_leads_nowhere() {
         });
         over.store(1, Ordering::Relaxed);
     });
-    // Something that can be done is done after all that, so it was looked at.
+    // A valid operation after all that has completed, so the earlier changes were processed.
     world.run(&["doc", "create", "last.md", "last"]);
     wait_for("the last file", || place.join("last.md").exists().then_some(()));
     let there: Vec<_> =
@@ -369,14 +369,14 @@ fn a_link_swapped_in_between_leads_nowhere() {
     }
 }
 
-/// Puts each in the other's place, in one step.
+/// Exchanges two paths atomically.
 fn swap(one: &Path, other: &Path) {
     let exchange = rustix::fs::RenameFlags::EXCHANGE;
-    // What the daemon has just put elsewhere is swapped the next time.
+    // If the daemon has just moved one of them, the next call exchanges them.
     let _ = rustix::fs::renameat_with(rustix::fs::CWD, one, rustix::fs::CWD, other, exchange);
 }
 
-/// What a path could begin or end with that leads elsewhere, here or where names mean more.
+/// Path segments that lead elsewhere, on this system or on others that give names a special meaning.
 const HOSTILE_SEGMENTS: &str = ".. ../.. . ... a/../.. /etc // ~ ~root %2e %2e%2e %2e%2e%2f ..%2f ..%5c ..\\ C: C:\\ \\\\host\\share CON: com1: \\\\.\\nul \
                    \\\\?\\C:\\x file::$DATA a:b nul\0 \
                    a\0b a\u{1}b \u{202e} .hidden -rf* $(id) `id` ;id |id é ? * <x> ' \" # @ a, = + { [ ! ^ & (";
@@ -384,7 +384,7 @@ const HOSTILE_SUFFIXES: [&str; 8] =
     ["", "/", "/passwd", "/../x.md", "/./x.md", "//x.md", "\\x.md", "/.git/config"];
 const HOSTILE_PREFIXES: [&str; 4] = ["a/", "plans/", "plans/first.md/", "x/y/"];
 
-/// Five hundred names that would lead elsewhere, if one of them were taken for a document's.
+/// Tries five hundred names that would lead elsewhere if one of them were accepted as a document's path.
 fn create_hostile_names(world: &World) {
     let mut names = vec![String::new(), "a".repeat(201), format!("{}x", "a/".repeat(200))];
     for odd in HOSTILE_SEGMENTS.split_whitespace() {
@@ -403,7 +403,7 @@ fn create_hostile_names(world: &World) {
             let path = format!("/documents/{escaped}");
             let written = daemon.post::<_, DocumentWritten>(&path, &body).await;
             assert!(written.is_err(), "{name:?} was taken: {written:?}");
-            // No path at all is the list.
+            // An empty path is the list of documents.
             let read = daemon.get::<Value>(&format!("{path}?target=@team")).await;
             assert!(read.is_err() || name.is_empty(), "{name:?} was read: {read:?}");
         }

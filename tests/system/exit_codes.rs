@@ -6,7 +6,7 @@ use crate::{
     world::{World, wait_for},
 };
 
-/// What names something that is not there, in a home where `@team` runs and in one where nothing ever did.
+/// Commands that name a missing target, in a home where `@team` runs and in an empty home.
 const MISSING_TARGETS: &str = "
     attach @nothing
     attach ghost@team
@@ -68,7 +68,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty())
 }
 
-/// How a command with `--json` ended, and the code of its error.
+/// Returns the exit code of a command with `--json`, and the code of its error.
 fn exit_and_error_code(world: &World, line: &str) -> (i32, String) {
     let said = shell(world, &format!("agent-worker {line} --json"));
     let document: serde_json::Value = serde_json::from_str(&said.stdout).unwrap_or_default();
@@ -137,7 +137,7 @@ fn what_the_words_or_the_file_alone_make_wrong_exits_2_and_what_is_there_decides
         ("rm coder@team:one", 2),
         ("logs @team:one", 2),
         ("receipts twelve", 2),
-        // These could be right where other things are.
+        // These commands would be valid in another state.
         ("up team.yaml --tag one", 1),
         ("stop", 1),
         ("down", 1),

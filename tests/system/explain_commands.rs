@@ -1,4 +1,4 @@
-//! Commands that explain: how an agent or a run stands, why, and what would change it.
+//! Commands that explain: the state of an agent or a run, its reason, and the actions that would change it.
 
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ fn status_and_why_explain_an_agent_whatever_it_does() {
     assert_eq!(world.json(&["status", "coder", "--json"])["inbox"][0]["body"], "and now?");
 }
 
-/// A team that stays, a run that waits at a limit, and one whose setup failed.
+/// Returns a world with a permanent team, a run that is paused at a limit, and one whose setup failed.
 fn three_runs() -> World {
     let world = start_team();
     let yaml = "name: loop\nparams: [{ name: about }]\nagents:\n\

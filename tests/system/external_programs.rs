@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote, which `scripts/clients` and `scripts/agents` get.
+//! Third-party programs that `scripts/clients` and `scripts/agents` install.
 
 use std::{
     fs,
@@ -11,16 +11,16 @@ use crate::world::{CommandOutput, record_skip};
 
 const NODE: &str = "node/node_modules/.bin/node";
 
-/// Where they are.
+/// The folder of the installed programs.
 pub(crate) struct ExternalPrograms(PathBuf);
 
 impl ExternalPrograms {
-    /// None where they cannot be had.
+    /// Returns `None` if the programs are not installed.
     pub(crate) fn locate() -> Option<Self> {
         cached("AW_CLIENTS", "clients").map(Self)
     }
 
-    /// None where they cannot be had; then what was not tried is counted.
+    /// Returns `None` if the programs are not installed; the test is then counted as skipped.
     pub(crate) fn locate_or_skip(untried: &str) -> Option<Self> {
         let found = Self::locate();
         if found.is_none() {
@@ -29,25 +29,26 @@ impl ExternalPrograms {
         found
     }
 
-    /// What runs scripts of npm's.
+    /// Returns the path of Node.js, which runs the npm scripts.
     pub(crate) fn node_path(&self) -> PathBuf {
         self.0.join(NODE)
     }
 
-    /// A program of npm's, by the script that starts it.
+    /// Returns a command for a program from npm, by the script that starts it.
     pub(crate) fn node(&self, script: &str) -> Command {
         let mut command = Command::new(self.node_path());
         command.arg(self.0.join("npm/node_modules").join(script));
         self.isolated(command)
     }
 
-    /// A script of ours for one of their libraries. It lies in `folder`, where it finds them.
+    /// Returns a command for one of our scripts that use a third-party library. Copies the scripts to `folder`,
+    /// next to the libraries.
     pub(crate) fn script(&self, name: &str, folder: &Path) -> Command {
         let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/clients");
         for entry in fs::read_dir(ours).unwrap().flatten() {
             fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
         }
-        // Another test's script may have made it already.
+        // The script of another test may have created the link already.
         let _ = symlink(self.0.join("npm/node_modules"), folder.join("node_modules"));
         let program = if name == "python.py" { "python/bin/python" } else { NODE };
         let mut command = Command::new(self.0.join(program));
@@ -55,7 +56,7 @@ impl ExternalPrograms {
         self.isolated(command)
     }
 
-    /// Where their programs look for others.
+    /// Returns the `PATH` of the programs.
     pub(crate) fn path(&self) -> String {
         format!("{}:/usr/local/bin:/usr/bin:/bin", self.0.join("node/node_modules/.bin").display())
     }
@@ -66,12 +67,12 @@ impl ExternalPrograms {
     }
 }
 
-/// Where the packages of agents are, if they could be had.
+/// Returns the folder of the agents' packages, if they are installed.
 pub(crate) fn agents() -> Option<PathBuf> {
     cached("AW_AGENTS", "agents").map(|folder| folder.join("npm/node_modules"))
 }
 
-/// A folder that a script has filled.
+/// Returns a folder that a script has filled.
 #[expect(clippy::disallowed_methods, reason = "where it is is a setting of the test itself")]
 fn cached(variable: &str, name: &str) -> Option<PathBuf> {
     let cache = || {
@@ -83,7 +84,7 @@ fn cached(variable: &str, name: &str) -> Option<PathBuf> {
     folder.join(".have").exists().then_some(folder)
 }
 
-/// Runs one to its end.
+/// Runs a command to its end.
 pub(crate) fn run(mut command: Command) -> CommandOutput {
     CommandOutput::from(command.output().unwrap())
 }

@@ -26,9 +26,9 @@ use agent_worker_protocol::api::{DocumentMode, DocumentRequest, DocumentWritten}
 use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
 
 const WRITERS: u64 = 2;
-/// One document has this many kills.
+/// Number of kills per document.
 const KILLS_PER_DOCUMENT: usize = 10;
-/// A document is quiet once it has not changed for this long: longer than a text waits in either slot.
+/// A document is quiet once it has not changed for this long: longer than a text stays in either slot.
 const QUIET_TIME: Duration = Duration::from_millis(1_500);
 
 #[expect(
@@ -39,7 +39,7 @@ fn kills() -> usize {
     std::env::var("AW_FILE_KILLS").map_or(6, |text| text.parse().unwrap())
 }
 
-/// Random numbers that are the same for the same seed.
+/// A pseudo-random sequence, which is the same for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -71,7 +71,7 @@ impl Document {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Saves lines, each in another way, as one person does. Returns them.
+    /// Saves lines as one person does, in alternating ways. Returns the lines.
     fn save(&self, mut random: Random) -> Vec<String> {
         let (file, mut lines) = (self.file(), Vec::new());
         while !self.is_over() {
@@ -91,7 +91,7 @@ impl Document {
         lines
     }
 
-    /// Appends lines through the daemon, each until it is acknowledged. Returns them.
+    /// Appends lines through the daemon, each until it is acknowledged. Returns the lines.
     fn append_acknowledged_lines(&self, writer: u64, mut random: Random) -> Vec<String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let daemon = DaemonSocket::at(self.world.home().join("daemon.sock"));
@@ -125,7 +125,7 @@ impl Document {
         text["content"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until nothing changes any more, and reads the newest revision.
+    /// Waits until the document is quiet, and returns the newest revision.
     fn wait_until_quiet(&self) -> String {
         let (mut before, mut since) = (self.newest(), Instant::now());
         wait_for("the document to be quiet and in its file", || {
@@ -138,7 +138,7 @@ impl Document {
         })
     }
 
-    /// Lines that are not there exactly once, and how often they are.
+    /// Returns the lines that do not occur exactly once, with their counts.
     fn wrong_lines(&self, lines: &[String]) -> BTreeMap<String, usize> {
         let text = self.wait_until_quiet();
         let count = |line: &String| text.lines().filter(|found| found == line).count();
@@ -156,7 +156,7 @@ fn append(file: &Path, line: &str) {
     open.write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// Kills the daemon while a person and agents write one document. Returns the lines they wrote.
+/// Kills the daemon while a person and agents write one document. Returns the lines that they wrote.
 fn write_and_kill(document: &Document, daemon: &mut Child, kills: usize, seed: u64) -> Vec<String> {
     let Document { world, name, .. } = document;
     assert_eq!(world.run(&["doc", "append", name, "start"]).code, 0);

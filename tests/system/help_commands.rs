@@ -1,4 +1,5 @@
-//! Commands that help: a first file, its schema, the doctor, what a shell and a reader need, and the README.
+//! Commands for setup and reference: a first file, its schema, the doctor, shell completions, man pages, and the
+//! README.
 
 use std::{
     fs::{self, Permissions},
@@ -133,7 +134,7 @@ fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
     "#);
 }
 
-/// What a doctor found of something.
+/// Returns the doctor's finding about a subject.
 fn finding<'a>(report: &'a Value, about: &str) -> &'a Value {
     let findings = report["findings"].as_array().unwrap();
     findings.iter().find(|one| one["about"] == about).unwrap_or(&Value::Null)
@@ -141,7 +142,7 @@ fn finding<'a>(report: &'a Value, about: &str) -> &'a Value {
 
 #[test]
 fn a_doctor_finds_nothing_wrong_where_nothing_is() {
-    // Whether control groups can be created differs between machines.
+    // Machines differ in the ability to create control groups.
     let world = World::with(&[("AGENT_WORKER_PROCESS_TRACKING", "tree")]);
     let before = run_lines(&world, "agent-worker doctor | grep -v backend");
     assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
@@ -211,10 +212,10 @@ fn rusqlite_open(path: &Path) -> rusqlite::Connection {
     rusqlite::Connection::open(path).unwrap()
 }
 
-/// How these are looked at.
+/// Command prefix that runs the binary with the stub programs and these variables.
 const STUB_PATH_COMMAND: &str = "aw=$(command -v agent-worker); PATH=$PWD/bin ANTHROPIC_API_KEY=do-not-show-this CODEX_HOME=codex $aw";
 
-/// Where two vendors' programs are installed, one with a login.
+/// Returns a world with two installed vendor programs, one of them with a login.
 fn with_programs() -> World {
     let world = World::new();
     for folder in ["bin", "codex"] {
@@ -366,7 +367,7 @@ fn a_shell_and_a_reader_get_what_they_need() {
     assert!(ask.contains("agent\\-worker ask coder@review"), "{ask}");
 }
 
-/// The lines of every block of shell commands in a document, without what is only said about them.
+/// Returns the lines of every shell block in a document, without the comments.
 fn commands(document: &str) -> Vec<String> {
     let blocks = document.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(str::lines);
@@ -381,7 +382,7 @@ fn the_readmes_quick_start_runs_line_by_line() {
     fs::create_dir(world.project().join("examples")).unwrap();
     for entry in fs::read_dir(root.join("examples")).unwrap() {
         let path = entry.unwrap().path();
-        // What running one left there.
+        // A folder is the result of an earlier run of an example.
         if path.is_dir() {
             continue;
         }
@@ -391,7 +392,7 @@ fn the_readmes_quick_start_runs_line_by_line() {
     let lines = commands(&readme);
     assert!(lines.len() > 12, "{lines:?}");
     for line in lines {
-        // This is that command.
+        // This test is part of that command.
         if line == "scripts/test" {
             continue;
         }

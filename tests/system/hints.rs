@@ -1,13 +1,13 @@
-//! Every hint works when it is typed. Each situation is made, what it hints at is typed literally in the same world, and
-//! that must be taken: no usage error, nothing that is not there.
+//! Every hint works if typed. Each case creates a situation and runs its hints literally in the same world; a hint
+//! must cause no usage error and name nothing that is missing.
 
 use crate::{
     shell_transcript::shell,
     world::{CommandOutput, World},
 };
 
-/// What is made before a situation, and the line whose hints are typed. `FILE` in a hint is a workflow's file, `NAME` an
-/// agent.
+/// Commands that create a situation, and the line whose hints are typed. In a hint, `FILE` is a workflow file and
+/// `NAME` an agent.
 struct HintCase {
     before: &'static [&'static str],
     line: &'static str,
@@ -148,7 +148,7 @@ fn world() -> World {
     world
 }
 
-/// The commands a text names, as they would be typed: in backticks, or to the end of a clause.
+/// Returns the commands that a text names: in backticks, or to the end of a clause.
 fn commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines().filter(|line| line.contains("hint: ") || line.contains("wakes when "))
@@ -166,7 +166,7 @@ fn commands(text: &str) -> Vec<String> {
     found
 }
 
-/// Whether a command was understood and found what it names; how what it began went is another matter.
+/// Returns true if a command was understood and found its target; the outcome of the work does not matter.
 fn is_accepted(said: &CommandOutput) -> bool {
     let refused = [
         "error: there is no ",
@@ -204,7 +204,7 @@ fn check_hints(situations: &[HintCase]) {
         let (world, said) = situation.reproduce();
         let hints = commands(&format!("{}\n{}", said.stdout, said.stderr));
         assert!(!hints.is_empty(), "`{}` hints at nothing: {said:?}", situation.line);
-        // Each in a world of its own: what one hint does may be what another undoes.
+        // Each hint gets its own world, because one hint may undo the effect of another.
         let mut worlds = vec![world];
         for hint in hints {
             let world = worlds.pop().unwrap_or_else(|| situation.reproduce().0);
@@ -219,7 +219,7 @@ fn check_hints(situations: &[HintCase]) {
 }
 
 impl HintCase {
-    /// A world in this situation, and what was said in it.
+    /// Returns a world in this situation, and the output of its last line.
     fn reproduce(&self) -> (World, CommandOutput) {
         let world = world();
         for line in self.before {

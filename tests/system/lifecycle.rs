@@ -1,4 +1,4 @@
-//! The daemon's own life: one owner, true words about itself, a quiet end.
+//! The daemon's own lifecycle: one owner, correct status, clean shutdown.
 
 use std::{
     fs,
@@ -121,7 +121,7 @@ fn the_environment_of_a_run_that_was_cut_off_is_gone_after_the_next_start() {
     let world = World::new();
     let run = world.json(&["run", &world.example("hello.yaml"), "--json"])["run"].clone();
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
-    // What a daemon leaves that is killed after a run's end, before it was put away; and before the run was made.
+    // Files of a daemon that was killed after the end of a run, before its cleanup; and before the run was created.
     let ended = world.home().join("runs").join(run.as_str().unwrap());
     let unmade = world.home().join("runs/01a1def5-a812-7a93-bd00-fd6a586b85a8");
     fs::create_dir(&unmade).unwrap();
@@ -134,8 +134,8 @@ fn the_environment_of_a_run_that_was_cut_off_is_gone_after_the_next_start() {
     assert!(!unmade.exists(), "there is no such run");
 }
 
-/// A process that takes the home's lock the moment its owner is gone, as one does that was being started when the daemon
-/// was killed. It lets go when `until` is over; its stdin is closed by dropping it.
+/// Starts a process that takes the home's lock as soon as its owner is gone, like a child that was being
+/// started when the daemon was killed. The process releases the lock after `until`; dropping it closes its stdin.
 fn lock_holding_child(world: &World, until: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let script = format!("echo held; {until}");
     let mut child = Command::new("flock")
@@ -187,7 +187,7 @@ fn a_lock_that_no_daemon_holds_and_nobody_lets_go_of_is_named() {
     child.wait().unwrap();
 }
 
-/// Whether the system has this process wait for a file's lock.
+/// Returns true if this process waits for a file lock in the kernel.
 fn is_waiting_for_a_lock(pid: u32) -> bool {
     let locks = fs::read_to_string("/proc/locks").unwrap();
     locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {pid} ")))
@@ -242,7 +242,7 @@ fn a_run_whose_caller_hangs_up_is_cared_for_all_the_same() {
             body.len()
         )
         .unwrap();
-        // Gone before the answer, each time a little later.
+        // The client disconnects before the reply, each time a little later.
         std::thread::park_timeout(Duration::from_micros(n * 300));
         drop(socket);
     }

@@ -7,7 +7,7 @@ use agent_worker_protocol::EventKind;
 
 use crate::world::{CommandOutput, World, kill, wait_for};
 
-/// Two that never stop talking, and one whose turn lasts until there is a file `go`.
+/// Two agents that never stop sending, and one whose turn lasts until the file `go` exists.
 const SLOW: &str = "name: loop\nagents:\n\
     \x20 ping: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@pong ping' } }] }] }\n\
     \x20 pong: { backend: mock, mock: [{ calls: [{ tool: channel_send, args: { message: '@ping pong' } }] }] }\n\
@@ -115,7 +115,7 @@ fn one_poison_among_twenty_good_messages_dies_alone_after_three_attempts() {
     let dead = envelope["dead_letters"].as_array().unwrap();
     assert_eq!(dead.len(), 1, "{envelope}");
     assert_eq!((&dead[0]["agent"], &dead[0]["failures"]), (&"b".into(), &3.into()), "{envelope}");
-    // Its neighbours: each is done, and was finished by exactly one turn.
+    // The other messages: each is done, and exactly one turn finished it.
     let mut finished = finished_messages(&world, envelope["run"].as_str().unwrap(), "b");
     finished.sort_unstable();
     let messages = world.json(&["peek", "@poison", "-n", "100", "--json"]);
@@ -128,7 +128,7 @@ fn one_poison_among_twenty_good_messages_dies_alone_after_three_attempts() {
     assert_eq!((good.len(), &finished), (19, &good));
 }
 
-/// What the turns of an agent finished, by message, as often as they did.
+/// Returns the messages that the turns of an agent finished, with repetitions.
 fn finished_messages(world: &World, run: &str, agent: &str) -> Vec<i64> {
     let daemon = DaemonSocket::at(world.home().join("daemon.sock"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! Commands that look: who is there, what each used, which messages are where, in which folder.
+//! Commands that list: agents, their usage, the states of messages, and folders.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::{
     world::{World, wait_for},
 };
 
-/// A team of two that stays: one that fails, waits, prints or hands over when it is asked to, and one that answers.
+/// A permanent team of two: one agent that fails, waits, prints or hands over on request, and one that answers.
 pub(crate) const TEAM: &str = r#"
 name: team
 agents:
@@ -38,7 +38,7 @@ pub(crate) fn send(world: &World, target: &str, text: &str) -> i64 {
     world.json(&["send", target, text, "--json"])["seq"].as_i64().unwrap()
 }
 
-/// Waits until a message is where it should be.
+/// Waits until a message is in this state.
 fn wait_for_state(world: &World, seq: i64, state: &str) {
     let seq = seq.to_string();
     wait_for(&format!("#{seq} to be {state}"), || {
@@ -182,7 +182,7 @@ fn stats_count_turns_failures_and_times_by_agent() {
     assert!(stats[0]["agents"][0]["took"]["p95_ms"].is_u64(), "{stats}");
 }
 
-/// A team with a letter that is dead already.
+/// Returns a team that already has a dead letter.
 fn team_with_a_dead_letter() -> World {
     let world = start_team();
     let seq = send(&world, "coder@team", "poison \u{1b}]0;title\u{7}");

@@ -1,8 +1,8 @@
-//! The live view of `run` in a real terminal: three agents at work at once, and a terminal that changes its width.
+//! The live view of `run` in a real terminal: three agents at work at once, and a change of the terminal's width.
 
 use crate::{terminal::Terminal, world::World};
 
-/// Three who work until a file is there.
+/// Three agents that work until the file `go` exists.
 const THREE_AGENTS: &str = "name: three\nagents:\n\
     \x20 lead: { backend: mock, mock: [{ run: 'until [ -e go ]; do sleep 0.05; done', say: Led. }] }\n\
     \x20 coder: { backend: mock, mock: [{ run: 'until [ -e go ]; do sleep 0.05; done', say: Coded. }] }\n\
@@ -30,7 +30,7 @@ fn three_at_work_are_shown_at_once_and_fit_a_terminal_that_becomes_narrow_and_wi
     let fits = |drawn: &[String]| drawn.iter().all(|line| line.chars().count() < 30);
     let narrow = run.wait_until(|drawn| working(drawn) && fits(drawn));
     assert!(narrow.iter().any(|line| line.contains('…')), "the head was cut: {narrow:#?}");
-    // Wider than it was when the run began.
+    // The terminal becomes wider than at the start of the run.
     run.resize("120");
     let wide = run.wait_until(|drawn| working(drawn) && head(drawn).ends_with("message"));
     assert!(head(&wide).chars().count() > 40, "{wide:#?}");

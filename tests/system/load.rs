@@ -1,4 +1,4 @@
-//! Many clients at once, clients that do not read, and clients that do not get done.
+//! Many clients at once, clients that do not read, and clients that never complete a request.
 
 use std::{
     fs,
@@ -18,11 +18,11 @@ use crate::world::{World, kill};
 const CLIENTS: usize = 1000;
 const MAX_THREADS: usize = 64;
 const READERS: usize = 200;
-/// How long a connection may do nothing, and how much later that may be noticed on a busy machine.
+/// The idle limit of a connection, and the additional delay that a busy machine may cause.
 const LIMIT: Duration = Duration::from_secs(15);
 const SLACK: Duration = Duration::from_secs(10);
 
-/// Lets this process, and the daemon it starts, have as many descriptors as the system allows.
+/// Raises the descriptor limit of this process, and of the daemon that it starts, to the system's maximum.
 fn allow_descriptors() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
@@ -32,7 +32,7 @@ fn threads(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
 }
 
-/// The processor time this process has used so far, threads that have ended included.
+/// Returns the processor time of a process so far, including ended threads.
 fn processor_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields = stat.rsplit(')').next().unwrap().split_whitespace();
@@ -53,7 +53,7 @@ fn a_thousand_clients_at_once_are_served_by_few_threads() {
                 most.fetch_max(threads(pid), Ordering::Relaxed);
             }
         });
-        // Stopped, so that all of them are there when it continues.
+        // The daemon is stopped, so that all clients are waiting when it continues.
         let clients: Vec<UnixStream> = (0..CLIENTS / 100)
             .flat_map(|_| {
                 kill(pid, "STOP");
@@ -83,7 +83,7 @@ fn a_thousand_clients_at_once_are_served_by_few_threads() {
     assert!(daemon.wait().unwrap().success());
 }
 
-/// How much processor time of the daemon one send takes.
+/// Returns the daemon's processor time for one send.
 async fn cost_of_a_send(client: &DaemonSocket, world: &World, pid: u32, sends: u32) -> Duration {
     let body = json!({"target": "@team", "project": world.project(), "message": "to nobody"});
     let before = processor_time(pid);
@@ -112,25 +112,25 @@ fn readers_of_events_that_have_stalled_cost_a_send_nothing() {
                 .map(|_| {
                     let mut reader = UnixStream::connect(&socket).unwrap();
                     write!(reader, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-                    // Its answer has begun: it watches.
+                    // The response has begun, so the stream is open.
                     reader.read_exact(&mut [0; 15]).unwrap();
                     reader
                 })
                 .collect();
-            // So many fill what the system buffers for a reader.
+            // Enough sends to fill the system's buffers for a reader.
             cost_of_a_send(&client, &world, pid, 30).await;
             let watched = cost_of_a_send(&client, &world, pid, 150).await;
             drop(readers);
             ratios.push(watched.as_secs_f64() / alone.as_secs_f64());
         }
         ratios.sort_by(f64::total_cmp);
-        // At most a tenth more; the rest is for the noise of so short a measurement.
+        // The target is at most a tenth more; the rest allows for the noise of such a short measurement.
         assert!(ratios[0] < 1.25, "{ratios:?}");
     });
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
 }
 
-/// How long a connection stays open after this was sent.
+/// Returns the time that a connection stays open after this input.
 fn time_until_closed(mut connection: impl std::io::Read + std::io::Write, sent: &str) -> Duration {
     connection.write_all(sent.as_bytes()).unwrap();
     let begun = Instant::now();

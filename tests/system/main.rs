@@ -1,4 +1,4 @@
-//! The whole system from outside: the real binary, a real daemon, real processes, killed for real.
+//! The whole system from outside: the real binary, a real daemon, real processes, real kills.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 

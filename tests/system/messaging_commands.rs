@@ -7,7 +7,7 @@ use crate::{
     world::World,
 };
 
-/// A team of two that stays, in the world's project.
+/// A permanent team of two in the world's project.
 const ECHO: &str = "name: echo\nagents:\n  parrot:\n    backend: mock\n    retry: { backoff: 1ms }\n    mock:\n      \
                     - { on: poison, fail: fatal }\n      - { say: Polly. }\n  owl: { backend: mock, mock: [{ say: Hoo. }] }\n";
 

@@ -1,7 +1,8 @@
-//! A model that does what its prompt says: real programs ask it as they ask their vendor's.
+//! A model that executes its prompt as a script: real programs call it in place of their vendor's.
 //!
-//! On loopback at a free port, with one key, for as long as the test has it. It keeps what it was asked. What a prompt may say
-//! is in `script.rs`; each of the vendors' wires is a file. Nobody in here is patient for longer than a test.
+//! The server listens on loopback at a free port, with one key, until the test drops it, and records its requests.
+//! `script.rs` defines the directives of a prompt; each vendor's API is a file. Every wait here is limited by the
+//! timeout of a test.
 
 mod chat;
 mod gemini;
@@ -29,20 +30,20 @@ use self::{
 };
 use crate::world::TEST_TIMEOUT;
 
-/// What opens it.
+/// The key that the server accepts.
 pub(crate) const KEY: &str = "test-key";
-/// More than any of the programs asks at a time.
+/// Maximum number of connections, more than any of the programs opens.
 const MAX_CONNECTIONS: usize = 64;
-/// Nobody looks at more.
+/// Maximum number of recorded requests; no test reads more.
 const MAX_RECORDED_REQUESTS: usize = 1000;
 
-/// One that is asked.
+/// A running model server.
 pub(crate) struct ModelServer {
     address: SocketAddr,
     inside: Arc<ModelServerInner>,
 }
 
-/// What somebody asked for an answer.
+/// A request for an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelRequest {
     pub(crate) path: String,
@@ -52,7 +53,7 @@ pub(crate) struct ModelRequest {
 #[derive(Default)]
 struct ModelServerInner {
     state: Mutex<ModelServerState>,
-    /// Something in it is different now.
+    /// Signals a change of the state.
     changed: Condvar,
 }
 
@@ -61,7 +62,7 @@ struct ModelServerState {
     requests: Vec<ModelRequest>,
     refused: RefusalCounts,
     connections: usize,
-    /// How many were ever held, and how many of these may go on.
+    /// Number of answers held since the start, and the number of those that were released.
     held: usize,
     released: usize,
     is_closed: bool,
@@ -86,7 +87,7 @@ impl ModelServer {
                 drop(state);
                 let inside = Arc::clone(&inside);
                 thread::spawn(move || {
-                    // Whoever hangs up in the middle has had enough.
+                    // A client that disconnects early is no error.
                     let _ = inside.serve(&visitor);
                     inside.state().connections -= 1;
                 });
@@ -95,7 +96,7 @@ impl ModelServer {
         server
     }
 
-    /// Where the vendors' programs look for their models and keys.
+    /// Returns the variables with the endpoints and keys of the vendors' programs.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let url = format!("http://{}", self.address);
         vec![
@@ -113,18 +114,18 @@ impl ModelServer {
         ]
     }
 
-    /// What it was asked so far, the oldest first.
+    /// Returns the requests so far, the oldest first.
     pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.inside.state().requests.clone()
     }
 
-    /// Waits until `count` answers were held since the beginning.
+    /// Waits until `count` answers were held since the start.
     pub(crate) fn wait_held(&self, count: usize) {
         let was = self.inside.wait_while(|state| state.held < count);
         assert!(was >= count, "{was} of {count} answers are held");
     }
 
-    /// Lets every answer go on that is held now.
+    /// Releases every answer that is held now.
     pub(crate) fn release_held(&self) {
         let mut state = self.inside.state();
         state.released = state.held;
@@ -136,18 +137,19 @@ impl Drop for ModelServer {
     fn drop(&mut self) {
         self.inside.state().is_closed = true;
         self.inside.changed.notify_all();
-        // The one who waits at the door sees it by this.
+        // The connection unblocks the thread that accepts connections.
         let _ = TcpStream::connect(self.address);
     }
 }
 
 impl ModelServerInner {
-    /// A visitor's thread that panicked has broken nothing in here.
+    /// Locks the state. A connection thread that panicked leaves it consistent.
     fn state(&self) -> MutexGuard<'_, ModelServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits while it is so, and answers with how many were held. Not for ever, and not beyond the end.
+    /// Waits while the condition holds, and returns the number of held answers. Ends at the timeout or at the
+    /// shutdown.
     fn wait_while(&self, is_so: impl Fn(&ModelServerState) -> bool) -> usize {
         let deadline = Instant::now() + TEST_TIMEOUT;
         let mut state = self.state();
@@ -171,7 +173,7 @@ impl ModelServerInner {
         self.wait_while(|state| state.released < ticket);
     }
 
-    /// One request and its answer.
+    /// Serves one request.
     fn serve(&self, visitor: &TcpStream) -> std::io::Result<()> {
         let Some((head, body)) = http::read_request(visitor)? else { return Ok(()) };
         let answer = match (head.method.as_str(), route(&head.path)) {
@@ -251,7 +253,7 @@ impl ModelServerInner {
         plan: &AnswerPlan,
     ) -> std::io::Result<()> {
         http::begin_stream(visitor)?;
-        // Something has come, and something is missing.
+        // A position at which some parts were sent and some are missing.
         let middle = 2.min(events.len() - 1);
         for (n, event) in events.iter().enumerate() {
             match plan.pace.interruption {
@@ -272,14 +274,14 @@ fn pause(time: Duration) {
     }
 }
 
-/// Whether it came with the key, wherever its vendor puts it.
+/// Returns true if the request has the key, in the header of any vendor.
 fn is_authorized(head: &RequestHead) -> bool {
     let bearer = format!("Bearer {KEY}");
     let has = |name, value: &str| head.fields.get(name).is_some_and(|given| given == value);
     has("x-api-key", KEY) || has("x-goog-api-key", KEY) || has("authorization", &bearer)
 }
 
-/// A list that every vendor's program can read.
+/// Returns a list of models that every vendor's program can read.
 fn models() -> Value {
     let one = json!({
         "id": "scripted", "object": "model", "type": "model", "display_name": "Scripted", "created": 0,

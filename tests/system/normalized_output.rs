@@ -1,9 +1,9 @@
-//! What is typed and seen, with whatever differs from one time to the next made the same.
+//! Typed commands and their output, with all values that differ between runs normalized.
 
 use crate::{shell_transcript::shell, world::World};
 
-/// What was typed and seen, with every length of time, instant and id the same. A table whose columns depend on them is
-/// shown without its padding.
+/// Runs lines and returns them with their output, with every duration, time and id normalized. A table whose
+/// columns depend on such values is returned without padding.
 pub(crate) fn run_lines_normalized(world: &World, lines: &str) -> String {
     let mut shown = String::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -29,7 +29,7 @@ fn normalized_line(line: &str) -> String {
     line.split(' ').map(normalized_word).collect::<Vec<_>>().join(" ").trim_end().to_owned()
 }
 
-/// A word that is the same each time.
+/// Replaces a word that differs between runs.
 fn normalized_word(word: &str) -> String {
     let core = word.trim_matches([',', ':', ';', ')', '*']);
     let number = core.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -51,7 +51,7 @@ fn without_padding(line: &str) -> String {
     while unpadded.contains("   ") {
         unpadded = unpadded.replace("   ", "  ");
     }
-    // A time that stands first is padded itself.
+    // A time at the start of a line has padding of its own.
     let indent = if text.starts_with("TIME") { 0 } else { line.len() - text.len() };
     format!("{}{unpadded}", &line[..indent])
 }

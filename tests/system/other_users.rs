@@ -1,4 +1,4 @@
-//! Other users of the machine, with a way to the socket that they should not have.
+//! Other users of the machine, with access to the socket that they should not have.
 
 use std::{
     fs::{self, Permissions},
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::world::{World, kill, record_skip};
 
-/// Somebody who asks at the socket: the words before `curl` make them who they are.
+/// A caller at the socket; the words before `curl` select its user.
 struct SocketClient<'a> {
     words: &'a [&'a str],
     socket: &'a Path,
 }
 
 impl SocketClient<'_> {
-    /// The status and the body of the answer.
+    /// Returns status and body of the response.
     fn request(&self, method: &str, path: &str, body: &str) -> (String, Value) {
         let mut words = self.words.iter().copied().chain(["curl"]);
         let output = Command::new(words.next().unwrap())
@@ -78,7 +78,7 @@ fn another_user_who_can_open_the_socket_learns_that_it_is_there_and_nothing_else
     let (status, health) = stranger.request("GET", "/health", "");
     let told: Vec<&str> = health.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!((&*status, told), ("200", vec!["status", "version"]));
-    // The same question in the same way, from the user.
+    // The same request in the same way, from the user.
     let (status, agents) = ourselves.request("GET", "/agents?all=true", "");
     assert_eq!((&*status, agents), ("200", Value::Array(Vec::new())));
     kill(daemon.id(), "TERM");
@@ -106,14 +106,14 @@ fn an_agent_of_one_home_is_nobody_at_the_daemon_of_another() {
     let refused = "error: this process belongs to an agent or a setup command of another daemon, and is nobody here\n\
                    hint: an agent speaks with the daemon that started it; leave AGENT_WORKER_HOME as it is\n";
     assert_eq!(tried, refused.repeat(4));
-    // Nobody was made there, and its user is who it was.
+    // No agent was created there, and the home still belongs to its user.
     let agents = theirs.json(&["ls", "--all", "--json"]);
     assert_eq!(agents, Value::Array(Vec::new()));
     kill(daemon.id(), "TERM");
     assert!(daemon.wait().unwrap().success());
 }
 
-/// Listens where clients look for the daemon, says that all is well, and keeps what it hears.
+/// Listens at the daemon's port, answers every request with success, and records all input.
 fn impostor() -> (u16, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -140,7 +140,7 @@ fn serve_impostor(mut stream: TcpStream, heard: &Mutex<String>) {
     }
 }
 
-/// Asks one thing through the bridge, as a program with a token of its own does.
+/// Sends one call through the bridge, as a program with its own token does.
 fn call_through_bridge(world: &World) -> Value {
     let mut command = world.command(&["mcp", "--client", "editor"]);
     let mut bridge = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -168,7 +168,7 @@ fn a_program_that_has_the_daemons_port_hears_nothing_of_what_is_meant_for_it() {
         "team.yaml",
         "name: team\nagents: { owl: { backend: mock, mock: [{ say: Hoo. }] } }\n",
     );
-    // First there is no daemon, and what its file says is not believed; then there is one, which has no port.
+    // First no daemon runs, and its file is not trusted; then a daemon without a port runs.
     pretends();
     let said = world.run(&["up", "team.yaml"]);
     assert_eq!(said.code, 0, "{said:?}\n{}", world.log());
@@ -192,7 +192,7 @@ fn a_program_that_has_the_daemons_port_hears_nothing_of_what_is_meant_for_it() {
     pretends();
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
     assert_eq!(*heard.lock().unwrap(), "", "nobody came, and nothing was said");
-    // It would have heard: this is how anybody's words arrive there.
+    // Proves that the impostor records input: this is the way in which any text would arrive there.
     TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(b"sotto voce").unwrap();
     crate::world::wait_for("the impostor", || {
         heard.lock().unwrap().ends_with("sotto voce").then_some(())

@@ -1,5 +1,5 @@
-//! Whose a process is when nothing else tells: its environment is cleared, its session is its own, its worker and its
-//! daemon were killed.
+//! Attribution of a process whose environment is cleared, whose session is its own, and whose worker and daemon
+//! were killed.
 
 use std::{fs, path::PathBuf, process::Child};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::world::{World, is_alive, kill, record_skip, wait_for};
 
-/// A process that clears its environment, leaves its session and its parents, and asks the daemon whenever told to.
+/// A process that clears its environment, leaves its session and its parents, and calls the daemon on request.
 const STRAY_SCRIPT: &str = r#"#!/bin/bash
 cd PROJECT
 echo $$ > stray
@@ -26,7 +26,7 @@ const TEAM: &str = "name: team\nagents:\n  a:\n    backend: mock\n    mock:\n   
     (env -i PATH=\"$PATH\" setsid bash stray.sh > /dev/null 2>&1 < /dev/null &) ; touch up; sleep 600\n\
     kickoff: '@a go'\n";
 
-/// How the daemon tracks processes, and the folder of its groups.
+/// Returns the folder of the daemon's control groups, if the daemon tracks processes by groups.
 fn tracking(world: &World) -> Option<PathBuf> {
     let health = world.json(&["daemon", "status", "--json"]);
     let path = health["tracking"]["path"].as_str().map(PathBuf::from);
@@ -34,7 +34,8 @@ fn tracking(world: &World) -> Option<PathBuf> {
     path
 }
 
-/// The folder of a daemon's groups. Where it can create none, the test is counted as skipped and the daemon stopped.
+/// Returns the folder of a daemon's groups. If the daemon can create none, the test is counted as skipped and the
+/// daemon is stopped.
 fn groups_of(world: &World, daemon: &mut Child) -> Option<PathBuf> {
     let groups = tracking(world);
     if groups.is_none() {
@@ -45,7 +46,7 @@ fn groups_of(world: &World, daemon: &mut Child) -> Option<PathBuf> {
     groups
 }
 
-/// Starts a team whose agent leaves a stray process; answers with that and with the worker.
+/// Starts a team whose agent leaves a stray process; returns the pids of that process and of the worker.
 fn start_stray(world: &World) -> (u32, u32) {
     let script = STRAY_SCRIPT
         .replace("PROJECT", world.project().to_str().unwrap())
@@ -62,7 +63,7 @@ fn start_stray(world: &World) -> (u32, u32) {
     (stray, worker)
 }
 
-/// Lets the stray process ask the daemon for a token, which only the user may have.
+/// Makes the stray process request a token, which only the user may have.
 fn ask_as_stray(world: &World) -> String {
     let _ = fs::remove_file(world.project().join("answer"));
     world.file("ask", "");
@@ -87,12 +88,12 @@ fn a_stray_whose_worker_and_daemon_were_killed_is_never_the_user_and_is_ended_by
     assert!(is_refused(&ask_as_stray(&world)), "an agent's process");
     let marks: Vec<_> = fs::read_dir(&groups).unwrap().flatten().map(|one| one.path()).collect();
     assert!(marks.iter().any(|path| path.join("cgroup.procs").is_file()), "{marks:?}");
-    // The daemon first: it would end what a lost worker leaves.
+    // The daemon is killed first, because it would end the processes of a lost worker.
     kill_and_wait(daemon.id());
     daemon.wait().unwrap();
     kill_and_wait(worker);
     assert!(is_alive(stray), "nobody is left to end it");
-    // Also a daemon of another home knows that this is not its user.
+    // A daemon of another home also knows that this process is not its user.
     let other = World::new();
     let mut others = other.daemon();
     let own = world.project().join("stray.sh");
@@ -128,7 +129,7 @@ fn a_stray_of_a_worker_that_outlived_its_daemon_is_ended_with_it() {
     let mut next = world.daemon();
     assert!(is_alive(stray) && is_alive(worker), "the attempt goes on: {}", world.log());
     assert!(is_refused(&ask_as_stray(&world)), "an agent's process");
-    // No ancestor of it is left: only its group shows whose it is.
+    // No ancestor is left: only the control group identifies the process.
     kill_and_wait(worker);
     wait_for("the stray process to be gone", || (!is_alive(stray)).then_some(()));
     assert_eq!(world.run(&["stop", "@team"]).code, 0);

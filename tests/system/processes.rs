@@ -1,4 +1,4 @@
-//! Trees that die together, environments that reach whom they should, and shells that are only their agent.
+//! Process trees that end together, the inheritance of environments, and shells that act only as their agent.
 
 use std::time::{Duration, Instant};
 
@@ -171,7 +171,7 @@ fn a_worker_that_is_told_to_stop_by_its_own_child_is_not_tried_for_ever() {
 #[test]
 fn what_a_setup_leaves_running_stays_until_its_run_is_over() {
     let world = World::new();
-    // It forgets its environment, as servers that set their own title do.
+    // The process clears its environment, as servers that set their own title do.
     let yaml = "name: server\nagents:\n  a: { backend: mock, mock: [{ say: hi }] }\nsetup:\n  - { shell: 'env -i setsid sleep 614 & echo $! > server' }\n";
     let file = world.file("server.yaml", yaml);
     assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
@@ -185,7 +185,7 @@ fn what_a_setup_leaves_running_stays_until_its_run_is_over() {
 
 #[test]
 fn a_daemon_that_is_to_stop_now_gives_its_workers_no_time() {
-    // Nobody waits as long as this.
+    // A grace period longer than any test.
     let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "1h")]);
     world.file(
         "deaf.yaml",

@@ -1,4 +1,4 @@
-//! Programs as agents: the examples, as the documentation has them, and what stands in for one that cannot be had.
+//! Programs as agents: the documented examples, and a stand-in for a program that is not available.
 
 use std::{fmt::Write as _, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, record_skip, wait_for};
 
-/// Whether a world's agents find it.
+/// Returns true if the agents of a world find the program.
 fn is_on_path(program: &str) -> bool {
     ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|it| Path::new(it).join(program).exists())
 }
@@ -32,7 +32,7 @@ fn agents_of_ones_own_are_any_executables() {
     assert_eq!(notes.stdout, "- clerk was asked: @clerk there are 1 files here\n");
 }
 
-/// What the stand-in for Cursor's CLI was given in one turn, called by this name.
+/// Returns the input of the stand-in for Cursor's CLI in one turn, under this program name.
 fn received_input(world: &World, name: &str, prompt: &str) -> Value {
     let bin = world.project().join("bin");
     let _ = fs::create_dir(&bin);
@@ -47,7 +47,7 @@ fn received_input(world: &World, name: &str, prompt: &str) -> Value {
     serde_json::from_str(told["body"].as_str().unwrap()).unwrap()
 }
 
-/// A world with a team of one, whose program is found in the project.
+/// Returns a world with a team of one, whose program is in the project.
 fn cursor_team(key: &str, besides: &str) -> World {
     let world = World::with(&[("CURSOR_API_KEY", key)]);
     let yaml =
@@ -115,7 +115,7 @@ fn cursor_with_a_persons_login_finds_it_and_leaves_their_settings_as_they_are() 
         fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
         fs::write(home.join(name), text).unwrap();
     }
-    // Newer ones are called so.
+    // Newer versions of the program have this name.
     let seen = received_input(&world, "agent", "hello");
     assert_eq!((&seen["login"], &seen["mine"]), (&json!(true), &json!(true)), "{seen}");
     assert_eq!(seen["rules"]["permissions"]["allow"], json!(["Shell(ls)", "Mcp(team:*)"]));

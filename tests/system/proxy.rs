@@ -1,4 +1,4 @@
-//! A way to the daemon for programs that cannot send a token: adds it to everything that passes.
+//! A proxy to the daemon for programs that cannot send a token: adds the token to every request.
 
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -6,13 +6,13 @@ use std::{
     thread,
 };
 
-/// Listens on loopback until the test is over.
+/// Listens on loopback until the end of the test.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
 }
 
 impl Proxy {
-    /// Passes everything on to `daemon`, in the name of `token`.
+    /// Forwards every request to `daemon`, with `token`.
     pub(crate) fn to(daemon: &str, token: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -20,7 +20,7 @@ impl Proxy {
         thread::spawn(move || {
             for visitor in listener.incoming().flatten() {
                 let (daemon, token) = (daemon.clone(), token.clone());
-                // Whoever hangs up in the middle is no concern of a proxy.
+                // The proxy ignores a client that disconnects early.
                 thread::spawn(move || pass(&visitor, address, &daemon, &token).ok());
             }
         });
@@ -28,7 +28,7 @@ impl Proxy {
     }
 }
 
-/// One request and its answer, as it comes.
+/// Forwards one request and streams its response.
 fn pass(visitor: &TcpStream, own: SocketAddr, daemon: &str, token: &str) -> io::Result<()> {
     let mut from = BufReader::new(visitor.try_clone()?);
     let mut head = String::new();
@@ -42,7 +42,7 @@ fn pass(visitor: &TcpStream, own: SocketAddr, daemon: &str, token: &str) -> io::
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.trim().parse().unwrap_or(0),
             "connection" => continue,
-            // What was meant for us is meant for the daemon; what was meant for others is not made better.
+            // Replaces the proxy's own address by the daemon's; other values stay as they are, valid or not.
             "host" | "origin" => line = line.replace(&own.to_string(), daemon),
             _ => {}
         }
@@ -62,7 +62,7 @@ fn pass(visitor: &TcpStream, own: SocketAddr, daemon: &str, token: &str) -> io::
     visitor.shutdown(Shutdown::Both)
 }
 
-/// Whoever leaves before the answer is whole leaves the daemon too.
+/// Closes the daemon's connection once the client has disconnected.
 fn close_both(visitor: &TcpStream, daemon: &TcpStream) -> io::Result<()> {
     let (mut visitor, daemon) = (visitor.try_clone()?, daemon.try_clone()?);
     thread::spawn(move || {

@@ -136,7 +136,7 @@ fn logs_are_followed_from_turn_to_turn_until_the_run_is_over() {
         assert_eq!(turn("print"), 0);
         assert_eq!(printed(4), ["→ shell", "one", "two ␛[31mred", "← shell"]);
     }
-    // Twice in vain, each time in the middle of a line: the next turn's log begins on a new one.
+    // Two interrupted turns, each in the middle of a line: the log of the next turn begins on a new line.
     assert_ne!(turn("break"), 0);
     assert_eq!(printed(2), ["→ shell", "half"]);
     assert!(talk.next().unwrap().unwrap().starts_with("coder, a turn begun"));
@@ -165,7 +165,7 @@ fn what_is_printed_while_nothing_else_happens_is_followed_too() {
     let printed = Instant::now();
     world.file("print", "");
     assert_eq!(lines.next().unwrap().unwrap(), "more");
-    // Sooner than the next sign of life of its worker.
+    // Sooner than the next heartbeat of its worker.
     assert!(printed.elapsed() < Duration::from_secs(10), "{:?}", printed.elapsed());
     world.file("end", "");
     assert_eq!(world.run(&["stop", "@team"]).code, 0);

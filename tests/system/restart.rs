@@ -1,10 +1,10 @@
-//! A daemon that is killed or upgraded in the middle of turns: they go on, and each happens once.
+//! A daemon that is killed or upgraded during turns: the turns continue, and each happens once.
 
 use serde_json::Value;
 
 use crate::world::{World, is_alive, kill, wait_for};
 
-/// Twenty agents, each busy for a while, each saying one thing.
+/// Returns a team of twenty agents, each of which works for a while and sends one message.
 fn team_of_twenty(sleep: &str) -> String {
     let agents: Vec<String> = (1..=20)
         .map(|n| {
@@ -150,7 +150,7 @@ fn a_run_that_is_watched_does_not_undo_a_stop_of_its_daemon() {
     let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &envelope["outcome"]), (Some(5), &"interrupted".into()));
     assert!(world.processes().is_empty(), "{:?}", world.processes());
-    // The next command brings it back, and it goes on.
+    // The next command starts the daemon again, and the turn continues.
     wait_for("the answer", || {
         let messages = world.json(&["peek", "@slow", "--json"]);
         messages["messages"].as_array()?.iter().any(|one| one["body"] == "slept").then_some(())

@@ -1,4 +1,4 @@
-//! The life of a run as a person follows it: begun, left, followed again, resumed, outliving its daemon.
+//! The lifecycle of a run from a user's view: started, left, followed again, resumed, outliving its daemon.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,7 +13,7 @@ use crate::{
     world::{World, kill, wait_for},
 };
 
-/// Two that hand a ball to each other until the limit.
+/// Returns a team of two agents that wake each other until the limit.
 fn two_agent_loop(hops: u32, sleep: &str) -> String {
     format!(
         "name: ball\nagents:\n\
@@ -27,7 +27,7 @@ pub(crate) const TEAM: &str = "name: team\nparams: [{ name: topic, default: cats
     \x20 coder: { backend: mock, mock: [{ on: slow, run: 'touch up; exec sleep 600' }, { say: On it. }] }\n\
     \x20 owl: { backend: mock, mock: [{ say: Hoo. }] }\n";
 
-/// Follows a run until something was said, leaves with Ctrl-C, and answers with everything that was said.
+/// Follows a run until the first message, leaves with Ctrl-C, and returns all printed messages.
 fn follow_for_a_while(world: &World, target: &str) -> Vec<String> {
     let mut attached = attach(world, target);
     let mut lines = BufReader::new(attached.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -47,13 +47,13 @@ fn attach(world: &World, target: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What the channel holds, as `run` and `attach` show it.
+/// Returns the channel in the format of `run` and `attach`.
 fn channel_lines(world: &World, target: &str) -> Vec<String> {
     let shown = world.run(&["peek", target, "-n", "1000"]).stdout;
     shown.lines().map(|line| line.split_once("ago ").unwrap().1.to_owned()).collect()
 }
 
-/// Says so many things, one after the other, as fast as they are taken.
+/// Sends `many` messages one after the other, without pauses.
 fn send_messages(world: &World, target: &str, many: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -75,7 +75,7 @@ fn whoever_leaves_a_run_comes_back_to_where_they_left_and_sees_everything_once()
         let chattering = scope.spawn(|| send_messages(&world, "@team", 300));
         let mut left = 0;
         while !chattering.is_finished() || left < 3 {
-            // So that there is something to see, whoever was faster.
+            // Ensures that there is a message to show, whichever side is faster.
             assert_eq!(world.run(&["send", "@team", &format!("look {left}")]).code, 0);
             said.extend(follow_for_a_while(&world, "@team"));
             left += 1;
@@ -108,7 +108,7 @@ fn a_run_that_paused_goes_on_where_it_was_shown_to() {
     }
     assert_eq!(said, channel_lines(&world, "@ball"));
     assert_eq!(said.len(), 14, "{said:?}");
-    // Resumed by somebody who does not look, it is caught up with later.
+    // After a detached resume, a later follower catches up.
     assert_eq!(world.run(&["resume", "@ball", "--hops", "15", "--detach"]).code, 0);
     wait_for("the next pause", || (channel_lines(&world, "@ball").len() == 17).then_some(()));
     wait_for("the pause", || {
@@ -226,13 +226,13 @@ fn a_started_team_goes_on_after_kill_9_of_its_daemon_with_nothing_lost() {
     assert_eq!(world.run(&["up", "durable.yaml"]).code, 0);
     world.run(&["send", "a@durable", "count"]);
     wait_for("its turn", || world.project().join("turns").exists().then_some(()));
-    // On disk, and for nobody's turn yet: a is busy.
+    // The message is on disk and in no turn yet: a is busy.
     let waiting = world.json(&["send", "a@durable", "count again", "--json"]);
     let daemon = world.daemon_pid().unwrap();
     kill(daemon, "KILL");
     wait_for("its death", || world.daemon_pid().is_none().then_some(()));
-    // The next command starts another, also where it still meets the last one's socket closing. The turn under way goes
-    // on, and what waited is done after it.
+    // The next command starts another daemon, even if it still finds the closing socket of the last one. The
+    // current turn continues, and the pending message is processed after it.
     let seq = waiting["seq"].to_string();
     wait_for("both to be acted upon", || {
         let reply = world.json(&["receipts", &seq, "@durable", "--json"]);
@@ -288,7 +288,7 @@ fn a_run_that_is_paused_goes_on_where_it_was_once_it_is_resumed() {
     });
     let paused = world.run(&["pause", "@two"]);
     assert_eq!((paused.code, &*paused.stdout), (0, "@two is paused: by the user\n"), "{paused:?}");
-    // The turn under way finishes; whoever follows the run sees that too.
+    // The current turn finishes, and a follower of the run sees that too.
     world.file("go", "");
     let left = run.wait_with_output().unwrap();
     assert_eq!(left.status.code(), Some(5), "whoever follows it is told");

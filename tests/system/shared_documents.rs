@@ -1,4 +1,4 @@
-//! What a team shares: its documents, its channel in an agent's own shell, and what is said about the program.
+//! The shared parts of a team: its documents, its channel in an agent's own shell, and feedback about the program.
 
 use crate::{
     messaging_commands::echo_team,

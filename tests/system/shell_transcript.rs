@@ -1,4 +1,4 @@
-//! What a person types and sees, as text that is the same every time.
+//! Typed commands and their output, as text that is the same in every run.
 
 use std::{
     path::Path,
@@ -7,8 +7,8 @@ use std::{
 
 use crate::world::{CommandOutput, World};
 
-/// Types each line into a shell in the world's project and returns what the terminal would show: `!` is said beside the
-/// answer, and an exit code other than 0 is told.
+/// Runs each line in a shell in the world's project and returns the terminal's text: `!` marks stderr, and an exit
+/// code other than 0 is shown.
 pub(crate) fn run_lines(world: &World, lines: &str) -> String {
     let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty());
     let shown: String = lines.map(|line| transcript(line, &shell(world, line))).collect();
@@ -23,7 +23,7 @@ fn transcript(line: &str, said: &CommandOutput) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Runs one line in a shell that finds the program by its name.
+/// Runs one line in a shell with the program on its path.
 pub(crate) fn shell(world: &World, line: &str) -> CommandOutput {
     let folder = Path::new(env!("CARGO_BIN_EXE_agent-worker")).parent().unwrap().to_owned();
     let usual = world.command(&[]);
@@ -34,7 +34,7 @@ pub(crate) fn shell(world: &World, line: &str) -> CommandOutput {
     CommandOutput::from(bash.current_dir(world.project()).stdin(Stdio::null()).output().unwrap())
 }
 
-/// Text in which folders, times and numbers that differ each time have names.
+/// Replaces folders, times and numbers that differ between runs by names.
 pub(crate) fn normalized(world: &World, text: &str) -> String {
     let text = text.replace(&world.project().display().to_string(), "PROJECT");
     let text = text.replace(&world.home().display().to_string(), "HOME");
@@ -46,7 +46,7 @@ pub(crate) fn normalized(world: &World, text: &str) -> String {
             kept.push(normalized_word(word, before, words.get(at + 1).copied()));
         }
         let line = kept.join(" ");
-        // A table with a column of times.
+        // A table with a column of times has variable padding.
         if line.contains("TIME ago") || line.contains("  WRITTEN ") {
             collapse_spaces(&line)
         } else {
@@ -70,7 +70,7 @@ fn normalized_word(word: &str, before: Option<&str>, after: Option<&str>) -> Str
     }
 }
 
-/// Columns whose width depends on a time.
+/// Collapses columns whose width depends on a time.
 fn collapse_spaces(line: &str) -> String {
     let mut squeezed = line.trim_start().to_owned();
     while squeezed.contains("   ") {

@@ -1,4 +1,4 @@
-//! A machine without free file descriptors: workers cannot be started, and no message pays for that.
+//! A machine without free file descriptors: no worker can be started, and no message is charged for that.
 
 use std::{fs, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::world::{World, wait_for};
 /// Enough to read a file, too few for a worker's log and pipes.
 const FREE_DESCRIPTORS: usize = 3;
 
-/// The limit that leaves this process [`LEFT`] more file descriptors.
+/// Returns the limit that leaves this process [`FREE_DESCRIPTORS`] more file descriptors.
 fn tight_limit(pid: u32) -> u64 {
     let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
     let open: Vec<u64> =
@@ -37,7 +37,7 @@ fn a_worker_that_cannot_be_started_is_backed_off_and_makes_no_dead_letter() {
     let daemon = world.daemon_pid().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        // Connected before the limit: the daemon cannot accept anybody afterwards.
+        // Connected before the limit, because the daemon cannot accept a connection afterwards.
         let client = DaemonSocket::at(world.home().join("daemon.sock"));
         let project = world.project();
         let agent = async || -> Value {
@@ -49,7 +49,7 @@ fn a_worker_that_cannot_be_started_is_backed_off_and_makes_no_dead_letter() {
         let body = json!({"target": "coder@team", "project": project, "message": "do it"});
         let sent: Value = client.post("/messages", &body).await.unwrap();
         let tries = || world.log().matches("a worker could not be ").count();
-        // Twice as often as a message may fail.
+        // Twice the number of attempts of a message.
         for _ in 0..3_000 {
             if tries() > 6 {
                 break;

@@ -1,4 +1,4 @@
-//! How what runs is ended: whole or an agent at a time, for good or to begin again, with nothing left behind.
+//! The end of runs and agents: a whole team or one agent, permanently or to restart, with no process left.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     world::{World, wait_for},
 };
 
-/// A worker's child that ignores TERM, and a grandchild in a session of its own that does too.
+/// A worker's child that ignores TERM, and a grandchild in its own session that does so too.
 const STUBBORN: &str = "name: stubborn\nagents:\n  a:\n    backend: mock\n    mock:\n      - run: |\n          \
     trap '' TERM; setsid sh -c \"trap '' TERM; touch up; sleep 600\" & env -i setsid sleep 601 & sleep 602 & wait\n\
     kickoff: '@a go'\n";
@@ -278,7 +278,7 @@ fn restart_begins_the_same_run_again_with_the_file_as_it_is_now() {
     assert_eq!((code, &envelope["error"]["code"]), (2, &"bad_file".into()), "{envelope}");
 }
 
-/// Every process of the world but its daemon.
+/// Returns every process of the world except its daemon.
 fn leftover_processes(world: &World) -> Vec<(u32, String)> {
     let daemon = world.daemon_pid();
     world.processes().into_iter().filter(|(pid, _)| Some(*pid) != daemon).collect()

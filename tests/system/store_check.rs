@@ -1,14 +1,14 @@
-//! Reads a store after the fact, with its own SQL, and says whether everything that was promised is true.
+//! Verifies a store after a test, with SQL of its own, against everything that was acknowledged.
 
 use std::{collections::BTreeMap, path::Path};
 
 use agent_worker_store::{Database, InstanceQuery, RunStore as _};
 use rusqlite::{Connection, OpenFlags};
 
-/// What a sender was told: the text it sent, and the seq it was answered with.
+/// Acknowledged messages of a sender: the text and the seq of the reply.
 pub(crate) type AcknowledgedSends = BTreeMap<String, i64>;
 
-/// Judges the only instance in `home`.
+/// Checks the only instance in `home`.
 pub(crate) fn check_store(home: &Path, acknowledged: &AcknowledgedSends) {
     check_hashes_and_gaps(home);
     let path = home.join("agent-worker.db");
@@ -43,7 +43,7 @@ pub(crate) fn check_store(home: &Path, acknowledged: &AcknowledgedSends) {
         "an agent has two live attempts",
         "SELECT count(*) FROM (SELECT agent FROM attempt WHERE ended IS NULL GROUP BY workflow, agent HAVING count(*) > 1)",
     );
-    // Every successful turn says one thing, and a turn that was tried twice says it once.
+    // Every successful turn sends one message, and a repeated turn does not send it again.
     none(
         "a turn spoke twice, or not at all",
         "SELECT count(*) FROM agent a WHERE

@@ -1,5 +1,5 @@
-//! One daemon follows another while other clients wait for it: `daemon stop` and `daemon restart` report the truth, and
-//! followers continue where the connection broke.
+//! One daemon follows another while other clients wait: `daemon stop` and `daemon restart` report correct results,
+//! and followers continue at the point of disconnection.
 
 use std::{
     io::{BufRead as _, BufReader, Read},
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::world::{World, is_alive, kill, wait_for};
 
-/// Shorter than the time after which `stop` and `restart` give up.
+/// Shorter than the timeout of `stop` and `restart`.
 const SUCCESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs `work` while two other clients start a daemon whenever none runs.
@@ -35,7 +35,7 @@ fn run_with_other_clients(world: &World, work: impl FnOnce()) {
     });
 }
 
-/// Sets a flag also when the test panics, so that its other threads end.
+/// Sets a flag even if the test panics, so that its other threads end.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -68,7 +68,7 @@ fn a_restart_and_a_stop_succeed_though_another_client_starts_the_next_daemon_fir
     });
 }
 
-/// A team that waits for messages, and a follower of its channel or of an agent's log.
+/// Starts a team that waits for messages, and a follower of its channel or of an agent's log.
 fn start_follower(words: &[&str]) -> (World, Child) {
     let world = World::new();
     let yaml = "name: team\nagents:\n  coder: { backend: mock, mock: [{ run: 'echo printed', say: done }] }\n";
@@ -78,7 +78,7 @@ fn start_follower(words: &[&str]) -> (World, Child) {
     (world, follower.unwrap())
 }
 
-/// Replaces the daemon while the follower does not run, sends a message, and lets the follower continue.
+/// Replaces the daemon while the follower is stopped, sends a message, and lets the follower continue.
 fn send_while_away(world: &World, follower: &Child, replace: impl FnOnce(&World), message: &str) {
     kill(follower.id(), "STOP");
     replace(world);
@@ -97,7 +97,7 @@ fn kill_and_start(world: &World) {
     assert_eq!(world.run(&["feedback", "hello"]).code, 0);
 }
 
-/// The lines of a stream as they come, so that a test can wait for one of them.
+/// Returns the lines of a stream as they arrive, so that a test can wait for one of them.
 fn lines(stream: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -140,7 +140,7 @@ fn a_follower_of_a_log_shows_every_turn_once_across_restarts_and_kills() {
     let printed = lines(follower.stdout.take().unwrap());
     let turn = |follower: &Child, replace: &dyn Fn(&World)| {
         send_while_away(&world, follower, replace, "@coder go");
-        // The tool call, its output and its result.
+        // Reads the tool call, its output and its result.
         let [call, output, _] = [next_line(&printed), next_line(&printed), next_line(&printed)];
         assert!(call.starts_with("→ shell"), "{call}");
         assert_eq!(output, "printed");

@@ -1,4 +1,5 @@
-//! Processes that are stopped for a while (SIGSTOP, a suspended machine) and continue: no clock counts that time.
+//! Processes that are stopped for a while (SIGSTOP, a suspended machine) and continue: no time limit counts that
+//! time.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
 
-/// An agent that prints all the time, so that it is silent only while it does not run, until `go` exists.
+/// An agent that prints continuously until `go` exists, so that it is silent only while it does not run.
 const TEAM: &str = "name: team\nagents:\n  a:\n    backend: mock\n    silence: 1500ms\n    mock:\n      - run: |\n          \
     echo x >> tries; while ! [ -e go ]; do echo; sleep 0.1; done\n        say: done\nkickoff: '@a go'\n";
 
@@ -37,7 +38,7 @@ fn receipt(world: &World) -> Value {
     world.json(&["receipts", "1", "@team", "--json"])["receipts"][0].clone()
 }
 
-/// The event with which the first attempt ended.
+/// Returns the event that ended the first attempt.
 fn first_attempt_end(world: &World) -> Value {
     let mut stream = UnixStream::connect(world.home().join("daemon.sock")).unwrap();
     stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
@@ -59,7 +60,7 @@ fn an_attempt_continues_after_everything_was_stopped_longer_than_its_silence_lim
     start(&world);
     let daemon = world.daemon_pid().unwrap();
     let mut all: Vec<u32> = world.processes().iter().map(|(pid, _)| *pid).collect();
-    // The worker continues first, and finds that it has neither output nor an answer of the daemon.
+    // The worker continues first, and has neither output nor a reply of the daemon.
     all.sort_by_key(|pid| *pid == daemon);
     stop_for_a_while(&all);
     world.file("go", "");
@@ -80,7 +81,7 @@ fn an_attempt_continues_after_everything_was_stopped_longer_than_its_silence_lim
 fn a_daemon_that_was_stopped_longer_than_the_silence_limit_counts_no_failure() {
     let world = World::with(&[("AGENT_WORKER_ORPHAN_GRACE", "1s")]);
     start(&world);
-    // Meanwhile the worker gives up, as no daemon answers.
+    // Meanwhile the worker gives up, because no daemon answers.
     stop_for_a_while(&[world.daemon_pid().unwrap()]);
     wait_for("the next try", || (attempt_count(&world) == 2).then_some(()));
     let ended = first_attempt_end(&world);

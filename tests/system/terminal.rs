@@ -1,4 +1,4 @@
-//! A terminal of its own for a command, with somebody at the keyboard.
+//! A pseudo-terminal for a command, with a simulated keyboard.
 
 use std::{
     fs,
@@ -10,14 +10,14 @@ use std::{
 
 use crate::world::{World, wait_for};
 
-/// One in which a command runs.
+/// A terminal in which a command runs.
 pub(crate) struct Terminal {
     script: Child,
     project: PathBuf,
 }
 
 impl Terminal {
-    /// Runs the binary with these words in a terminal of so many columns and 24 lines.
+    /// Runs the binary with these words in a terminal of `columns` columns and 24 lines.
     pub(crate) fn open(world: &World, columns: u16, words: &str) -> Self {
         let like = world.command(&[]);
         let binary = env!("CARGO_BIN_EXE_agent-worker");
@@ -38,14 +38,14 @@ impl Terminal {
         Self { script, project: world.project() }
     }
 
-    /// Types something.
+    /// Types a text on the keyboard.
     pub(crate) fn type_text(&mut self, text: &str) {
         let keyboard = self.script.stdin.as_mut().unwrap();
         keyboard.write_all(text.as_bytes()).unwrap();
         keyboard.flush().unwrap();
     }
 
-    /// Presses a key, alone, and again after a while for as long as nothing comes of it.
+    /// Presses a single key, and repeats it every second until `done`.
     pub(crate) fn press_until(&mut self, key: &str, done: impl Fn() -> bool) {
         let mut last: Option<Instant> = None;
         wait_for(&format!("what comes of {key}"), || {
@@ -57,20 +57,20 @@ impl Terminal {
         });
     }
 
-    /// Makes it so many columns wide.
+    /// Changes the width of the terminal.
     pub(crate) fn resize(&self, columns: &str) {
         let pty = fs::read_to_string(self.project.join("pty")).unwrap();
         let mut stty = Command::new("stty");
         assert!(stty.args(["-F", pty.trim(), "cols", columns]).status().unwrap().success());
     }
 
-    /// Everything it ever showed.
+    /// Returns all output since the start.
     pub(crate) fn output(&self) -> String {
         let all = fs::read(self.project.join("shown")).unwrap_or_default();
         String::from_utf8_lossy(&all).into_owned()
     }
 
-    /// What it showed last: the lines since the last time the status was drawn anew, without colours.
+    /// Returns the screen: the lines since the last redraw of the status, without colours.
     pub(crate) fn last_drawn(&self) -> Vec<String> {
         let all = self.output();
         let mut plain = String::new();
@@ -90,7 +90,7 @@ impl Terminal {
         last.map(|line| line.trim_end_matches('\r').to_owned()).collect()
     }
 
-    /// Waits until it shows what is wanted.
+    /// Waits until the screen satisfies `wanted`.
     pub(crate) fn wait_until(&self, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
         wait_for("what was to be drawn", || {
             let drawn = self.last_drawn();
@@ -98,12 +98,12 @@ impl Terminal {
         })
     }
 
-    /// Waits for the command's end. It leaves the terminal as it was.
+    /// Waits for the command's exit, and checks that the terminal settings are restored.
     pub(crate) fn wait_exit(mut self) -> (ExitStatus, String) {
         let status = self.script.wait().unwrap();
         let of = |name: &str| {
             let settings = fs::read_to_string(self.project.join(name)).unwrap();
-            // All but its size.
+            // Ignores the size of the terminal.
             settings.split_once("line =").unwrap().1.to_owned()
         };
         assert_eq!(of("after"), of("before"));

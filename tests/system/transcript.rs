@@ -1,4 +1,4 @@
-//! `provider: file`: the channel as a file that people read, held against what the store says.
+//! `provider: file`: the channel as a file for people, compared with the store.
 
 use std::{
     fs,
@@ -37,7 +37,7 @@ fn start_team(world: &World) {
     assert_eq!(said.code, 0, "{said:?}");
 }
 
-/// What the file says: of each message when, who, which, what it answers, and its text.
+/// Parses the file: time, sender, number, reference and text of each message.
 fn read(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let mut entries = text.split("\n### ");
@@ -45,7 +45,7 @@ fn read(file: &Path) -> Vec<Value> {
     if !top.starts_with("# ") {
         return Vec::new();
     }
-    // What is being written may end anywhere: that is no entry yet.
+    // A write in progress may end anywhere; an incomplete entry does not count yet.
     entries.map(|text| entry(text).unwrap_or_default()).collect()
 }
 
@@ -62,7 +62,7 @@ fn entry(text: &str) -> Option<Value> {
     Some(json!([words.first()?, words.get(1)?, number(words.get(2)?)?, answer, reply, body]))
 }
 
-/// A text as it was said: what looks like a heading was written as none.
+/// Returns the original text, without the escapes of lines that resemble a heading.
 fn unescaped(body: &str) -> String {
     let line = |line: &str| {
         let words = line.trim_start_matches(' ');
@@ -77,7 +77,7 @@ fn unescaped(body: &str) -> String {
     body.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The same of what the store says.
+/// Returns the same fields from the store.
 fn stored_messages(world: &World) -> Vec<Value> {
     let messages = world.json(&["peek", "@team", "--all", "-n", "100000", "--json"]);
     let entry = |message: &Value| {
@@ -89,7 +89,7 @@ fn stored_messages(world: &World) -> Vec<Value> {
     messages["messages"].as_array().unwrap().iter().map(entry).collect()
 }
 
-/// Waits until the file says what the store says; shows how they differ if it never does.
+/// Waits until the file equals the store; shows the difference on a timeout.
 fn wait_until_equal(world: &World, file: &Path) -> Vec<Value> {
     let deadline = Instant::now() + TEST_TIMEOUT / 2;
     wait_for("the file to follow", || {
@@ -100,7 +100,7 @@ fn wait_until_equal(world: &World, file: &Path) -> Vec<Value> {
     })
 }
 
-/// Sends messages, each until it is acknowledged, whoever kills the daemon meanwhile.
+/// Sends messages, each until it is acknowledged, across kills of the daemon.
 fn send(world: &World, sender: usize, done: &AtomicUsize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -163,7 +163,7 @@ fn channel_md_says_what_the_channel_says_however_often_the_daemon_is_killed() {
     assert!(numbers.len() > SENDERS * MESSAGES_PER_SENDER, "{}", numbers.len());
     let all: Vec<i64> = (1..).take(numbers.len()).collect();
     assert_eq!(numbers, all, "none is missing and none there twice");
-    // What people do to it is undone when it next grows.
+    // The next message reverts the edits of people.
     for text in ["gone\n", "", &fs::read_to_string(&file).unwrap().replace("请", "不")] {
         fs::write(&file, text).unwrap();
         world.run(&["send", "@team", "one more"]);
@@ -193,7 +193,7 @@ fn a_run_that_ended_while_its_file_could_not_be_written_is_written_by_the_next_d
     let mut daemon = world.daemon();
     let there = wait_until_equal(&world, &file);
     assert!(there.iter().any(|entry| entry[5] == "last words"), "{there:?}");
-    // Then it has nothing left to do.
+    // After that no work is due.
     let runs = world.home().join("runs");
     wait_for("it to be done", || {
         let run = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
@@ -223,7 +223,7 @@ fn state_tells_what_waits_and_what_is_voted_on() {
     wait_for("the vote", || (state("proposals.json")["active"] == active).then_some(()));
     assert_eq!(world.run(&["veto", "1", "--target", "@team"]).code, 0);
     wait_for("the veto", || (state("proposals.json")["active"] == json!([])).then_some(()));
-    // Who closes the daemon leaves a file that says everything.
+    // A stopped daemon leaves a complete file.
     world.run(&["send", "@team", "last"]);
     let said = stored_messages(&world);
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
@@ -247,7 +247,7 @@ fn the_first_form_names_the_folder_the_channel_and_the_document() {
     wait_for("the document", || (text(&document) == "hello\n").then_some(()));
     wait_for("the channel", || text(&channel).contains("[a] #2 answer\nok\n").then_some(()));
     assert_eq!(world.run(&["doc", "read", "--target", "@first"]).stdout, "hello\n");
-    // What was deleted here stays there, until a new run of that name begins its own.
+    // The files of a deleted instance stay, until a new run of that name starts its own.
     assert_eq!(world.run(&["rm", "@first"]).code, 0);
     assert!(text(&channel).contains("@a go") && text(&document) == "hello\n");
     assert_eq!(world.run(&["run", "first.yaml"]).code, 0);
@@ -276,7 +276,7 @@ fn a_persons_file_where_a_channel_is_written_is_set_aside_and_never_lost() {
     assert_eq!(text("README.md.conflict"), "of old\n");
     wait_for("the state", || text("_state/inbox-state.json").contains("agents").then_some(()));
     assert_eq!(text("_state/inbox-state.json.conflict"), "{ \"mine\": true }\n");
-    // What is ours is taken for it by the next daemon.
+    // The next daemon recognizes its own file.
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
     world.run(&["send", "@team", "two"]);
     wait_until_equal(&world, &at("README.md"));
@@ -300,7 +300,7 @@ fn no_link_leads_out_of_the_folder_of_a_channel() {
     wait_for("it to be told", || {
         world.log().contains("keeping a channel as a file failed").then_some(())
     });
-    // Nor one that is no link, and the same file all the same.
+    // The same for a hard link, which is no symbolic link but shares the file.
     fs::remove_file(&channel).unwrap();
     fs::hard_link(outside.join("mine.md"), &channel).unwrap();
     world.run(&["send", "@team", "two"]);

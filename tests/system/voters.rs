@@ -1,5 +1,6 @@
-//! A council of 64 that votes on everything at once, each in its own name, while the daemon is killed again and again:
-//! every proposal is decided once, and what was acknowledged is what was counted. `AW_PROPOSALS` says on how many.
+//! A council of 64 agents that vote on all proposals at once, each under its own name, under repeated kills of the
+//! daemon: every proposal is decided once, by exactly the acknowledged votes. `AW_PROPOSALS` is the number of
+//! proposals.
 
 use std::{
     collections::BTreeMap,
@@ -37,7 +38,8 @@ fn proposals() -> usize {
     std::env::var("AW_PROPOSALS").map_or(12, |text| text.parse().unwrap())
 }
 
-/// Everybody's turn is a bridge to the daemon in their own shell, so that what comes through it is theirs.
+/// Returns the team. Each agent's turn is a bridge to the daemon in its own shell, so that its calls count as its
+/// own.
 fn council_yaml() -> String {
     let binary = env!("CARGO_BIN_EXE_agent-worker");
     let voter = |n| {
@@ -49,7 +51,7 @@ fn council_yaml() -> String {
     format!("name: council\nagents:\n{voters}kickoff: '@all vote'\nlimits: {{ wall: 12h }}\n")
 }
 
-/// One of them, from outside: what is said to its bridge, and what comes back.
+/// One voter from outside: the input and the output of its bridge.
 struct Voter {
     nth: usize,
     to: File,
@@ -59,7 +61,7 @@ struct Voter {
 
 impl Voter {
     fn new(world: &World, nth: usize) -> Self {
-        // Opened for both, a pipe with a name waits for nobody.
+        // A named pipe that is opened for both directions does not block.
         let open = |side: &str| {
             let path = world.project().join(format!("{side}-v{nth}"));
             OpenOptions::new().read(true).write(true).open(path).unwrap()
@@ -74,7 +76,7 @@ impl Voter {
         Self { nth, to: open("to"), from, last: 0 }
     }
 
-    /// Votes, as often as it takes to hear what became of it; whether it was counted.
+    /// Votes until the outcome is known; returns true if the vote was counted.
     fn vote(&mut self, proposal: usize, choice: &str) -> bool {
         self.last += 1;
         let deadline = Instant::now() + TEST_TIMEOUT;
@@ -86,7 +88,7 @@ impl Voter {
             match (answer["result"]["isError"].as_bool(), told["code"].as_str()) {
                 (Some(false), _) => return true,
                 (Some(true), Some("conflict")) => return false,
-                // The daemon has just gone, or is only coming.
+                // The daemon has just been killed, or is still starting.
                 (None, _) if answer["error"]["data"]["code"] != "unauthorized" => {
                     assert!(Instant::now() < deadline, "{answer}");
                 }
@@ -110,11 +112,11 @@ impl Voter {
         answer
     }
 
-    /// Votes on everything, now and then for something else first. Returns what was acknowledged, by proposal.
+    /// Votes on every proposal, sometimes for another option first. Returns the acknowledged votes by proposal.
     fn vote_on_all(mut self, count: usize, done: &AtomicUsize) -> BTreeMap<usize, &'static str> {
         let mut counted = BTreeMap::new();
         for n in 0..count {
-            // Each begins elsewhere, so that many are voted on at once.
+            // Each voter starts at another proposal, so that many are open to votes at once.
             let proposal = (n + self.nth * 17) % count + 1;
             let last = choice(self.nth, proposal);
             let changes = (self.nth + proposal).is_multiple_of(5);
@@ -130,7 +132,8 @@ impl Voter {
     }
 }
 
-/// What a voter wants in the end: nobody's mind, nearly everybody's, or everybody's, as the rule of the proposal is.
+/// Returns a voter's final choice: spread over the options, by a large majority, or (nearly) unanimous, depending
+/// on the rule of the proposal.
 fn choice(voter: usize, proposal: usize) -> &'static str {
     let others = voter + proposal;
     match RULES[proposal % RULES.len()] {
@@ -140,7 +143,7 @@ fn choice(voter: usize, proposal: usize) -> &'static str {
     }
 }
 
-/// A run in which everybody is at work, and elections everybody may vote in.
+/// Starts a run in which every agent is at work, and proposals in which all of them may vote.
 fn start_elections(world: &World, count: usize) {
     let pipes = (0..VOTERS).flat_map(|n| [format!("to-v{n}"), format!("from-v{n}")]);
     let made = Command::new("mkfifo").args(pipes).current_dir(world.project()).status().unwrap();
@@ -197,7 +200,7 @@ fn sixty_four_agents_decide_every_proposal_once_however_often_the_daemon_is_kill
     runtime.block_on(check_decisions(&world, &counted, count));
 }
 
-/// Reads the store: each was decided once and told once, by the ballots that were acknowledged.
+/// Reads the store and checks that each proposal was decided and announced once, by the acknowledged ballots.
 async fn check_decisions(world: &World, counted: &[BTreeMap<usize, &str>], count: usize) {
     let store = Database::open(&world.home()).unwrap();
     let team = store.instance_list(InstanceQuery::All).await.unwrap();
@@ -240,7 +243,7 @@ async fn check_decisions(world: &World, counted: &[BTreeMap<usize, &str>], count
     store.close().await;
 }
 
-/// What the ballots say, counted by hand; none where they decide nothing.
+/// Counts the ballots independently; returns `None` if they decide nothing.
 fn winner(proposal: &Proposal) -> Option<String> {
     let votes = |option: &str| proposal.ballots.iter().filter(|one| one.choice == option).count();
     let most = OPTIONS.map(votes).into_iter().max().unwrap();

@@ -1,5 +1,5 @@
-//! A team that votes: an owner is elected, a decision binds, a non-owner's write is refused and its suggestions are
-//! answered, a person is asked.
+//! A team that votes: it elects an owner, a decision binds, a non-owner's write is refused and its suggestions are
+//! answered, and a person is asked.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::{
     world::{World, wait_for},
 };
 
-/// Three agents who elect `scribe`, then decide something together. `critic` writes what is not its own, and then suggests:
-/// first what was decided otherwise, then something better.
+/// Three agents that elect `scribe` and then make a decision. `critic` writes a document that it does not own, and
+/// then makes suggestions: first one against the decision, then a better one.
 const TEAM: &str = r#"
 name: council
 context: { documentOwner: elect }

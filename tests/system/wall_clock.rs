@@ -1,5 +1,5 @@
-//! A daemon whose wall clock is set while it works: back by an hour, forward by two days. Debian's `libfaketime` sets it for
-//! the daemon alone; the clocks of its timers stay the machine's. Nothing here sets the machine's clock.
+//! A daemon whose wall clock is set while it works: back by an hour, forward by two days. Debian's `libfaketime`
+//! shifts it for the daemon only; its timers use the machine's clocks, and the machine's clock is not set.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::world::{CommandOutput, World, record_skip, wait_for};
 
-/// A daemon with a wall clock of its own.
+/// A daemon with a shifted wall clock.
 struct ShiftedDaemon {
     world: World,
     daemon: Child,
@@ -19,7 +19,7 @@ struct ShiftedDaemon {
 }
 
 impl ShiftedDaemon {
-    /// None where the library that sets the clock is missing.
+    /// Returns `None` if the library that shifts the clock is missing.
     fn start() -> Option<Self> {
         let library = fs::read_dir("/usr/lib").unwrap().flatten();
         let library = library.map(|folder| folder.path().join("faketime/libfaketime.so.1"));
@@ -38,13 +38,14 @@ impl ShiftedDaemon {
         Some(Self { world, daemon, offset })
     }
 
-    /// Sets the wall clock this far from the machine's. The file is replaced whole: the library may read it at any time.
+    /// Sets the offset of the wall clock from the machine's. Replaces the file atomically, because the library may
+    /// read it at any time.
     fn set_clock(&self, offset: &str) {
         let next = self.world.file("offset.next", &format!("{offset}\n"));
         fs::rename(next, &self.offset).unwrap();
     }
 
-    /// Starts `run` and returns it with the file its standard error goes to.
+    /// Starts `run` and returns it with the file of its stderr.
     fn run(&self, file: &str) -> (Child, PathBuf) {
         let told = self.world.file("told", "");
         let mut run = self.world.command(&["run", file, "--json"]);
@@ -52,7 +53,7 @@ impl ShiftedDaemon {
         (run.stdout(Stdio::piped()).stderr(errors).spawn().unwrap(), told)
     }
 
-    /// Waits for a run's end; returns its exit code and envelope. It must not have paused.
+    /// Waits for the end of a run that must not pause; returns its exit code and envelope.
     fn wait_run_end(&mut self, mut run: Child, told: &Path) -> (i32, Value) {
         wait_for("the run's end", || run.try_wait().unwrap());
         let said = CommandOutput::from(run.wait_with_output().unwrap());
@@ -70,7 +71,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Waits until whoever follows the run is told how the wall clock was set.
+/// Waits until a follower of the run gets the notice about this clock change.
 fn wait_for_jump_notice(told: &Path, how: &str) {
     wait_for("the event `clock.jumped`", || {
         fs::read_to_string(told)
@@ -80,7 +81,7 @@ fn wait_for_jump_notice(told: &Path, how: &str) {
     });
 }
 
-/// An agent that fails until there is a file `go`, and a proposal that nobody votes on.
+/// An agent that fails until the file `go` exists, and a proposal without votes.
 const RETRY: &str = "name: retry\nagents:\n\
     \x20 coder: { backend: mock, mock: [{ run: '[ -e go ]', say: Done. }], retry: { max_attempts: 9, backoff: 4s, multiplier: 1 } }\n\
     \x20 voter: { backend: mock, mock: [{ say: Let me think. }] }\n\
@@ -102,7 +103,7 @@ fn retries_and_votes_go_on_when_the_wall_clock_is_set_back_an_hour() {
     shifted.set_clock("-3600");
     shifted.world.file("go", "");
     wait_for_jump_notice(&told, "back by 1h");
-    // Its end waits for the retry and for the proposal's deadline.
+    // The run ends after the retry and the proposal's deadline.
     let (code, envelope) = shifted.wait_run_end(run, &told);
     assert_eq!((code, &envelope["outcome"]), (0, &Value::from("done")), "{envelope}");
     let lasted = envelope["duration_ms"].as_u64().unwrap();
@@ -124,7 +125,7 @@ fn a_run_that_is_allowed_two_hours_does_not_pause_when_the_wall_clock_is_set_for
         state.stdout.contains("\"running\"").then_some(())
     });
     shifted.set_clock("+2d");
-    // The same pass of the run's loop that reports the jump compares the run's time with its limit.
+    // The same pass of the run's loop reports the jump and compares the run's time with its limit.
     wait_for_jump_notice(&told, "forward by 2d");
     shifted.world.file("go", "");
     let (code, envelope) = shifted.wait_run_end(run, &told);

@@ -1,8 +1,9 @@
-//! The wire as it is today: every event, reply and `--json` output of fixed scenarios, compared with `tests/goldens`.
+//! The current wire format: every event, reply and `--json` output of fixed scenarios, compared with
+//! `tests/goldens`.
 //!
 //! Each scenario drives the real binary with scripted agents, one worker at a time, and has one golden. Values that
-//! differ from run to run are placeholders (`placeholders.rs`); texts for people are left out. `AW_RECORD=1` writes the
-//! goldens again: do that only for a change of the wire format that is meant.
+//! differ between runs are placeholders (`placeholders.rs`); texts for people are excluded. `AW_RECORD=1` rewrites
+//! the goldens, which is right only for an intended change of the wire format.
 
 mod failures;
 pub(crate) mod http;
@@ -37,7 +38,7 @@ const GOLDENS: [&str; 13] = [
     "votes",
 ];
 
-/// Kinds of events that no scenario here has, and why.
+/// Kinds of events that no scenario here has, with the reason.
 const NOT_RECORDED: [(&str, &str); 3] = [
     ("heartbeat", "live only, and sent by time"),
     ("row.damaged", "needs a damaged database"),
@@ -82,7 +83,7 @@ fn every_kind_of_event_is_in_a_golden_or_named_as_one_that_is_not() {
     found.extend(missing);
     let all: BTreeSet<String> = KINDS.iter().map(|kind| (*kind).to_owned()).collect();
     assert_eq!(found, all);
-    // The list itself is complete: it is the one in the description of the API.
+    // The list in the API description is the complete list.
     let kinds = openapi()["components"]["schemas"]["Event"]["anyOf"].clone();
     let kinds = kinds.as_array().unwrap().iter();
     let described: BTreeSet<String> = kinds

@@ -1,4 +1,4 @@
-//! A machine of its own for each test: a home, a project, a daemon, and nothing left behind.
+//! An isolated environment for each test: a home, a project and a daemon, with no process left afterwards.
 
 use std::{
     fs,
@@ -11,16 +11,16 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take before a test gives up on it.
+/// Timeout of every wait in a test.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A home and a project of their own.
+/// A home and a project for one test.
 pub(crate) struct World {
     folder: TempDir,
     env: Vec<(String, String)>,
 }
 
-/// What a command said and how it ended.
+/// Exit code and output of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) code: i32,
@@ -33,7 +33,7 @@ impl World {
         Self::with(&[])
     }
 
-    /// A world whose commands, and whose daemon, have these variables.
+    /// Returns a world whose commands and daemon have these variables.
     pub(crate) fn with(env: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("project")).unwrap();
@@ -56,7 +56,7 @@ impl World {
         path
     }
 
-    /// An example of the repository, in the project: it leaves files where it lies.
+    /// Copies an example of the repository into the project, because an example writes files next to itself.
     pub(crate) fn example(&self, name: &str) -> String {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name);
         let path = self.file(name, &fs::read_to_string(path).unwrap());
@@ -67,7 +67,7 @@ impl World {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_agent-worker")), words)
     }
 
-    /// A command of another program, such as an earlier version.
+    /// Returns a command of another program, such as an earlier version.
     pub(crate) fn command_of(&self, program: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -88,14 +88,14 @@ impl World {
         CommandOutput::from(self.command(words).output().unwrap())
     }
 
-    /// Runs a command that must succeed, and reads its JSON.
+    /// Runs a command that must succeed, and parses its JSON.
     pub(crate) fn json(&self, words: &[&str]) -> Value {
         let said = self.run(words);
         assert_eq!(said.code, 0, "{words:?}: {said:?}");
         serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
     }
 
-    /// Runs a workflow and reads its envelope, whatever its outcome.
+    /// Runs a workflow and returns its exit code and envelope, whatever its outcome.
     pub(crate) fn envelope(&self, words: &[&str]) -> (i32, Value) {
         let said = self.run(words);
         let envelope = serde_json::from_str(&said.stdout);
@@ -107,7 +107,7 @@ impl World {
         self.daemon_with(&[])
     }
 
-    /// The same for a daemon that has these variables besides.
+    /// Starts a daemon with additional variables.
     pub(crate) fn daemon_with(&self, env: &[(&str, &str)]) -> Child {
         let mut command = self.command(&["daemon", "--announce"]);
         command.envs(env.iter().copied());
@@ -127,7 +127,7 @@ impl World {
         child
     }
 
-    /// The daemon's process, if one holds the home.
+    /// Returns the pid of the daemon, if one owns the home.
     pub(crate) fn daemon_pid(&self) -> Option<u32> {
         let text = fs::read_to_string(self.home().join("daemon.json")).ok()?;
         let card: Value = serde_json::from_str(&text).ok()?;
@@ -138,7 +138,7 @@ impl World {
         fs::read_to_string(self.home().join("logs/daemon.log")).unwrap_or_default()
     }
 
-    /// Every living process that has to do with this world: its home is in their environment or job.
+    /// Returns every live process of this world: its environment or its job contains the world's home.
     pub(crate) fn processes(&self) -> Vec<(u32, String)> {
         let needle = self.folder.path().to_string_lossy().into_owned();
         pids()
@@ -152,7 +152,7 @@ impl World {
                     || cwd.starts_with(self.folder.path())
                     || out.starts_with(self.folder.path());
                 let line = String::from_utf8_lossy(&of("cmdline")).replace('\0', " ");
-                // One that has no program any more has ended, whatever the system still knows of it.
+                // A process without an executable has ended, even if the system still lists it.
                 let ours = ours && fs::read_link(format!("/proc/{pid}/exe")).is_ok();
                 (ours && pid != std::process::id() && is_alive(pid)).then_some((pid, line))
             })
@@ -163,7 +163,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         let _ = self.run(&["daemon", "stop", "--now"]);
-        // A daemon lets go of its home before it is gone itself.
+        // A daemon releases its home before it exits.
         let deadline = Instant::now() + Duration::from_secs(5);
         while !self.processes().is_empty() && Instant::now() < deadline {
             std::thread::park_timeout(Duration::from_millis(10));
@@ -185,7 +185,7 @@ impl From<Output> for CommandOutput {
     }
 }
 
-/// Waits until `look` finds something; what is waited for is named in the failure.
+/// Polls `look` until it returns a value; a timeout fails the test and names `what`.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -212,7 +212,7 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     !matches!(state, None | Some("Z" | "X"))
 }
 
-/// Asks the loopback port, as any program could, and answers with the status.
+/// Sends a request to the loopback port, as any program could, and returns the status.
 pub(crate) fn http_status(address: &str, token: &str, method: &str, path: &str, body: &str) -> u16 {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -227,7 +227,7 @@ pub(crate) fn http_status(address: &str, token: &str, method: &str, path: &str, 
     answer.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Tells `scripts/test` that something could not be tested here: it prints and counts what is in this file.
+/// Reports a skipped test to `scripts/test`, which prints and counts the lines of this file.
 #[expect(clippy::disallowed_methods, reason = "where to tell is a setting of the test itself")]
 pub(crate) fn record_skip(what: &str) {
     let Ok(list) = std::env::var("AW_SKIPPED") else { return };

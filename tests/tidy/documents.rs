@@ -12,14 +12,14 @@ const MAX_SUBJECT: usize = 72;
 /// Names of the standard library that the documents may use.
 const STANDARD_NAMES: [&str; 2] = ["None", "Some"];
 
-/// The texts between single backticks.
+/// Returns the texts between single backticks.
 fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .filter(|line| !line.starts_with("```"))
         .flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// Whether a file or folder exists: from the root, or from `crates/X/src` with the crate's name in front.
+/// Returns true if a file or folder exists: from the root, or from `crates/X/src` with the crate's name in front.
 fn exists(path: &str) -> bool {
     if root().join(path).exists() {
         return true;

@@ -4,5 +4,6 @@
 
 mod documents;
 mod names;
+mod prose;
 mod source;
 mod structure;

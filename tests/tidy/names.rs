@@ -8,7 +8,7 @@ use crate::source::{SourceFile, rust_files};
 const EXEMPT: [&str; 4] = ["Args", "Error", "Options", "Result"];
 const MAX_SHARED_NAMES: usize = 20;
 
-/// Names that more than one module defines, each with the reason.
+/// Names that more than one module defines, each with its reason.
 const SHARED_NAMES: [(&str, &str); 0] = [];
 
 #[test]
@@ -33,7 +33,7 @@ fn a_type_name_is_defined_once_or_listed_with_a_reason() {
     }
 }
 
-/// The types that a module defines, without associated types.
+/// Returns the types that a module defines, without associated types.
 pub(crate) fn type_names(code: &str) -> impl Iterator<Item = &str> {
     code.lines().filter_map(|line| {
         let item = line.trim_start();

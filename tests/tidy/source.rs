@@ -5,25 +5,40 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One Rust file.
+/// One Rust file of the workspace.
 pub(crate) struct SourceFile {
-    /// Its path from the root of the workspace.
+    /// Path from the root of the workspace.
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
 impl SourceFile {
-    /// The text before the unit tests at the end of the file.
+    /// Returns the text before the unit tests at the end of the file.
     pub(crate) fn code(&self) -> &str {
         self.text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or(&self.text)
     }
 
-    /// Whether the file is compiled into a crate, not only into its tests.
+    /// Returns true if the file is compiled into a crate, not only into its tests.
     pub(crate) fn is_product(&self) -> bool {
         let in_crate = self.path.starts_with("crates/") || self.path.starts_with("src/");
         let in_tests =
             ["/tests/", "/benches/", "/examples/"].iter().any(|dir| self.path.contains(dir));
         in_crate && !in_tests && !self.path.ends_with("/tests.rs")
+    }
+
+    /// The name of the file's crate, or of the top-level folder.
+    pub(crate) fn crate_name(&self) -> &str {
+        let path = self.path.strip_prefix("crates/").unwrap_or(&self.path);
+        path.split('/').next().unwrap_or_default()
+    }
+
+    /// The documentation lines with their line numbers, without the leading slashes.
+    pub(crate) fn doc_lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text.lines().enumerate().filter_map(|(index, line)| {
+            let line = line.trim_start();
+            let doc = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+            Some((index + 1, doc.trim()))
+        })
     }
 }
 
@@ -31,7 +46,7 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file of the workspace.
+/// Returns every Rust file of the workspace.
 pub(crate) fn rust_files() -> Vec<SourceFile> {
     let mut found = Vec::new();
     collect(root(), &mut found);

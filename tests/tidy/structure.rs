@@ -1,4 +1,4 @@
-//! The structure of crates and files.
+//! The dependencies between crates and the structure of files.
 
 use std::fs;
 

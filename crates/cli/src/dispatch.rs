@@ -1,4 +1,4 @@
-//! One command from its words to its exit code. Every failure is shown here and nowhere else.
+//! Runs one command from its arguments to its exit code; the only place that prints a command's failure.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::{
     output::{console::Console, text::one_line, verdict::RunVerdict},
 };
 
-/// Carries a command out and returns what to exit with.
+/// Runs a command and returns its exit code.
 pub fn run(command: CliCommand, settings: &CliSettings, console: &mut Console) -> ExitCode {
     let format = command.0.format();
     let verdict = execute_command(command, settings, console).unwrap_or_else(|error| {
@@ -25,7 +25,7 @@ pub fn run(command: CliCommand, settings: &CliSettings, console: &mut Console) -
             (_, Format::Json) => console.print_json(&json!({ "error": error.to_report_error() })),
             (_, Format::Text) => console.eprint_error(&error),
         };
-        // When even that cannot be printed, the exit code has to do.
+        // If the error cannot be printed either, the exit code is the only report.
         shown.map_or(verdict, |()| verdict)
     });
     verdict.exit_code().into()

@@ -1,7 +1,7 @@
-//! What the command line says when it fails: what happened, why, what to do next.
+//! Errors of the command line: the message, the cause and the next step.
 //!
-//! People read `error:` and `hint:` on stderr. With `--json`, stdout holds exactly one document in every case:
-//! here `{"error": {"code", "message", "hint", "details"}}`, and stderr stays silent.
+//! A person reads `error:` and `hint:` on stderr. With `--json`, stdout holds exactly one document in every case, here
+//! `{"error": {"code", "message", "hint", "details"}}`, and stderr stays empty.
 
 use std::{fmt, io};
 
@@ -10,7 +10,7 @@ use agent_worker_workflow as workflow;
 
 use crate::output::{hint::hint, verdict::RunVerdict};
 
-/// A failure to show a person or a program.
+/// A failure that the command line reports to a person or a program.
 #[derive(Debug)]
 pub(crate) struct CliError {
     kind: CliErrorKind,
@@ -18,42 +18,42 @@ pub(crate) struct CliError {
     hint: Option<String>,
 }
 
-/// The kinds of failure a program can tell apart.
+/// The kinds of failure that a program can distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CliErrorKind {
-    /// The command line makes no sense.
+    /// The arguments are invalid.
     Usage,
-    /// The workflow file does.
+    /// The workflow file is invalid.
     BadFile,
-    /// The workflow file has nothing for anybody to do.
+    /// The workflow file wakes no agent.
     NobodyWoken,
-    /// None is running, or none could be started.
+    /// No daemon is running, or none could be started.
     NoDaemon,
-    /// The daemon is of another version.
+    /// The daemon has another version.
     OtherVersion,
-    /// The home folder is not ours alone.
+    /// The home folder cannot be used, for example because it is open to other users.
     BadHome,
-    /// The daemon went away in the middle: what was asked may or may not have happened.
+    /// The connection broke during a request, which may or may not have taken effect.
     ConnectionLost,
-    /// Somebody stopped the daemon; what it had under way goes on with the next one.
+    /// The daemon was stopped; the next daemon continues its work.
     DaemonStopped,
-    /// The daemon said no.
+    /// The daemon refused the request with this code.
     Refused(Code),
-    /// The caller left in the middle; the daemon goes on.
+    /// The caller left before the end; the daemon continues.
     Detached,
-    /// Whoever read our answers went away. Not an error: they have seen enough.
+    /// The reader of stdout closed its end, which counts as success.
     OutputClosed,
-    /// Anything else.
+    /// Any other failure.
     Failed,
 }
 
 impl CliError {
-    /// A failure in our own words.
+    /// Creates an error from a message.
     pub(crate) fn new(kind: CliErrorKind, message: impl fmt::Display) -> Self {
         Self { kind, source: anyhow::anyhow!("{message}"), hint: None }
     }
 
-    /// A failure with a cause.
+    /// Creates an error from a message and its cause.
     pub(crate) fn with_source(
         kind: CliErrorKind,
         message: impl fmt::Display,
@@ -62,8 +62,7 @@ impl CliError {
         Self { kind, source: cause.into().context(message.to_string()), hint: None }
     }
 
-    /// A command line that makes no sense. The first paragraph of clap's complaint is what happened, its tip what to do
-    /// next; where it has none, `otherwise`.
+    /// Converts clap's error: its first paragraph becomes the message, and its tip, else `otherwise`, the hint.
     pub(crate) fn usage(error: &clap::Error, otherwise: &str) -> Self {
         let text = error.render().to_string();
         let what = text.split("\n\n").next().unwrap_or_default();
@@ -73,7 +72,7 @@ impl CliError {
         Self::new(CliErrorKind::Usage, what).with_hint(tip.unwrap_or(otherwise))
     }
 
-    /// A failure to print.
+    /// Converts a failed write; a broken pipe becomes [`CliErrorKind::OutputClosed`].
     pub(crate) fn print_failed(error: io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::BrokenPipe => CliErrorKind::OutputClosed,
@@ -82,29 +81,29 @@ impl CliError {
         Self::with_source(kind, "could not print the answer", error)
     }
 
-    /// Adds the next thing to try.
+    /// Adds a hint about the next step.
     #[must_use]
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Adds the next thing to try where the daemon refused with this code.
+    /// Adds a hint if the daemon refused with this code.
     #[must_use]
     pub(crate) fn with_hint_for(self, code: Code, hint: impl FnOnce() -> String) -> Self {
         if self.kind == CliErrorKind::Refused(code) { self.with_hint(hint()) } else { self }
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of failure.
     pub(crate) fn kind(&self) -> CliErrorKind {
         self.kind
     }
 
-    /// What is wrong with the workflow file, where that is the failure: it shows the lines in question.
+    /// Returns the workflow file's error, which renders the affected lines, if that is the cause.
     pub(crate) fn workflow_error(&self) -> Option<&workflow::Error> {
         self.source.downcast_ref()
     }
 
-    /// How the command ended.
+    /// Returns the verdict, which determines the exit code.
     pub(crate) fn verdict(&self) -> RunVerdict {
         match self.kind {
             CliErrorKind::Usage
@@ -123,7 +122,7 @@ impl CliError {
         }
     }
 
-    /// The failure for programs.
+    /// Returns the error document for programs.
     pub(crate) fn to_report_error(&self) -> ReportError {
         let code = match self.kind {
             CliErrorKind::Usage => "usage".to_owned(),
@@ -162,7 +161,7 @@ impl From<workflow::Error> for CliError {
     }
 }
 
-/// clap's complaint in our manners.
+/// Converts clap's error with a hint to `--help`.
 impl From<clap::Error> for CliError {
     fn from(error: clap::Error) -> Self {
         Self::usage(&error, "try --help")

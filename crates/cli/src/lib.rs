@@ -1,8 +1,8 @@
-//! MANNERS: what a person types and reads.
+//! The command line: arguments, output and one file per command.
 //!
-//! [`parse`] reads the words, [`run`] carries a command out: it finds or starts the daemon, asks it, and shows
-//! the answer. Answers go to stdout, talk to stderr; with `--json` stdout is one document in every case.
-//! Nothing is decided here that must be true: the daemon owns that. Only `main` ends the process.
+//! [`parse`] reads the arguments and [`run`] executes a command: it finds or starts the daemon, sends its requests and
+//! prints the answer. Answers go to stdout, messages to stderr; with `--json` stdout is one document in every case. The
+//! daemon owns all durable state; this crate decides nothing about it. Only `main` ends the process.
 
 mod client;
 mod commands;

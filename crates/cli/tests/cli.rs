@@ -1,4 +1,4 @@
-//! What a person types and what they see, against a daemon that says what it was told to say.
+//! Tests of commands and their output, against a daemon with scripted replies.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 

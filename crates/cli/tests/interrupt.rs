@@ -1,4 +1,4 @@
-//! A signal to `run`, in a process of its own: signals reach every test of a process.
+//! Test of a signal to `run`, in a process of its own: a signal reaches every test of a process.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 #![expect(dead_code, reason = "the fake and its stories serve two test programs")]

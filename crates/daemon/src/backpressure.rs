@@ -1,8 +1,8 @@
-//! A stream of events goes out only as fast as its reader reads.
+//! Backpressure of event streams: the daemon produces events only as fast as the client reads them.
 //!
-//! While the connection cannot write, its body is not polled: a reader that has stopped reading costs nothing, however
-//! much happens, until it reads again or is disconnected. The connection's send buffer is made small for such a stream,
-//! so that this shows after a few events and not after hundreds.
+//! While the connection cannot write, its body is not polled: a stalled client costs nothing, however many events
+//! occur, until it reads again or is disconnected. Such a stream gets a small send buffer, so that a stall shows
+//! after a few events and not after hundreds.
 
 use std::{
     pin::Pin,
@@ -19,11 +19,11 @@ use axum::{
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-/// Marks an answer, as an extension, as a stream without an end.
+/// Marks a response, as an extension, as a stream without an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndlessStream;
 
-/// Whether a connection can write, shared by the connection and the body it writes.
+/// Write readiness of a connection, shared by the connection and the body that it sends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backpressure(Arc<Mutex<BackpressureState>>);
 
@@ -35,7 +35,7 @@ struct BackpressureState {
 }
 
 impl Backpressure {
-    /// Lets an endless stream go out at its reader's pace; other answers are left as they are.
+    /// Applies backpressure to an endless stream; other responses stay unchanged.
     pub(crate) fn apply_to_response(&self, answer: Response) -> Response {
         if answer.extensions().get::<EndlessStream>().is_none() {
             return answer;
@@ -44,17 +44,17 @@ impl Backpressure {
         answer.map(|body| Body::new(BackpressuredBody { body, backpressure: self.clone() }))
     }
 
-    /// Whether the connection carries an endless stream.
+    /// Returns true if the connection carries an endless stream.
     pub(crate) fn is_endless(&self) -> bool {
         self.lock().is_endless
     }
 
-    /// Notes that the connection cannot write at the moment.
+    /// Records that the connection cannot write at the moment.
     pub(crate) fn stall(&self) {
         self.lock().is_stalled = true;
     }
 
-    /// Notes that the connection has written.
+    /// Records that the connection has written.
     pub(crate) fn resume(&self) {
         let mut state = self.lock();
         state.is_stalled = false;

@@ -1,7 +1,8 @@
-//! Files in a project, for people, editors and git: documents, written as they change and read when a person changes them
-//! (`copy` describes the protocol), and with `provider: file` the channel (`channel`). The store is the truth.
+//! Files in a project, for people, editors and git: documents, which the daemon writes on change and reads after a
+//! person edits them (`file_copy` describes the protocol), and with `provider: file` the channel (`channel`). The
+//! store is the single source of truth.
 //!
-//! Invariant: nothing a person wrote is overwritten before the store has it, or a `.conflict` file.
+//! Invariant: no text of a person is overwritten before it is in the store or in a `.conflict` file.
 
 mod channel;
 mod crash;
@@ -32,16 +33,16 @@ use folder::Folder;
 use folder_watch::FolderWatch;
 pub(crate) use folder_watch::FolderWatcher;
 
-/// Looks follow each other no faster.
+/// Minimum interval between two syncs.
 const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(30);
-/// After something failed it is tried again.
+/// Delay before a failed sync is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-/// So long after its run a shelf is finished; what is unfinished then is finished by the next run.
+/// Time after the end of a run in which its files must be complete; the next run completes the rest.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
-/// So long the keeper before has, to let go.
+/// Time that the previous holder of a folder has to release its lock.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What went wrong with one look.
+/// The reason why one sync failed.
 #[derive(Debug, thiserror::Error)]
 enum FileSyncError {
     #[error("a file failed: {0}")]
@@ -52,16 +53,16 @@ enum FileSyncError {
     Kernel(#[from] agent_worker_kernel::Error),
 }
 
-/// How the keeping of files ended.
+/// The outcome of syncing the files of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SyncOutcome {
-    /// Something is left for the next daemon or the next run.
+    /// Some changes are left for the next daemon or the next run.
     Incomplete,
-    /// The files say what the store says.
+    /// The files match the store.
     Complete,
 }
 
-/// Keeps what of a run is kept as files until it is over.
+/// Syncs the files of a run until the run ends.
 pub(crate) async fn sync_files(
     files: RunFiles,
     watches: FolderWatcher,
@@ -127,8 +128,9 @@ async fn sync_documents(
     }
 }
 
-/// Waits until files that could not be begun are begun again: another team may have the folder, or a file be in its way.
-/// Says whether there is still something to begin, and tells of it the first time.
+/// Logs the first failure to start the sync and waits for the next try; another team may hold the folder, or a file
+/// may be in the way.
+/// Returns false if no further try is due: the run has ended or the daemon stops.
 async fn wait_for_retry(
     stage: Result<RunStage, agent_worker_kernel::Error>,
     error: &FileSyncError,
@@ -153,7 +155,7 @@ enum SyncStart {
     End,
 }
 
-/// Waits until there is anything to keep: who has no documents gets no folder.
+/// Waits until the instance has a document or a decision; a team without any gets no folder.
 async fn wait_for_first_document(
     shelf: &DocumentFiles,
     place: &Path,
@@ -174,7 +176,7 @@ async fn wait_for_first_document(
     }
 }
 
-/// One folder of documents.
+/// Syncs one folder of documents.
 struct DocumentSync {
     shelf: DocumentFiles,
     folder: Arc<Folder>,
@@ -199,7 +201,7 @@ impl DocumentSync {
         let mut over: Option<Instant> = None;
         loop {
             let began = Instant::now();
-            // Asked before the look, so that what its end brought about is seen by it.
+            // Read the stage first, so that this sync includes everything that the end of the run wrote.
             let stage = self.shelf.run_stage().await.unwrap_or(RunStage::Live);
             let next = match self.sync_once().await {
                 Ok(next) => next,
@@ -232,7 +234,7 @@ impl DocumentSync {
         }
     }
 
-    /// Looks at everything once; says when to look again though nothing stirs.
+    /// Syncs every file once; returns the time of the next sync if no event occurs.
     async fn sync_once(&mut self) -> Result<NextCheck, FileSyncError> {
         if self.folder.is_gone() {
             self.folder = Arc::new(open_folder(self.shelf.location(), HANDOVER_TIMEOUT).await?);
@@ -245,7 +247,7 @@ impl DocumentSync {
         for path in &conflicts {
             let at = SyncTarget { documents: &self.shelf, folder: &self.folder, path };
             let state = self.copies.entry(path.clone()).or_default().state(&at).await?;
-            // Until its file has its name, a conflict is open.
+            // A conflict stays open until its file has its final name.
             if state.conflict_file.is_none() && !listing.aside.contains(path) {
                 self.shelf.conflict_close(path).await?;
             }
@@ -254,7 +256,7 @@ impl DocumentSync {
         let mut paths: BTreeSet<_> =
             heads.keys().chain(&listing.files).chain(&conflicts).cloned().collect();
         match self.decisions.sync(&self.shelf, &self.folder).await {
-            // A conflict file that an earlier daemon left without its name is finished all the same.
+            // A conflict file that an earlier daemon left without its final name is still completed.
             Ok(ours) => paths.retain(|path| {
                 let has_aside = self.copies.get(path).is_some_and(FileCopy::has_aside);
                 has_aside || Some(path) != ours.as_ref()
@@ -279,7 +281,7 @@ impl DocumentSync {
     }
 }
 
-/// Opens a folder, once the keeper before has let go of it.
+/// Opens a folder as soon as the previous holder has released its lock.
 async fn open_folder(
     (project, names): (&PathBuf, &[String]),
     handover_timeout: Duration,
@@ -288,7 +290,7 @@ async fn open_folder(
     loop {
         let (project, names) = (project.clone(), names.to_vec());
         match run_blocking(move || Folder::open(&project, &names)).await {
-            // It is on its way out: the run before, or a daemon that was killed.
+            // The holder is about to exit: the previous run, or a daemon that was killed.
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
             {
@@ -299,7 +301,7 @@ async fn open_folder(
     }
 }
 
-/// Runs what waits for a disk where waiting harms nobody.
+/// Runs blocking disk operations on a thread where blocking is allowed.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,4 +1,4 @@
-//! The daemon's home: who may look in, and where everything is.
+//! The daemon's home folder: its permissions and its paths.
 
 use std::{
     fs::{self, DirBuilder},
@@ -9,42 +9,42 @@ use std::{
 
 use agent_worker_protocol::{AttemptId, RunId};
 
-/// `~/.agent-worker`, checked: ours, and nobody else can look in.
+/// The folder `~/.agent-worker`, checked: owned by us and closed to other users.
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonHome {
     root: PathBuf,
 }
 
-/// Why a folder cannot be the home.
+/// The reason why a folder cannot be the home.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// It cannot be made or read.
+    /// The folder cannot be created or read.
     #[error("cannot use {path} as home")]
     Io {
-        /// The folder.
+        /// Path of the home folder.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         #[source]
         error: io::Error,
     },
-    /// It is somebody else's.
+    /// The folder belongs to another user.
     #[error(
         "{path} belongs to user {owner}, not to you; set AGENT_WORKER_HOME to a folder of your own"
     )]
     NotOurs {
-        /// The folder.
+        /// Path of the home folder.
         path: PathBuf,
-        /// Whose it is.
+        /// Uid of the owner.
         owner: u32,
     },
-    /// A socket's path may have 107 bytes.
+    /// The path of the socket would exceed 107 bytes.
     #[error(
         "{path} is too long for a socket's path by {over} bytes; set AGENT_WORKER_HOME to a shorter one"
     )]
     TooLong {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// How much too long.
+        /// Number of bytes above the limit.
         over: usize,
     },
 }
@@ -52,7 +52,7 @@ pub enum HomeError {
 const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 impl DaemonHome {
-    /// Opens the home at `root`, making it if it is not there. Its mode becomes 0700.
+    /// Opens the home at `root`, and creates it if needed. Its mode becomes 0700.
     pub(crate) fn open(root: &Path) -> Result<Self, HomeError> {
         let failed = |error| HomeError::Io { path: root.to_owned(), error };
         create_private_folder(root).map_err(failed)?;
@@ -72,7 +72,7 @@ impl DaemonHome {
         }
         for name in ["logs", "runs"] {
             match create_private_folder(&home.root.join(name)) {
-                // A daemon without room for them can still be asked for what it knows.
+                // A daemon on a full disk can still answer reads.
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
                 made => made.map_err(failed)?,
             }
@@ -106,7 +106,7 @@ impl DaemonHome {
     }
 }
 
-/// Makes a folder only we can enter; one that is there stays.
+/// Creates a folder that only we can enter; an existing folder stays unchanged.
 pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

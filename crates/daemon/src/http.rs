@@ -1,7 +1,7 @@
-//! The HTTP door: which routes there are, and what every request passes before it reaches one.
+//! The HTTP interface: its routes, and the checks that every request passes before it reaches one.
 //!
-//! A handler is three lines: parse, ask the kernel, answer. Whoever decides anything here is in the wrong room.
-//! Invariant: who asks is known from the connection or the token, never from the body.
+//! A handler is three lines: parse, ask the kernel, answer. Decisions belong in the kernel.
+//! Invariant: the connection or the token identifies the caller, never the body.
 
 mod admission;
 mod agents;
@@ -58,39 +58,39 @@ pub(crate) use since_filter::SinceFilter;
 use crate::{mcp, peer::Peer, shutdown::Shutdown};
 use route::RouteAccess;
 
-/// What stands behind the app.
+/// The state shared by all handlers.
 pub(crate) struct AppState {
-    /// Who decides.
+    /// The kernel, which makes all decisions.
     pub(crate) kernel: Kernel,
-    /// What `/health` tells.
+    /// The facts that `/health` reports.
     pub(crate) health: HealthFacts,
-    /// How to ask the daemon to stop.
+    /// Handle that requests the daemon's shutdown.
     pub(crate) shutdown: Shutdown,
-    /// How streams learn that their token was taken back.
+    /// Signal that ends the streams of a revoked token.
     pub(crate) revocations: Revocations,
-    /// Who owns what goes on after an answer.
+    /// Owner of tasks that outlive a response.
     pub(crate) tasks: TaskTracker,
-    /// Whether the MCP door has what the protocol's conformance suite asks for.
+    /// True if `/mcp` offers the fixtures of the protocol's conformance suite.
     #[cfg(debug_assertions)]
     pub(crate) fixtures: bool,
 }
 
-/// What is known of this daemon once it listens.
+/// Facts about this daemon that are fixed once it listens.
 #[derive(Clone, Debug)]
 pub(crate) struct HealthFacts {
-    /// Its process.
+    /// Process id of the daemon.
     pub(crate) pid: u32,
-    /// Its home.
+    /// Home folder of the daemon.
     pub(crate) home: PathBuf,
-    /// Where it listens for clients; none when no port could be had.
+    /// Address for TCP clients; none if no port was available.
     pub(crate) address: Option<SocketAddr>,
-    /// Since when it runs.
+    /// Start time of the daemon.
     pub(crate) started: Millis,
-    /// Its version.
+    /// Version of the program.
     pub(crate) version: String,
 }
 
-/// Everything that is behind a connection, for the Unix socket and for TCP alike.
+/// The HTTP service behind every connection, for the Unix socket and for TCP.
 #[derive(Clone)]
 pub(crate) struct HttpService {
     host_policy: admission::HostPolicy,
@@ -98,13 +98,13 @@ pub(crate) struct HttpService {
 }
 
 impl HttpService {
-    /// The service of the daemon behind `app`.
+    /// Creates the service for the daemon state `app`.
     pub(crate) fn new(app: AppState) -> Self {
         let host_policy = admission::HostPolicy::new(app.health.address);
         Self { host_policy, router: TowerToHyperService::new(router(app)) }
     }
 
-    /// Answers a request of whoever is at the other end of the connection.
+    /// Answers a request of the peer of a connection.
     pub(crate) async fn handle_request(self, peer: Peer, mut request: Request) -> Response {
         if let Err(refusal) = self.host_policy.check(request.uri(), request.headers()) {
             return ProblemResponse::from(refusal).into_response();
@@ -115,7 +115,7 @@ impl HttpService {
             Ok(answer) => answer,
             Err(never) => match never {},
         };
-        // A refusal names the row itself.
+        // A refusal names the damaged row itself.
         if answer.status().is_success() {
             damage::add_damage_headers(&left_out, answer.headers_mut());
         }
@@ -123,7 +123,8 @@ impl HttpService {
     }
 }
 
-/// The routes. Each request carries its connection's [`Peer`] as an extension; without one it comes from nobody.
+/// Builds the router. Each request carries its connection's [`Peer`] as an extension; without one the caller is
+/// anonymous.
 fn router(app: AppState) -> Router {
     let mcp = mcp::routes(&app);
     let app = Arc::new(app);

@@ -1,7 +1,8 @@
-//! DOORS: how the world reaches the kernel, and how the kernel reaches processes.
+//! The interfaces around the kernel: clients reach the kernel through them, and the kernel reaches processes and
+//! files.
 //!
-//! `http` and `mcp` are thin: parse, ask the kernel, answer. `peer` tells who is on the other end. `runner` starts,
-//! finds and ends processes. `lifecycle` is the order in which a daemon begins and ends.
+//! `http` and `mcp` are thin: parse, ask the kernel, answer. `peer` identifies the caller of a connection. `runner`
+//! starts, finds and ends processes. `lifecycle` defines the order in which a daemon starts and stops.
 //! Not here: any decision about agents, messages or runs.
 
 mod backpressure;

@@ -1,7 +1,7 @@
-//! A daemon's life: one owner of the home, everything found again, doors open, and a quiet end.
+//! The lifecycle of a daemon: one owner of the home, recovery, listeners, and an orderly shutdown.
 //!
-//! Invariant: the lock is taken before anything is read and let go after everything is closed.
-//! Invariant: no door opens before the work of the daemon before is taken over.
+//! Invariant: the daemon takes the lock before it reads anything and releases it after everything is closed.
+//! Invariant: no listener opens before the work of the previous daemon is taken over.
 
 use std::{
     io::{self, Write as _},
@@ -33,84 +33,84 @@ use crate::{
     shutdown::Shutdown,
 };
 
-/// How long answers that are under way have when everything else is over.
+/// Time for responses in progress after everything else has stopped.
 const RESPONSE_DRAIN_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// How long the lock of a dead daemon may outlive it.
+/// Maximum time for which the lock of a dead daemon may outlive it.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a daemon is told at its start.
+/// The settings of a daemon.
 #[derive(Clone, Debug)]
 pub struct DaemonSettings {
-    /// Its home.
+    /// Home folder of the daemon.
     pub home: PathBuf,
-    /// The port for clients; another free one when it is taken.
+    /// TCP port for clients; if it is in use, the daemon takes another free one.
     pub port: u16,
-    /// How much runs at once, and how patient it is.
+    /// Limits of concurrency and timeouts of the kernel.
     pub options: Options,
-    /// How long workers have when it is asked to stop.
+    /// Grace period for workers at shutdown.
     pub drain_grace: Span,
-    /// How the processes of attempts are tracked.
+    /// The way in which processes of attempts are tracked.
     pub tracking: Tracking,
-    /// Who started it.
+    /// The origin of the daemon's start.
     pub started_by: StartedBy,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
-    /// Whether the MCP door has what the protocol's conformance suite asks for.
+    /// True if `/mcp` offers the fixtures of the protocol's conformance suite.
     #[cfg(debug_assertions)]
     pub fixtures: bool,
 }
 
-/// Who started the daemon.
+/// The origin of a daemon's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartedBy {
-    /// A person, who watches it.
+    /// A person started the daemon and watches it.
     Person,
-    /// A command that waits for `ready` on stdout and then goes its own way.
+    /// A command started the daemon, waits for `ready` on stdout and then continues on its own.
     Command,
 }
 
-/// Why a daemon did not start.
+/// The reason why a daemon did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its home cannot be used.
+    /// The home folder cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Another one has it.
+    /// Another daemon runs in the home folder.
     #[error("a daemon is already running in {home} (pid {pid})")]
     AlreadyRunning {
-        /// Whose home.
+        /// Path of the home folder.
         home: PathBuf,
-        /// Its process.
+        /// Pid of the running daemon.
         pid: u32,
     },
-    /// No daemon has it, and it is not free.
+    /// A process that is not a daemon holds the lock.
     #[error(
         "{lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
     )]
     LockHeld {
-        /// The lock.
+        /// Path of the lock file.
         lock: PathBuf,
     },
-    /// The store cannot be opened.
+    /// Opening the store failed.
     #[error("the store cannot be opened")]
     Store(#[from] agent_worker_store::Error),
-    /// What was left unfinished could not be taken over.
+    /// Recovery of unfinished work failed.
     #[error("what was left unfinished could not be taken over")]
     Recovery(#[from] agent_worker_kernel::Error),
-    /// The machine refused something.
+    /// The operating system refused an operation.
     #[error("{doing} failed")]
     Io {
-        /// What was attempted.
+        /// The operation that failed.
         doing: &'static str,
-        /// Why it failed.
+        /// Cause of the failure.
         #[source]
         error: io::Error,
     },
 }
 
-/// What `daemon.json` says, for people and for tools that look for the port.
+/// Content of `daemon.json`, for people and for tools that need the port.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DaemonInfoFile {
@@ -136,10 +136,10 @@ pub async fn serve(settings: DaemonSettings) -> Result<(), Error> {
     result
 }
 
-/// Takes the home, unless a living daemon has it.
+/// Takes the lock of the home, unless a living daemon holds it.
 ///
-/// The lock of a daemon that was killed while it started a process is held for a moment longer, by that process on its
-/// way to becoming another program; that is no owner, and is waited for.
+/// If a daemon was killed while it started a process, that process holds the lock for a moment longer, until it
+/// becomes another program; such a process is not an owner, so this function waits for it.
 async fn lock_home(home: &DaemonHome) -> Result<LockFile, Error> {
     let deadline = Instant::now() + LOCK_RELEASE_TIMEOUT;
     loop {
@@ -177,7 +177,7 @@ async fn run_daemon(
     let signals = catch_signals().map_err(io_error("catching signals"))?;
     match kernel.recover().await {
         Ok(recovered) => tracing::info!(?recovered, version = settings.version, "ready"),
-        // Everything can be read, and workers that live find a daemon; nothing new begins before the disk takes writes.
+        // Reads work, and live workers find a daemon; nothing new starts before the disk accepts writes.
         Err(error) if error.is_disk_fault() => {
             tracing::error!(%error, version = settings.version, "ready, but the disk takes no writes");
             kernel.recover_in_background();
@@ -189,7 +189,7 @@ async fn run_daemon(
     tracker.spawn(handle_signals(signals, shutdown.clone(), closing.clone()));
     start_listeners(settings, home, &kernel, shutdown, &tracker, &closing).await?;
     wait_and_drain(&kernel, settings.drain_grace.duration(), shutdown).await;
-    // The socket goes first: whoever comes now finds nobody, and starts the next one.
+    // Remove the socket first: a client that connects now finds no daemon and starts the next one.
     for path in [home.socket(), home.info_file()] {
         if let Err(error) = remove_if_exists(&path) {
             tracing::error!(path = %path.display(), %error, "could not be removed");
@@ -213,8 +213,8 @@ async fn start_listeners(
 ) -> Result<(), Error> {
     let tcp = bind_port(settings.port).await;
     let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
-    // We hold the lock, so a socket that is there is a dead daemon's. Both files go first: they make room for the new
-    // socket, and a card that cannot be written again would name a dead process.
+    // We hold the lock, so an existing socket belongs to a dead daemon. Remove both files first: this frees disk
+    // space for the new socket, and a stale `daemon.json` that cannot be rewritten would name a dead process.
     remove_if_exists(&home.socket()).map_err(io_error("removing a dead daemon's socket"))?;
     remove_if_exists(&home.info_file())
         .map_err(io_error("removing a dead daemon's daemon.json"))?;
@@ -253,7 +253,7 @@ async fn start_listeners(
         tracing::error!(%error, "daemon.json cannot be written; the daemon is found by its socket");
     }
     if settings.started_by == StartedBy::Command {
-        // Whoever waited for it may have given up; it is ready all the same.
+        // The command that waited may have given up; the daemon is ready all the same.
         if let Err(error) = announce_ready() {
             tracing::warn!(%error, "nobody heard that it is ready");
         }
@@ -261,7 +261,7 @@ async fn start_listeners(
     Ok(())
 }
 
-/// Loopback only. A port that is taken gives way to any free one; none at all is not worth failing for.
+/// Binds a loopback port, or any free one if `port` is in use; without any port the daemon still starts.
 async fn bind_port(port: u16) -> Option<TcpListener> {
     for port in [port, 0] {
         match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await {
@@ -303,7 +303,7 @@ fn catch_signals() -> io::Result<DaemonSignals> {
     })
 }
 
-/// The first signal drains, the second stops now.
+/// Handles signals: the first one drains, the second one stops now.
 async fn handle_signals(
     mut signals: DaemonSignals,
     shutdown: Shutdown,
@@ -320,7 +320,7 @@ async fn handle_signals(
     }
 }
 
-/// Leaves the terminal of whoever started it, and takes in the orphans of its trees.
+/// Detaches from the terminal of the starting command, and becomes the subreaper of its process trees.
 fn become_daemon(started_by: StartedBy) {
     if started_by == StartedBy::Command
         && let Err(error) = rustix::process::setsid()
@@ -351,7 +351,7 @@ fn write_info_file(
     write_atomically(&home.info_file(), &content, Durability::Process)
 }
 
-/// Removes a file that may not be there.
+/// Removes a file if it exists.
 fn remove_if_exists(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -359,7 +359,8 @@ fn remove_if_exists(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Says `ready` and lets go of stdout and stderr, heard or not, so that a pipe's reader is not kept waiting for more.
+/// Writes `ready` and closes stdout and stderr, also after an error, so that the reader of a pipe does not wait for
+/// more.
 fn announce_ready() -> io::Result<()> {
     let mut stdout = io::stdout();
     let heard = stdout.write_all(b"ready\n").and_then(|()| stdout.flush());

@@ -1,4 +1,4 @@
-//! The accept loops: one site behind two listeners. Who is on the other end is found out once per connection.
+//! The accept loops: one service behind two listeners. The caller is identified once per connection.
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
@@ -20,22 +20,22 @@ use crate::{
     write_timeout::{PEER_TIMEOUT, WriteTimeoutStream},
 };
 
-/// How long to wait when the machine has no descriptor left for another connection.
+/// Backoff after the process has run out of file descriptors for a connection.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// How many may be on the port at once: whoever they are, they leave descriptors for the socket and the workers.
+/// Maximum number of TCP connections, so that descriptors remain for the socket and the workers.
 pub(crate) const MAX_TCP_CONNECTIONS: usize = 256;
 
-/// The send buffer of a connection that carries a stream of events: a few of them.
+/// Size of the send buffer of a connection that carries an event stream: space for a few events.
 const STREAM_SEND_BUFFER_BYTES: usize = 4 * 1024;
 
-/// What every connection is served with.
+/// The shared parts that serve every connection.
 #[derive(Clone)]
 pub(crate) struct Listeners {
     pub(crate) service: HttpService,
     pub(crate) kernel: Kernel,
     pub(crate) tracker: TaskTracker,
-    /// Stops accepting, and lets each connection end after the answer it is giving.
+    /// Stops accepting, and closes each connection after its current response.
     pub(crate) closing: CancellationToken,
 }
 
@@ -70,7 +70,7 @@ impl Listeners {
                 let Some((stream, _)) = listeners.accepted_or_backoff(accepted).await else {
                     continue;
                 };
-                // Answers are small and waited for.
+                // Responses are small, and clients wait for them.
                 let _ = stream.set_nodelay(true);
                 let handler = listeners.clone();
                 listeners.tracker.spawn(async move {
@@ -89,7 +89,7 @@ impl Listeners {
         }
     }
 
-    /// A connection that failed before it was accepted is no reason to stop accepting.
+    /// Returns an accepted connection, or waits after an error: a failed accept must not stop the loop.
     async fn accepted_or_backoff<T>(&self, accepted: io::Result<T>) -> Option<T> {
         match accepted {
             Ok(connection) => Some(connection),
@@ -129,13 +129,13 @@ impl Listeners {
             }
         };
         if let Err(error) = result {
-            // Visitors leave in the middle of a sentence all the time.
+            // Clients often disconnect in the middle of a request.
             tracing::debug!(%error, "a connection broke off");
         }
     }
 }
 
-/// Makes the send buffer small, so that a reader that does not read shows after a few events.
+/// Shrinks the send buffer, so that a stalled reader shows after a few events.
 fn shrink_send_buffer(stream: &UnixStream) {
     if let Err(error) =
         rustix::net::sockopt::set_socket_send_buffer_size(stream, STREAM_SEND_BUFFER_BYTES)

@@ -1,7 +1,6 @@
-//! Where the daemon's own words go: its log, or the terminal of whoever watches it.
+//! The daemon's log: a file, or the terminal of the person who started the daemon.
 //!
-//! A daemon runs for months, so its log is two files that never grow beyond a size: what is being written, and what came
-//! before it.
+//! A daemon runs for months, so its log is two files of limited size: the current one and the previous one.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,12 +18,12 @@ use tracing_subscriber::{
 
 use crate::{home::DaemonHome, lifecycle::StartedBy};
 
-/// The most either of the two files holds.
+/// Maximum size of each of the two files.
 const MAX_LOG_BYTES: u64 = 10 * 1024 * 1024;
 
-/// Starts logging.
+/// Initializes logging to the terminal or the log file.
 pub(crate) fn init_logging(home: &DaemonHome, started_by: StartedBy) -> io::Result<()> {
-    // The protocol's library tells of every session.
+    // The library of the protocol logs every session at INFO.
     let wanted = Targets::new().with_default(Level::INFO).with_target("rmcp", Level::WARN);
     let format = layer().with_target(false);
     let all = tracing_subscriber::registry();
@@ -40,8 +39,8 @@ pub(crate) fn init_logging(home: &DaemonHome, started_by: StartedBy) -> io::Resu
     begun.map_err(io::Error::other)
 }
 
-/// A file that is put aside when it is full; one old one is kept. A disk without room for it does not keep a daemon from
-/// starting: opening is tried again with every line.
+/// A log file that is rotated when it is full; one old file is kept. A full disk does not stop a daemon from
+/// starting: every line tries to open the file again.
 struct RotatingLog {
     path: PathBuf,
     open: Option<OpenLogFile>,
@@ -62,7 +61,7 @@ impl RotatingLog {
     fn rotate(&mut self) -> io::Result<()> {
         match fs::rename(&self.path, self.path.with_extension("log.old")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            // Gone is as good as put aside.
+            // A missing file counts as rotated.
             Ok(()) | Err(_) => {}
         }
         self.open = Some(OpenLogFile::open_at(&self.path)?);
@@ -79,11 +78,11 @@ impl OpenLogFile {
 }
 
 impl Write for RotatingLog {
-    /// Takes a whole line at a time, as the log is written; a line is never cut in two by a change of files.
+    /// Writes one whole line; rotation never splits a line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let length = self.open.as_ref().map_or(0, |open| open.length);
         if length > 0 && length + line.len() as u64 > self.max_bytes {
-            // Words in a file that is too long are better than none.
+            // Lines in an oversized file are better than no lines.
             let _ = self.rotate();
         }
         let open = match &mut self.open {
@@ -156,7 +155,7 @@ mod tests {
     fn a_log_that_cannot_be_put_aside_is_written_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
-        // A folder that is not empty stands where the old one would go.
+        // A non-empty folder blocks the name of the old file.
         fs::create_dir_all(folder.path().join("daemon.log.old/in the way")).unwrap();
         let mut log = RotatingLog::open(path.clone(), 20);
         for n in 0..9 {

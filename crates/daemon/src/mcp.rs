@@ -1,8 +1,8 @@
-//! The MCP door at `/mcp`: the same kernel functions as HTTP's, as tools.
+//! The MCP interface at `/mcp`: the same kernel functions as HTTP, as tools.
 //!
-//! Both eras: a 2026-07-28 client sends single requests, an older one begins with `initialize`. Neither has a session, so
-//! nothing is held per client and there is nothing to hijack or to lose in a restart; only an older client that asks for a
-//! stream gets one (`sessions`).
+//! It serves both eras: a 2026-07-28 client sends single requests, an older one starts with `initialize`. Neither
+//! has a session, so the daemon keeps no state per client, and there is no session to hijack or to lose in a
+//! restart; only an older client that asks for a stream gets one (`session_registry`).
 
 mod agents;
 mod call;
@@ -54,12 +54,12 @@ use dispatcher::McpDispatcher;
 use server::McpServer;
 use session_registry::SessionRegistry;
 
-/// More than any complaint of the protocol's own is long.
+/// Maximum size of a transport error; every text of the library is shorter.
 const MAX_TRANSPORT_ERROR_BYTES: usize = 16 * 1024;
 
-/// The route, for the daemon behind `app`.
+/// Returns the `/mcp` route for the daemon state `app`.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(app: &AppState) -> Router<S> {
-    // The gate has checked all of this before; this door does not rely on it.
+    // Admission has checked all of this; this interface does not rely on it.
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -86,7 +86,7 @@ fn server(app: &AppState) -> McpServer {
     if app.fixtures { server.with_fixtures() } else { server }
 }
 
-/// Complaints about the transport come as plain text; everywhere else here an error is a `Problem`.
+/// Converts an error of the transport, which is plain text, to a `Problem` like every other error.
 async fn as_problem_response(response: Response) -> Response {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
@@ -104,7 +104,7 @@ async fn as_problem_response(response: Response) -> Response {
             tracing::error!(%status, text, "the MCP transport failed");
             (status, Code::Internal)
         }
-        // What does not parse is called an unsupported media type there.
+        // The library reports a body that does not parse as an unsupported media type.
         _ => (StatusCode::BAD_REQUEST, Code::BadRequest),
     };
     (status, Json(Problem::new(code, text).into_body(None))).into_response()

@@ -1,17 +1,16 @@
-//! Who is on the other end of a connection, before any token is looked at.
+//! Identifies the caller of a connection, before any token is read.
 //!
-//! A process of our own uid is the user, unless its chain of parents says that it belongs to an
-//! attempt, of this daemon or of any other. Decided once, when the connection is accepted.
-//! Invariant: any doubt makes it nobody, never the user.
+//! A process of our own uid is the user, unless its chain of parents shows that it belongs to an attempt, of this
+//! daemon or of any other. Decided once, when the connection is accepted.
+//! Invariant: any doubt makes the caller `Nobody`, never the user.
 //!
-//! The chain is the first clue: a worker is a subreaper, so whatever its children do (double fork,
-//! `setsid`, `env -i`), their chain of parents still meets it. Which attempt a worker carries out is
-//! in the environment it was started with; that of the processes below it is theirs to invent, and a
-//! chain that tells two stories is told apart as doubt.
+//! The chain is the first evidence: a worker is a subreaper, so whatever its children do (double fork, `setsid`,
+//! `env -i`), their chain of parents still meets it. The attempt of a worker is in the environment it was started
+//! with; the processes below it can invent theirs, so a chain with contradictory marks counts as doubt.
 //!
-//! The control group is the second clue: where the daemon of an attempt could create one for it, the
-//! process is in it whatever became of its parents, also after its worker was killed and its daemon
-//! restarted. Groups are read whether or not this daemon creates any.
+//! The control group is the second evidence: if the daemon of an attempt could create one for it, the process is in
+//! it whatever happened to its parents, also after its worker was killed and its daemon restarted. Groups are read
+//! even if this daemon creates none.
 
 use std::{collections::BTreeSet, io};
 
@@ -22,62 +21,62 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
 use tokio::net::UnixStream;
 
-/// How often a chain of parents that changes while it is read is read again.
+/// Maximum number of reads of a chain of parents that changes meanwhile.
 const MAX_CHAIN_READS: usize = 5;
 
-/// Where a connection comes from. The transport puts it into every request's extensions.
+/// The origin of a connection. The transport adds it to every request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// The Unix socket, from a process that was looked at when it connected.
+    /// The Unix socket, from a process that was identified when it connected.
     Socket(Caller),
-    /// TCP: without a token, nobody.
+    /// TCP: anonymous without a token.
     Network,
 }
 
-/// Who connected to the socket.
+/// The caller that connected to the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// The person whose daemon this is.
+    /// The person who owns this daemon.
     User,
     /// A process inside this attempt's tree.
     Attempt(AttemptId),
-    /// A process inside a tree of another daemon, which is nobody here.
+    /// A process inside a tree of another daemon; it has no rights here.
     Foreign,
-    /// Somebody else, or somebody who cannot be made out.
+    /// A process of another user, or one that cannot be identified.
     Nobody,
 }
 
-/// What the chain of parents of a process shows.
+/// The evidence in the chain of parents of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Lineage {
-    /// The marks in it, this store's or another's, as they are written.
+    /// The marks in the chain, of this store or another, as written.
     marks: BTreeSet<String>,
-    /// Where it ends.
+    /// The end of the chain.
     top: ChainTop,
 }
 
-/// Where a chain of parents ends.
+/// The end of a chain of parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChainTop {
-    /// At the daemon itself: what a setup command or a worker left behind, or a worker.
+    /// The daemon itself: a worker, or a process that a setup command or a worker left.
     Daemon,
-    /// Where those of everybody end.
+    /// The top of the process tree, as for any other process.
     System,
 }
 
-/// What a mark found in a chain means to this store.
+/// The meaning of a mark for this store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkStatus {
-    /// One of our attempts, and it lives.
+    /// One of our attempts, still live.
     Live(AttemptId),
     /// Ours, and not a live attempt.
     Ended,
-    /// Not in this store: another daemon's, or of an instance that was deleted.
+    /// Not in this store: a mark of another daemon, or of a deleted instance.
     Foreign,
 }
 
 impl Caller {
-    /// Finds out who connected. For the accept loop, once per connection.
+    /// Identifies the process at the other end of `stream`, for the accept loop, once per connection.
     pub(crate) async fn of(stream: &UnixStream, kernel: &Kernel) -> Self {
         let Ok(credentials) = stream.peer_cred() else { return Self::Nobody };
         if credentials.uid() != rustix::process::geteuid().as_raw() {
@@ -90,7 +89,7 @@ impl Caller {
         }
     }
 
-    /// The same for a process of our own uid, as the daemon with the pid `daemon` sees it.
+    /// Identifies a process of our own uid, as the daemon with the pid `daemon` sees it.
     pub(crate) async fn of_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
         let Some(Some(lineage)) = run_blocking(move || read_lineage(pid, daemon)).await else {
             return Self::Nobody;
@@ -109,7 +108,7 @@ impl Caller {
     }
 }
 
-/// Decides from what was found.
+/// Decides the caller from the evidence.
 fn decide_caller(statuses: &[MarkStatus], top: ChainTop) -> Caller {
     match (statuses, top) {
         ([], ChainTop::System) => Caller::User,
@@ -119,7 +118,7 @@ fn decide_caller(statuses: &[MarkStatus], top: ChainTop) -> Caller {
         {
             Caller::Foreign
         }
-        // Left behind by a setup command or an attempt that is over, or a chain that tells two stories.
+        // Left by a setup command or an ended attempt, or a chain with contradictory marks.
         _ => Caller::Nobody,
     }
 }
@@ -128,7 +127,7 @@ async fn mark_status(
     kernel: &Kernel,
     mark: &str,
 ) -> Result<MarkStatus, agent_worker_kernel::Error> {
-    // Whatever it names, it is nothing of ours.
+    // A mark that is not an id is none of ours.
     let Ok(mark) = mark.parse() else { return Ok(MarkStatus::Foreign) };
     Ok(match kernel.tokens().principal_by_mark(mark).await? {
         Some(Principal::Agent(_)) => MarkStatus::Live(mark),
@@ -137,14 +136,15 @@ async fn mark_status(
     })
 }
 
-/// Reads the chain of parents of `pid` up to `daemon`. None: it is gone, or would not stand still.
+/// Reads the chain of parents of `pid` up to `daemon`. Returns none if the process is gone or the chain keeps
+/// changing.
 ///
-/// A parent that ends while we read tears the chain, and what is above it would be missed.
+/// A parent that ends during the read breaks the chain, and its own parents would be missed.
 fn read_lineage(pid: u32, daemon: u32) -> Option<Lineage> {
     read_while_stable(|| process_chain(pid), |chain| lineage_of_chain(chain, daemon))
 }
 
-/// What `read` makes of a chain that was whole, and the same process by process, before and after.
+/// Returns the result of `read` for a chain that was complete, and identical before and after.
 fn read_while_stable<T>(
     look: impl Fn() -> Option<Vec<Process>>,
     read: impl Fn(&[Process]) -> io::Result<T>,

@@ -1,6 +1,6 @@
-//! What runs outside: worker processes and setup commands, found again after a restart and ended as whole trees.
+//! External processes: workers and setup commands, found again after a restart and ended as whole trees.
 //!
-//! Invariant: a worker is alive while its lock is held, whoever started it.
+//! Invariant: a worker is alive while its lock is held, whichever daemon started it.
 
 mod cgroups;
 mod child_registry;
@@ -38,11 +38,11 @@ pub use cgroups::Tracking;
 use child_registry::ChildRegistry;
 use grace_period::{GraceOverride, GracePeriod};
 
-/// Runs things as processes of this machine.
+/// Runs workers and setup commands as processes of this machine.
 #[derive(Clone)]
 pub(crate) struct ProcessRunner {
     home: DaemonHome,
-    /// Our own binary, by a name that survives its replacement on disk.
+    /// Path of our own binary that survives its replacement on disk.
     exe: PathBuf,
     kill_grace: Duration,
     grace_override: GraceOverride,
@@ -70,7 +70,7 @@ impl ProcessRunner {
         self.home.run(run).join("env.json")
     }
 
-    /// There while files may lag behind their run.
+    /// Returns the path of the marker that exists while files may be behind their run.
     fn files_marker(&self, run: RunId) -> PathBuf {
         self.home.run(run).join("files.due")
     }
@@ -79,13 +79,13 @@ impl ProcessRunner {
         self.home.attempt(run, attempt).join("worker.lock")
     }
 
-    /// How long what is ended of a run has.
+    /// Returns the grace period for the processes of a run.
     fn grace_period(&self, run: RunId) -> GracePeriod {
         self.grace_override.grace_period(run, self.kill_grace)
     }
 
-    /// Ends everything that carries `mark`, is in its control group or is a guest of its run, and whatever the dead left
-    /// to us.
+    /// Ends all processes that carry `mark`, are in its control group or were kept for its run, and the orphans
+    /// that the daemon inherited. Returns the number of processes of `mark`.
     async fn sweep(&self, mark: &str, grace: &GracePeriod) -> u32 {
         let (strays, groups, of) = (self.children.clone(), self.groups.clone(), mark.to_owned());
         let theirs = move || {
@@ -156,7 +156,7 @@ impl Runner for ProcessRunner {
         let mark = self.files_marker(files.run);
         match files::sync_files(files, self.folder_watcher.clone(), stop).await {
             SyncOutcome::Incomplete => {}
-            // Where the run was deleted meanwhile, it is gone already.
+            // If the run was deleted meanwhile, the marker is already gone.
             SyncOutcome::Complete => _ = std::fs::remove_file(mark),
         }
     }
@@ -226,7 +226,7 @@ impl Runner for ProcessRunner {
                 file.take(most as u64).read_to_end(&mut bytes)?;
                 Ok(bytes)
             }
-            // It has not printed anything, or its log was deleted with its run's.
+            // The worker has not printed anything, or its log was deleted with its run's.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         };
@@ -244,7 +244,7 @@ impl Runner for ProcessRunner {
     }
 
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32 {
-        // Where the mark is a run's, somebody may be in a hurry for that.
+        // If the mark is that of a run, its grace period may have been cut short.
         let grace = self.grace_period(RunId::new(attempt.get()));
         self.sweep(&attempt.to_string(), &grace).await
     }
@@ -270,9 +270,9 @@ impl Runner for ProcessRunner {
     }
 }
 
-/// Reads the events that follow `after` without a gap, up to the first line that does not match its checksum. A line that
-/// is torn, or was never an event, is none: the file is written by a process that may be killed at any byte, and lies
-/// where an agent can reach it.
+/// Reads the events that follow `after` without a gap, up to the first line that does not match its checksum. A
+/// line that is torn, or was never an event, is skipped: the writing process may be killed at any byte, and an
+/// agent can modify the file.
 fn events_after(text: &[u8], after: i64) -> EventTail {
     let mut tail = EventTail::default();
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -297,7 +297,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether `work` leaves the thread it is awaited on: while no other thread is to be had, it does not get on.
+    /// Returns true if `work` leaves the thread that awaits it: with no other thread available, it makes no
+    /// progress.
     async fn leaves_thread_free<T>(work: impl Future<Output = T>) -> bool {
         let mut work = pin!(work);
         let (release, wait) = std::sync::mpsc::channel::<()>();

@@ -1,12 +1,12 @@
-//! How the daemon is asked to stop, by a signal or through a door, and how those who watch learn that the doors close.
+//! Requests for the daemon's shutdown, by a signal or an interface, and the signal that ends open streams.
 //!
-//! Not here: stopping itself. The lifecycle waits for the question and answers it.
+//! Not here: the shutdown itself. `lifecycle` waits for the request and carries it out.
 
 use agent_worker_protocol::api::ShutdownMode;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// A cloneable handle: anybody may ask, one waits.
+/// A cloneable handle: any task may request, one waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shutdown {
     requested: watch::Sender<Option<ShutdownMode>>,
@@ -14,7 +14,7 @@ pub(crate) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Asks the daemon to stop. Asking again changes nothing, except that `Now` hastens a drain under way.
+    /// Requests a shutdown. A second request has no effect, except that `Now` shortens a drain in progress.
     pub(crate) fn request(&self, mode: ShutdownMode) {
         self.requested.send_if_modified(|asked| {
             let is_more_urgent = match (&asked, mode) {
@@ -28,22 +28,22 @@ impl Shutdown {
         });
     }
 
-    /// Waits until somebody asks, and tells how to stop.
+    /// Waits for a request and returns its mode.
     pub(crate) async fn wait_for_request(&self) -> ShutdownMode {
         self.wait_for_mode(|_| true).await
     }
 
-    /// Waits until somebody wants it to be now.
+    /// Waits for a request with the mode `Now`.
     pub(crate) async fn wait_for_now(&self) {
         self.wait_for_mode(|mode| mode == ShutdownMode::Now).await;
     }
 
-    /// Ends every stream of events, so that their connections can close.
+    /// Ends every event stream, so that their connections can close.
     pub(crate) fn close_streams(&self) {
         self.closed.cancel();
     }
 
-    /// Waits until streams of events are to end.
+    /// Waits until event streams must end.
     pub(crate) async fn streams_closed(&self) {
         self.closed.cancelled().await;
     }
@@ -52,7 +52,7 @@ impl Shutdown {
         let mut asked = self.requested.subscribe();
         match asked.wait_for(|mode| mode.is_some_and(&wanted)).await.map(|mode| *mode) {
             Ok(Some(mode)) => mode,
-            // The sender is this handle itself, so it is never gone.
+            // This handle owns the sender, so the channel never closes.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! The doors from outside: real sockets and a real store; only the workers do nothing.
+//! Tests of the interfaces from outside: real sockets and a real store; only the workers do nothing.
 
 mod agents;
 mod bad_input;

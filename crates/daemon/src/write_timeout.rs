@@ -1,7 +1,8 @@
-//! A connection that breaks when its other side stops reading.
+//! A connection that breaks if its peer stops reading.
 //!
-//! What is written waits in buffers of a fixed size and then not at all: whoever does not read holds up itself, keeps a
-//! place others may need, and is cut. Nothing is lost by that; a stream of events goes on after the last one seen.
+//! Buffers of a fixed size hold pending output; after that, a peer that does not read blocks only itself, occupies
+//! a connection that others may need, and is disconnected. No data is lost: an event stream resumes after the last
+//! event received.
 
 use std::{
     io::{self, IoSlice},
@@ -17,21 +18,22 @@ use tokio::{
 
 use crate::backpressure::Backpressure;
 
-/// How long the other side may take nothing while there is something for it, and how long it may take to send a request.
+/// Maximum time for which the peer may accept no pending output, and maximum time to send a request.
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A stream with an end to its patience.
+/// A stream whose writes time out.
 pub(crate) struct WriteTimeoutStream<S> {
     stream: S,
     backpressure: Backpressure,
-    /// Makes the send buffer small, once the stream turns out to be endless.
+    /// Shrinks the send buffer, once the stream turns out to be endless.
     shrink_buffer: Option<fn(&S)>,
-    /// Runs while a write waits.
+    /// Timer of the pending write.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeoutStream<S> {
-    /// Tells `backpressure` how `stream` gets on; `shrink_buffer` is called once for a stream without an end.
+    /// Creates a stream that reports its state to `backpressure`; `shrink_buffer` is called once for an endless
+    /// stream.
     pub(crate) fn new(stream: S, backpressure: Backpressure, shrink_buffer: fn(&S)) -> Self {
         Self { stream, backpressure, shrink_buffer: Some(shrink_buffer), stalled: None }
     }
@@ -45,7 +47,7 @@ impl<S> WriteTimeoutStream<S> {
         }
     }
 
-    /// Lets a write that went on pass, and one that waits wait only so long.
+    /// Passes a completed write through, and applies the timeout to a pending one.
     fn apply_timeout<T>(
         &mut self,
         cx: &mut Context<'_>,

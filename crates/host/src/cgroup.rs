@@ -1,10 +1,10 @@
-//! Control groups, version 2: one group per attempt, where this user may create groups.
+//! Control groups, version 2: one group per attempt, if this user may create groups.
 //!
-//! A process is born into the group of its parent and stays there whatever it does to its environment, session and
-//! parents. The group is therefore the proof of which attempt a process belongs to, also after a restart, and ends with
-//! one write. Groups are named `<own group>/agent-worker-<hash of the home>/<mark>`; the mark is the attempt's id, or
-//! the run's for what a setup command left. No controller is enabled, so processes may stay in the parent groups.
-//! Not a wall: a process that may create groups may also leave one.
+//! A process starts in the group of its parent and stays there independently of its environment, session and parents.
+//! The group therefore proves the attempt to which a process belongs, also after a restart, and one write ends all of
+//! its processes. Groups are named `<own group>/agent-worker-<hash of the home>/<mark>`; the mark is the attempt's
+//! id, or the run's id for processes that a setup command left. No controller is enabled, so processes may stay in
+//! the parent groups. A group is no security boundary: a process that may create groups may also leave one.
 
 use std::{
     fs,
@@ -22,29 +22,29 @@ use crate::{
     procfs,
 };
 
-/// The first part of the name of a folder with one group per mark.
+/// Prefix of the name of a folder with one group per mark.
 const PREFIX: &str = "agent-worker-";
 const HASH_DIGITS: usize = 16;
-/// The file of a home that lists where its groups are: a daemon that is started elsewhere has other ones.
+/// File in a home that lists the folders of its groups: a daemon that is started in another group has another folder.
 const LIST_FILE: &str = "cgroups";
-/// How often an operation that another attempt's end interferes with is tried.
+/// Maximum number of tries of an operation that conflicts with the end of another attempt.
 const MAX_TRIES: usize = 50;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// The folder with the groups of one home.
+/// Folder with the groups of one home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgroupRoot {
     path: PathBuf,
 }
 
-/// The group of one mark.
+/// Control group of one mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroup {
     path: PathBuf,
 }
 
 impl CgroupRoot {
-    /// The folder for `home` below this process's own group. An error says why groups cannot be used.
+    /// Returns the folder for `home` below this process's own group. The error is the reason against groups.
     pub fn of(home: &Path) -> Result<Self, String> {
         let read =
             |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
@@ -54,7 +54,7 @@ impl CgroupRoot {
         Ok(root)
     }
 
-    /// The folders that daemons of `home` have used, as its list says.
+    /// Returns the folders that daemons of `home` have used, according to its list.
     pub fn load_list(home: &Path) -> Vec<Self> {
         let list = fs::read_to_string(home.join(LIST_FILE)).unwrap_or_default();
         list.lines().filter_map(|path| Self::existing(Path::new(path), home)).collect()
@@ -67,37 +67,37 @@ impl CgroupRoot {
         write_atomically(&home.join(LIST_FILE), content.as_bytes(), Durability::Process)
     }
 
-    /// The folder at `path`, which an earlier daemon of `home` used; none if that cannot be one.
+    /// Returns the folder at `path` that an earlier daemon of `home` used; none if the path is not such a folder.
     fn existing(path: &Path, home: &Path) -> Option<Self> {
         let is_ours = path.file_name().is_some_and(|last| *last == *root_name(home));
         (is_ours && path.is_dir()).then(|| Self { path: path.to_owned() })
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The marks that have a group.
+    /// Returns the marks that have a group.
     pub fn marks(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
         let folders = entries.filter(|entry| entry.path().is_dir());
         folders.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
-    /// Every living process in the groups of this folder.
+    /// Returns every living process in the groups of this folder.
     pub fn processes(&self) -> Vec<Process> {
         let groups = self.marks().into_iter().filter_map(|mark| self.find(&mark));
         groups.flat_map(|group| group.processes()).collect()
     }
 
-    /// The group of a mark, if there is one.
+    /// Returns the group of a mark, if it exists.
     pub fn find(&self, mark: &str) -> Option<Cgroup> {
         let path = self.path.join(mark);
         path.is_dir().then_some(Cgroup { path })
     }
 
-    /// Moves a process, and all it starts from then on, into the group of a mark. Blocks for a moment.
+    /// Moves a process, and every process that it starts later, into the group of a mark. Blocks for a moment.
     pub fn move_process(&self, mark: &str, pid: u32) -> io::Result<()> {
         let path = self.path.join(mark);
         retry_on(io::ErrorKind::NotFound, || {
@@ -112,11 +112,11 @@ impl CgroupRoot {
         let _ = fs::remove_dir(&self.path);
     }
 
-    /// Whether groups can be created and processes moved into them.
+    /// Checks that groups can be created and processes moved into them.
     fn probe(&self, own: &Path) -> io::Result<()> {
         fs::create_dir_all(&self.path)?;
         let kind = fs::read_to_string(self.path.join("cgroup.type"));
-        // Moving a process needs permission on the group both ends have in common.
+        // Moving a process needs permission on the group that source and destination have in common.
         let opened = fs::File::options().write(true).open(own.join("cgroup.procs"));
         self.remove_if_empty();
         opened?;
@@ -128,21 +128,21 @@ impl CgroupRoot {
 }
 
 impl Cgroup {
-    /// Every living process in the group and the groups below it.
+    /// Returns every living process in the group and the groups below it.
     pub fn processes(&self) -> Vec<Process> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         let own = text.lines().filter_map(|line| Process::of(line.parse().ok()?));
         own.chain(self.subgroups().iter().flat_map(Self::processes)).collect()
     }
 
-    /// Kills every process in the group and the groups below it at once, where the system can.
+    /// Kills every process in the group and the groups below it at once, if the system supports this.
     pub fn kill(&self) {
         // A kernel before 5.14 has no such file: the caller also kills the processes one by one.
         let file = fs::File::options().write(true).open(self.path.join("cgroup.kill"));
         let _ = file.and_then(|mut file| file.write_all(b"1"));
     }
 
-    /// Removes the group and the groups below it, which have no processes any more. Blocks for a moment.
+    /// Removes the group and the groups below it, which must have no processes left. Blocks for a moment.
     pub fn remove(&self) -> io::Result<()> {
         for group in self.subgroups() {
             group.remove()?;
@@ -161,8 +161,8 @@ impl Cgroup {
     }
 }
 
-/// The marks in the path of a process's group, as the daemon with the pid `daemon` sees it. Groups above the daemon's own
-/// count only for a process that is in none below it.
+/// Returns the marks in the path of a process's group, as the daemon with the pid `daemon` sees it. Groups above the
+/// daemon's own count only for a process that is in none below it.
 pub fn group_marks(pid: u32, daemon: u32) -> io::Result<Vec<String>> {
     let path = procfs::cgroup(pid)?.unwrap_or_default();
     let own = procfs::cgroup(daemon).ok().flatten();
@@ -175,7 +175,7 @@ fn marks_for(path: &str, daemon: Option<&str>) -> Vec<String> {
     if below.is_empty() { marks_in(path) } else { below }
 }
 
-/// The marks in the path of a group.
+/// Returns the marks in the path of a group.
 fn marks_in(path: &str) -> Vec<String> {
     let parts: Vec<&str> = path.split('/').collect();
     let pairs = parts.windows(2).filter(|pair| is_root_name(pair[0]));
@@ -194,7 +194,7 @@ fn root_name(home: &Path) -> String {
     format!("{PREFIX}{}", digits.concat())
 }
 
-/// The folder of the group whose path `/proc/self/cgroup` shows, in the mounts that `/proc/self/mountinfo` shows.
+/// Returns the folder of the group in `/proc/self/cgroup`, within the mounts of `/proc/self/mountinfo`.
 fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
     let path = procfs::unified_path(cgroup).ok_or("this system has no cgroups of version 2")?;
     if path.ends_with(" (deleted)") {
@@ -222,7 +222,7 @@ fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
     })
 }
 
-/// Blanks and backslashes are written as octal numbers there.
+/// Decodes blanks and backslashes, which that file writes as octal numbers.
 fn unescape(field: &str) -> String {
     field.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
@@ -276,7 +276,7 @@ mod tests {
             (&format!("/{one}/a"), Some("/"), &["a"]),
             (&format!("/{one}/a"), None, &["a"]),
             (&nested, Some("/user"), &["a", "b"]),
-            // A daemon inside an attempt of another one: its own attempts are its own.
+            // A daemon inside an attempt of another daemon sees only its own attempts.
             (&nested, Some(&format!("/user/{one}/a")), &["b"]),
             (&format!("/user/{one}/a"), Some(&format!("/user/{one}/a")), &["a"]),
             (&format!("/user/{one}/ab"), Some(&format!("/user/{one}/a")), &["ab"]),

@@ -1,7 +1,6 @@
-//! One connection to the daemon's socket: opened to our own uid only, used for one exchange at a time.
+//! One connection to the daemon's socket: opened only to a listener of our own uid, used for one exchange at a time.
 //!
-//! There is no task behind it: whoever waits for an answer drives the connection, and dropping that
-//! wait closes it.
+//! No task runs the connection: the caller that awaits a response drives it, and dropping that future closes it.
 
 use std::{
     error::Error as _,
@@ -22,28 +21,28 @@ use tokio::{net::UnixStream, time::sleep};
 
 use crate::daemon_socket::DialError;
 
-/// What fits into `sockaddr_un` beside its final zero.
+/// Capacity of `sockaddr_un` without the final zero.
 const MAX_SOCKET_PATH_BYTES: usize = 107;
-/// How often a listener whose queue is full is knocked at again, and how soon.
+/// Maximum number of tries to connect to a listener whose queue is full.
 const MAX_CONNECT_TRIES: u32 = 200;
 const CONNECT_RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// A connection that carries nothing at the moment.
+/// Connection without an exchange in progress.
 pub(crate) struct DaemonConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: ConnectionDriver,
 }
 
-/// Why an exchange brought no answer.
+/// Reason for which an exchange has no reply.
 pub(crate) enum ExchangeError {
-    /// The request did not leave, or not whole: nobody can have acted upon it.
+    /// The request did not leave, or not as a whole: the daemon cannot have acted on it.
     Unsent,
-    /// The request may have been acted upon.
+    /// The daemon may have acted on the request.
     Unanswered(hyper::Error),
 }
 
 impl DaemonConnection {
-    /// Connects, and makes sure that it is one of us who listens.
+    /// Connects and verifies that the listener has our uid.
     pub(crate) async fn open(socket: &Path) -> Result<Self, DialError> {
         if socket.as_os_str().as_bytes().len() > MAX_SOCKET_PATH_BYTES {
             return Err(DialError::PathTooLong { socket: socket.to_owned() });
@@ -63,13 +62,13 @@ impl DaemonConnection {
         Ok(Self { sender, driver: ConnectionDriver(Some(connection)) })
     }
 
-    /// Whether the other side is still there, as far as can be seen from here.
+    /// Returns true if the other side is still connected, as far as this side can detect.
     pub(crate) async fn is_open(&mut self) -> bool {
         let Self { sender, driver: connection } = self;
         connection.drive_until(sender.ready()).await.is_ok()
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its response.
     pub(crate) async fn send_request(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -86,35 +85,35 @@ impl DaemonConnection {
         })
     }
 
-    /// Reads the rest of an answer.
+    /// Reads the rest of a response.
     pub(crate) async fn collect(&mut self, body: Incoming) -> Result<Bytes, hyper::Error> {
         Ok(self.driver.drive_until(body.collect()).await?.to_bytes())
     }
 
-    /// Hands over what reads an answer that does not end.
+    /// Returns the driver, for reading a response without an end.
     pub(crate) fn into_driver(self) -> ConnectionDriver {
         self.driver
     }
 }
 
-/// The connection's own work, done while somebody waits for its fruit.
+/// Drives the connection while a caller awaits a response.
 pub(crate) struct ConnectionDriver(Option<http1::Connection<TokioIo<UnixStream>, Full<Bytes>>>);
 
 impl ConnectionDriver {
-    /// Waits for `work`, which comes about through this connection.
+    /// Awaits `work`, which progresses through this connection.
     async fn drive_until<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = pin!(work);
         poll_fn(|cx| self.poll_with(cx, |cx| work.as_mut().poll(cx))).await
     }
 
-    /// Polls the connection, then `work`, so that what has just come in or broken is known to it.
+    /// Polls the connection, then `work`, so that `work` sees data that has just arrived, or a failure.
     pub(crate) fn poll_with<T>(
         &mut self,
         cx: &mut Context<'_>,
         work: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         if let Some(connection) = &mut self.0 {
-            // How it ended is told to the work as well.
+            // `work` also receives the result of the connection.
             if Pin::new(connection).poll(cx).is_ready() {
                 self.0 = None;
             }
@@ -123,7 +122,7 @@ impl ConnectionDriver {
     }
 }
 
-/// Connects; a listener whose queue is full answers `EAGAIN` and is asked again.
+/// Connects, with retries while a listener whose queue is full returns `EAGAIN`.
 async fn connect(socket: &Path) -> io::Result<UnixStream> {
     let mut tries = 0;
     loop {
@@ -143,7 +142,7 @@ fn check_same_user(peer: u32, own: u32) -> Result<(), DialError> {
     if peer == own { Ok(()) } else { Err(DialError::Impostor { uid: peer }) }
 }
 
-/// Whether writing failed: the other side had closed before the request was whole.
+/// Returns true if the write failed: the other side had closed before the request was complete.
 fn is_broken_pipe(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)

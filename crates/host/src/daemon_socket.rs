@@ -1,7 +1,7 @@
-//! The daemon, as every other process sees it: HTTP over its Unix socket.
+//! Client of the daemon: HTTP over its Unix socket.
 //!
-//! Nothing is sent before the listener is known to be of our own uid. A request that may have been
-//! acted upon is never repeated here; that is for callers who gave it a key. So are time limits.
+//! Nothing is sent before the listener is known to have our own uid. A request that the daemon may have acted on is
+//! never repeated here; only callers that gave it a key may repeat it. Timeouts are also the callers' part.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,79 +29,79 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// A daemon at a known socket. Clones share what connection is free.
+/// Daemon at a known socket. Clones share the idle connection.
 #[derive(Clone)]
 pub struct DaemonSocket {
     socket: Arc<Path>,
     token: Option<HeaderValue>,
-    /// The last connection that was used and is free again.
+    /// Last used connection that is idle again.
     idle_connection: Arc<Mutex<Option<DaemonConnection>>>,
 }
 
-/// Why the daemon could not be asked, or did not do it.
+/// Reason for which a request to the daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// Nobody listens there. Nothing was sent.
+    /// No process listens at the socket, and nothing was sent.
     #[error("no daemon answers at {}", socket.display())]
     Absent {
-        /// Where it was looked for.
+        /// Path of the socket.
         socket: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// Somebody else listens there. Nothing was sent.
+    /// A process of another user listens at the socket, and nothing was sent.
     #[error(
         "what listens at the daemon's socket belongs to another user (uid {uid}); nothing was sent to it"
     )]
     Impostor {
-        /// Whose it is.
+        /// Uid of the listener.
         uid: u32,
     },
-    /// The connection broke. The request may have been acted upon.
+    /// The connection broke, and the daemon may have acted on the request.
     #[error("the connection to the daemon broke before its answer was there")]
     Lost {
-        /// What broke.
+        /// Error of the connection.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The daemon said no.
+    /// The daemon refused the request.
     #[error(transparent)]
     Refused(#[from] Problem),
-    /// The daemon's answer makes no sense.
+    /// The reply of the daemon is invalid.
     #[error("the daemon's answer was not understood: {what}")]
     Garbled {
-        /// What was there instead.
+        /// Description of the invalid reply.
         what: String,
     },
-    /// No socket can have such a path.
+    /// The path is too long for a socket.
     #[error("{} is too long for a socket's path (107 bytes at most); choose a shorter home", socket.display())]
     PathTooLong {
-        /// The path.
+        /// Path of the socket.
         socket: PathBuf,
     },
 }
 
 impl DaemonSocket {
-    /// The daemon that listens at `socket`. Nothing is opened yet.
+    /// Creates a client of the daemon that listens at `socket`, without opening a connection.
     pub fn at(socket: PathBuf) -> Self {
         Self { socket: socket.into(), token: None, idle_connection: Arc::default() }
     }
 
-    /// The same daemon, asked in the name of a token's owner.
+    /// Adds a token, whose owner the daemon takes as the caller.
     #[must_use]
     pub fn with_token(self, mut token: String) -> Self {
         token.insert_str(0, "Bearer ");
-        // A token that fits no header is known to nobody: an empty one says the same.
+        // No caller has a token that is invalid as a header: an empty one gives the same result.
         let mut header = HeaderValue::try_from(token).unwrap_or(HeaderValue::from_static("Bearer"));
         header.set_sensitive(true);
         Self { token: Some(header), ..self }
     }
 
-    /// `GET path`
+    /// Sends `GET path` and parses the reply.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, DialError> {
         parse_answer(self.exchange(request(Method::GET, path, Bytes::new())?).await?)
     }
 
-    /// `POST path` with a JSON body.
+    /// Sends `POST path` with a JSON body.
     pub async fn post<B: Serialize + ?Sized, T: DeserializeOwned>(
         &self,
         path: &str,
@@ -110,7 +110,7 @@ impl DaemonSocket {
         parse_answer(self.exchange(request(Method::POST, path, json(body)?)?).await?)
     }
 
-    /// `POST path` with an `Idempotency-Key`: asked twice, it happens once.
+    /// Sends `POST path` with an `Idempotency-Key`, so that a repeated request has one effect.
     pub async fn post_once<B: Serialize + ?Sized, T: DeserializeOwned>(
         &self,
         path: &str,
@@ -122,12 +122,12 @@ impl DaemonSocket {
         parse_answer(self.exchange(request).await?)
     }
 
-    /// `DELETE path`
+    /// Sends `DELETE path` and parses the reply.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, DialError> {
         parse_answer(self.exchange(request(Method::DELETE, path, Bytes::new())?).await?)
     }
 
-    /// `GET path` as a stream of events, from the one after the id `after`.
+    /// Opens `GET path` as a stream of events, starting after the event with the id `after`.
     pub async fn events(
         &self,
         path: &str,
@@ -149,7 +149,7 @@ impl DaemonSocket {
         Err(refusal_error(&Response::from_parts(head, body)))
     }
 
-    /// Sends any request and returns its answer whole, whatever its status.
+    /// Sends any request and returns its whole response, with any status.
     pub async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Bytes>, DialError> {
         let (mut connection, answer) = self.send(request).await?;
         let (head, body) = answer.into_parts();
@@ -159,12 +159,12 @@ impl DaemonSocket {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Keeps a connection that is free again.
+    /// Keeps an idle connection for the next request.
     pub(crate) fn keep_connection(&self, connection: DaemonConnection) {
         *sync::lock(&self.idle_connection) = Some(connection);
     }
 
-    /// Sends a request over the free connection or a new one. One that did not leave is sent again, once.
+    /// Sends a request over the idle connection or a new one. A request that did not leave is sent once more.
     pub(crate) async fn send(
         &self,
         request: Request<Bytes>,
@@ -190,7 +190,7 @@ impl DaemonSocket {
         }
     }
 
-    /// Adds what every request carries.
+    /// Adds the headers that every request has.
     fn with_common_headers(&self, request: Request<Bytes>) -> Request<Full<Bytes>> {
         let mut request = request.map(Full::new);
         request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
@@ -216,7 +216,7 @@ fn header(value: &str) -> Result<HeaderValue, DialError> {
     value.parse().map_err(|_| invalid_request(format!("`{}` fits no header", value.escape_debug())))
 }
 
-/// A request that could not even be written down.
+/// Returns the error for a request that cannot be serialized.
 fn invalid_request(message: String) -> DialError {
     DialError::Refused(Problem::new(Code::BadRequest, message))
 }
@@ -225,7 +225,7 @@ pub(crate) fn connection_lost(source: hyper::Error) -> DialError {
     DialError::Lost { source: source.into() }
 }
 
-/// The answer's meaning. An empty body reads as `null`.
+/// Parses the body of a response; an empty body is parsed as `null`.
 fn parse_answer<T: DeserializeOwned>(answer: Response<Bytes>) -> Result<T, DialError> {
     if !answer.status().is_success() {
         return Err(refusal_error(&answer));

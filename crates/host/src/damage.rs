@@ -1,4 +1,4 @@
-//! The damaged rows that the daemon's answers had to leave out.
+//! Damaged rows that the daemon's responses leave out.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ tokio::task_local! {
     static LEFT_OUT: RefCell<Vec<String>>;
 }
 
-/// Runs `work` and returns with its output the damaged rows that the answers to its requests had to leave out.
+/// Runs `work` and returns its output with the damaged rows that the responses to its requests left out.
 pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<String>) {
     LEFT_OUT
         .scope(RefCell::default(), async {
@@ -19,9 +19,9 @@ pub async fn observe_damage<F: Future>(work: F) -> (F::Output, Vec<String>) {
         .await
 }
 
-/// Takes note of what an answer leaves out.
+/// Records the rows that a response leaves out.
 pub(crate) fn record_damage(headers: &HeaderMap) {
-    // Outside of `observe_damage`, nobody collects it.
+    // Outside of `observe_damage`, no caller collects them.
     let _ = LEFT_OUT.try_with(|left_out| {
         let mut left_out = left_out.borrow_mut();
         for row in headers.get_all(DAMAGED_HEADER).iter().filter_map(|value| value.to_str().ok()) {

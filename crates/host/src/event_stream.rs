@@ -1,4 +1,4 @@
-//! The event log as it grows: server-sent events, each with the id to go on from.
+//! Live events of the log: server-sent events, each with the id from which a client can resume.
 
 use std::{future::poll_fn, pin::Pin, task::Poll};
 
@@ -9,7 +9,7 @@ use sse_stream::{Error, SseStream};
 
 use crate::{connection::ConnectionDriver, daemon_socket::DialError};
 
-/// Events, one after the other.
+/// Stream of events.
 pub struct EventStream {
     events: SseStream<Incoming>,
     driver: ConnectionDriver,
@@ -21,14 +21,14 @@ impl EventStream {
         Self { events: SseStream::new(body), driver, last_id: after.unwrap_or_default() }
     }
 
-    /// The id of the last event received, or of the position the stream starts after.
+    /// Returns the id of the last event received, or of the position after which the stream starts.
     pub fn last_id(&self) -> &str {
         &self.last_id
     }
 
-    /// Waits for the next event. `None`: the daemon has nothing more to tell and says so.
+    /// Waits for the next event. `None` means that the daemon ended the stream.
     ///
-    /// The id is what to resume after. What is live only has none of its own and comes with the last one.
+    /// A client resumes after the returned id. A live-only event has no id of its own and comes with the last one.
     pub async fn next(&mut self) -> Result<Option<(String, Event)>, DialError> {
         let Some(data) = self.next_data().await? else { return Ok(None) };
         let event = serde_json::from_str(&data)
@@ -36,7 +36,7 @@ impl EventStream {
         Ok(Some((self.last_id.clone(), event)))
     }
 
-    /// The same for events of any other kind: what the next one carries.
+    /// Waits for the next event of any kind and returns its data.
     pub async fn next_data(&mut self) -> Result<Option<String>, DialError> {
         loop {
             let Self { events, driver: connection, .. } = self;

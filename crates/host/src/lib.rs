@@ -1,6 +1,6 @@
-//! HOST: the machine beneath us: lock files, process trees, and the daemon's socket from outside.
+//! Interfaces of the machine: lock files, process trees, control groups, and the client side of the daemon's socket.
 //!
-//! Used by every room that is a process. Nothing here knows what an agent is.
+//! Every crate that runs as a process uses this one. Nothing here knows the concept of an agent.
 
 mod atomic_file;
 mod cgroup;

@@ -1,8 +1,7 @@
-//! A file that somebody holds for as long as they live.
+//! A lock file that its owner holds for as long as it lives.
 //!
-//! The kernel lets go of it when its owner dies, however it dies: a held lock is a living owner.
-//! Invariant: the descriptor is close-on-exec (std opens every file so); an inherited lock would
-//! outlive its owner.
+//! The kernel releases the lock when its owner dies in any way: a held lock proves a living owner. Invariant: the
+//! descriptor is close-on-exec (std opens every file so); an inherited lock would outlive its owner.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -11,15 +10,15 @@ use std::{
     path::Path,
 };
 
-/// A lock that is held until this is dropped.
+/// Lock that is held until this value is dropped.
 #[derive(Debug)]
 pub struct LockFile {
-    /// Held open, not read: closing it is what releases the lock.
+    /// Kept open and never read: closing it releases the lock.
     _file: File,
 }
 
 impl LockFile {
-    /// Takes the lock at `path`, unless somebody has it.
+    /// Acquires the lock at `path`, unless another process holds it.
     pub fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
         let file = open(path)?;
         loop {
@@ -29,20 +28,20 @@ impl LockFile {
             if !taken(file.try_lock_shared())? {
                 return Ok(None);
             }
-            // A shared lock can be had, so nobody owns it: a probe stood in the way, and is over soon.
+            // A shared lock succeeds, so the lock has no owner: a probe was in the way and ends soon.
             file.unlock()?;
             std::thread::yield_now();
         }
     }
 
-    /// Takes the lock at `path`, waiting for whoever has it. Blocks the thread.
+    /// Acquires the lock at `path` and waits for its current owner. Blocks the thread.
     pub fn acquire(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
         uninterrupted(|| file.lock())?;
         Self::write_pid(file)
     }
 
-    /// Waits until nobody has the lock at `path`, without taking or signing it. Blocks the thread.
+    /// Waits until the lock at `path` has no owner, without acquiring it or writing a pid. Blocks the thread.
     pub fn wait_until_free(path: &Path) -> io::Result<()> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -52,14 +51,14 @@ impl LockFile {
         uninterrupted(|| file.lock_shared())
     }
 
-    /// Whether somebody has the lock at `path`. Looking never takes it from its owner-to-be.
+    /// Returns true if a process holds the lock at `path`. The check never makes an acquisition fail.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         Ok(open_if_held(path)?.is_some())
     }
 
-    /// Who has the lock at `path`, if anybody has it and has already signed it.
+    /// Returns the pid of the lock's owner, if the lock is held and its owner has written its pid.
     ///
-    /// For people and logs: a pid can be anybody's a moment later. What counts is the lock.
+    /// The pid is for people and logs, because the system may reuse it a moment later. Only the lock is proof.
     pub fn holder(path: &Path) -> io::Result<Option<u32>> {
         let Some(mut file) = open_if_held(path)? else { return Ok(None) };
         let mut text = String::new();
@@ -67,8 +66,8 @@ impl LockFile {
         Ok(text.trim().parse().ok())
     }
 
-    /// Writes our pid into a file we have locked. It is for people only, so a full disk is no reason to fail: the old
-    /// text is overwritten before it is cut, which needs no room, and an empty file stays unsigned.
+    /// Writes our pid into the locked file. The pid is for people only, so a full disk is no reason to fail: the old
+    /// text is overwritten before it is cut, which needs no disk space, and an empty file stays without a pid.
     fn write_pid(file: File) -> io::Result<Self> {
         let pid = format!("{}\n", std::process::id());
         match file.write_all_at(pid.as_bytes(), 0) {
@@ -84,18 +83,18 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The lock's file, if somebody has it.
+/// Opens the file of the lock, if a process holds the lock.
 fn open_if_held(path: &Path) -> io::Result<Option<File>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Shared, so that two who look do not take each other for an owner.
+    // A shared lock, so that two probes do not mistake each other for an owner.
     Ok(if taken(file.try_lock_shared())? { None } else { Some(file) })
 }
 
-/// Whether the lock was to be had.
+/// Applies a lock operation; returns false if it would block.
 fn taken(locked: Result<(), TryLockError>) -> io::Result<bool> {
     match locked {
         Ok(()) => Ok(true),
@@ -168,7 +167,7 @@ mod tests {
         LockFile::wait_until_free(&path).unwrap();
         assert!(!path.exists(), "nor does it make one");
         let lock = LockFile::acquire(&path).unwrap();
-        // Signed by another process than the one that waits, as it is outside of tests.
+        // Another process than the waiting one wrote the pid, as outside of tests.
         std::fs::write(&path, "1\n").unwrap();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| LockFile::wait_until_free(&path).unwrap());

@@ -1,4 +1,4 @@
-//! A message for the daemon's MCP door, and its answer as it comes: one message, or several over time.
+//! Requests to the daemon's MCP endpoint and their replies: one message, or a stream of several.
 
 use std::str::FromStr as _;
 
@@ -17,43 +17,43 @@ use crate::{
     event_stream::EventStream,
 };
 
-/// What is done there.
+/// Request to the MCP endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum McpAction {
-    /// A message is said.
+    /// Posts one message.
     Message(String),
-    /// A session's stream is opened.
+    /// Opens the stream of a session.
     Listen,
-    /// A session is ended.
+    /// Ends a session.
     EndSession,
 }
 
-/// What came back.
+/// Reply of the MCP endpoint.
 pub struct McpReply {
-    /// The status.
+    /// HTTP status of the reply.
     pub status: u16,
     headers: HeaderMap,
-    /// The rest.
+    /// Content of the reply.
     pub body: McpReplyBody,
 }
 
-/// What an answer holds.
+/// Content of a reply.
 pub enum McpReplyBody {
-    /// All of it at once; often nothing.
+    /// A whole text, which is often empty.
     Text(String),
-    /// Messages, one after the other.
+    /// A stream of messages.
     Stream(Box<EventStream>),
 }
 
 impl McpReply {
-    /// One of its headers.
+    /// Returns the value of one header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
 
 impl DaemonSocket {
-    /// Says something at the MCP door, with these headers besides.
+    /// Sends a request to the MCP endpoint with additional headers.
     pub async fn mcp_exchange(
         &self,
         action: &McpAction,

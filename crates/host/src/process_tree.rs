@@ -1,9 +1,9 @@
-//! Processes: who descends from whom, and which belong to an attempt. How they are ended is in `ending`.
+//! Processes: their descent, and the attempt that each belongs to. `termination` ends them.
 //!
-//! A process is named by pid and start time, and signalled through a descriptor that was checked
-//! against both, so that a pid the system has given to somebody else is never hit.
+//! A process is identified by pid and start time, and signalled through a descriptor that was checked against both,
+//! so that a signal never reaches another process that got the same pid later.
 //!
-//! What looks at every process there is takes milliseconds and blocks: [`crate::run_blocking`] gives it a thread of its own.
+//! A scan of all processes takes milliseconds and blocks: [`crate::run_blocking`] gives it a thread of its own.
 
 use std::{collections::BTreeSet, io};
 
@@ -20,34 +20,34 @@ use crate::{
     procfs::{self, Stat},
 };
 
-/// The environment variable that every process of an attempt carries, with the attempt's id.
+/// Environment variable with the attempt's id, which every process of an attempt has.
 pub const ATTEMPT_MARKER: &str = "AGENT_WORKER_ATTEMPT";
 
-/// One process, and never another one that got its number later.
+/// One process, distinct from any later process with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
-    /// Its number.
+    /// Pid of the process.
     pub pid: u32,
-    /// When it began, in the system's own unit.
+    /// Start time in the system's own unit.
     pub start_time: u64,
 }
 
 impl Process {
-    /// The process that has this number now, if one does and it lives.
+    /// Returns the living process that has this pid now.
     pub fn of(pid: u32) -> Option<Self> {
         procfs::stat(pid).filter(|stat| !stat.is_zombie).map(Self::from)
     }
 
-    /// Whether it still lives. One that is dead and not yet waited for does not.
+    /// Returns true if the process lives. A zombie does not count as living.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
 
-    /// Sends a signal. A process that is gone takes it without complaint.
+    /// Sends a signal; succeeds also if the process is gone.
     pub fn signal(self, signal: Signal) -> io::Result<()> {
         let sent = match self.open() {
             Ok(fd) => pidfd_send_signal(fd, signal),
-            // A kernel without such descriptors: as near as it can be had.
+            // A kernel without such descriptors: the closest approximation.
             Err(Errno::NOSYS) if self.is_alive() => kill_process(self.pid()?, signal),
             Err(Errno::NOSYS) => Ok(()),
             Err(error) => Err(error),
@@ -58,7 +58,8 @@ impl Process {
         }
     }
 
-    /// A descriptor of it. Checked after opening: what it names then cannot change any more.
+    /// Opens a descriptor of the process and checks it afterwards, because an open descriptor always refers to the
+    /// same process.
     pub(crate) fn open(self) -> rustix::io::Result<std::os::fd::OwnedFd> {
         let fd = pidfd_open(self.pid()?, PidfdFlags::empty())?;
         if self.is_alive() { Ok(fd) } else { Err(Errno::SRCH) }
@@ -75,16 +76,16 @@ impl From<Stat> for Process {
     }
 }
 
-/// Every living process below `pid`, not itself.
+/// Returns every living process below `pid`, without `pid` itself.
 pub fn descendants(pid: u32) -> Vec<Process> {
     descendants_in(&procfs::all_processes(), pid)
 }
 
-/// Every living process below us; for a subreaper at its end.
+/// Returns every living process below this one; for a subreaper at its end.
 ///
-/// Waits for dead orphans on the way, and would take the exit status of a child somebody still waits
-/// for. Exact where [`descendants`] is a snapshot: an orphan becomes its subreaper's child, so whoever
-/// has no children has no descendants.
+/// Reaps dead orphans, and would take the exit status of a child that another caller still waits for. The result is
+/// exact, while [`descendants`] is a snapshot: an orphan becomes a child of its subreaper, so a process without
+/// children has no descendants.
 pub fn own_descendants() -> Vec<Process> {
     let any = || waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     loop {
@@ -96,7 +97,7 @@ pub fn own_descendants() -> Vec<Process> {
     }
 }
 
-/// Every living child of ours, and those whom dead parents below us left to us.
+/// Returns every living child of this process, including orphans that dead parents below it left.
 pub fn children() -> Vec<Process> {
     let own = std::process::id();
     let living =
@@ -104,7 +105,7 @@ pub fn children() -> Vec<Process> {
     living.map(Process::from).collect()
 }
 
-/// Every child of ours that is dead and not yet waited for.
+/// Returns every child of this process that is dead and not yet reaped.
 pub fn dead_children() -> Vec<Process> {
     let own = std::process::id();
     let dead =
@@ -112,43 +113,44 @@ pub fn dead_children() -> Vec<Process> {
     dead.map(Process::from).collect()
 }
 
-/// Waits for a dead child nobody else waits for.
+/// Reaps a dead child that no other caller waits for.
 pub fn reap(dead: Process) {
     if let Ok(pid) = dead.pid() {
-        // Gone meanwhile is as good.
+        // An error means that the child is already reaped.
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
     }
 }
 
-/// A process and all its parents, nearest first. None: it is gone, or one of them went while we looked.
+/// Returns a process and all its parents, nearest first; none if it is gone or one of them ended during the read.
 pub fn process_chain(pid: u32) -> Option<Vec<Process>> {
     let mut chain = vec![Process::of(pid)?];
     chain.extend(parents_of(pid, inspect)?);
     Some(chain)
 }
 
-/// Whether this process, or any it descends from, was started with the mark of an attempt. In doubt it was.
+/// Returns true if this process, or any ancestor, was started with the mark of an attempt. In doubt the result is
+/// true.
 pub fn is_inside_attempt() -> bool {
     let looks = (0..3).map(|_| process_chain(std::process::id()));
     let Some(chain) = looks.flatten().next() else { return true };
-    // In doubt it was: an error counts as a mark.
+    // An unreadable group counts as a mark.
     let own = std::process::id();
     if group_marks(own, own).map_or(true, |marks| !marks.is_empty()) {
         return true;
     }
-    // What another user runs is no worker of ours, and shows us nothing.
+    // A process of another user is no worker of ours, and its environment is not readable.
     let mark = |process: &Process| environment_value(process.pid, ATTEMPT_MARKER).ok().flatten();
     chain.iter().any(|process| mark(process).is_some())
 }
 
-/// What a look at one process shows.
+/// Visible state of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProcessVisibility {
-    /// It, as it is now.
+    /// The process is visible with these values.
     Visible(Stat),
-    /// That it is there, and another user's: some systems show no more.
+    /// The process exists and belongs to another user; some systems show no more.
     Hidden,
-    /// That there is none.
+    /// The process does not exist.
     Gone,
 }
 
@@ -162,8 +164,8 @@ fn inspect(pid: u32) -> ProcessVisibility {
     }
 }
 
-/// The parents of `pid` up to the first process of all, or to the first we may not see. None: one is gone, so that who
-/// was above it is not to be known.
+/// Returns the parents of `pid` up to the first process of the system, or to the first invisible one. None means that
+/// a parent is gone, so that its own parents are unknown.
 fn parents_of(pid: u32, look: impl Fn(u32) -> ProcessVisibility) -> Option<Vec<Process>> {
     let ProcessVisibility::Visible(mut lowest) = look(pid) else { return None };
     let mut parents = Vec::new();
@@ -180,7 +182,7 @@ fn parents_of(pid: u32, look: impl Fn(u32) -> ProcessVisibility) -> Option<Vec<P
     Some(parents)
 }
 
-/// Every living process that was started with this attempt's id in its environment.
+/// Returns every living process that was started with this attempt's id in its environment.
 pub fn marked_processes(attempt: &str) -> Vec<Process> {
     let is_marked = |stat: &Stat| {
         let values = procfs::environment(stat.pid, ATTEMPT_MARKER).unwrap_or_default();
@@ -190,19 +192,19 @@ pub fn marked_processes(attempt: &str) -> Vec<Process> {
     living.filter(is_marked).map(Process::from).collect()
 }
 
-/// Every attempt of which a living process carries the id.
+/// Returns every attempt whose id a living process has in its environment.
 pub fn attempt_marks() -> BTreeSet<String> {
     let living = procfs::all_processes().into_iter().filter(|stat| !stat.is_zombie);
     let values = living.filter_map(|stat| procfs::environment(stat.pid, ATTEMPT_MARKER).ok());
     values.flatten().collect()
 }
 
-/// The value `pid` was started with for the variable `name`. An error means: not to be known.
+/// Returns the initial value of the variable `name` in the process `pid`. An error means that the value is unknown.
 pub fn environment_value(pid: u32, name: &str) -> io::Result<Option<String>> {
     Ok(procfs::environment(pid, name)?.into_iter().next())
 }
 
-/// The living processes below `root` in a snapshot.
+/// Returns the living processes below `root` in a snapshot.
 fn descendants_in(all: &[Stat], root: u32) -> Vec<Process> {
     let mut parents = vec![root];
     let mut seen = BTreeSet::from([root]);
@@ -261,9 +263,9 @@ mod tests {
             (instead(20, ProcessVisibility::Gone), None),
             (instead(10, ProcessVisibility::Gone), None),
             (instead(1, ProcessVisibility::Gone), None),
-            // Where others' processes are not shown, one's own end below them.
+            // If processes of other users are hidden, the chain ends below them.
             (instead(10, ProcessVisibility::Hidden), Some(&[20])),
-            // The outermost of a container has no parent to be seen.
+            // The outermost process of a container has no visible parent.
             (instead(20, ProcessVisibility::Visible(process(20, 0))), Some(&[20])),
         ] {
             let look = |pid| {

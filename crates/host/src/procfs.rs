@@ -1,4 +1,4 @@
-//! What `/proc` says of processes. The only file that reads it; another system gets another file.
+//! Reads the facts about processes in `/proc`. No other file reads it; a port to another system replaces this file.
 //!
 //! The parsing is ours and not the crate `procfs`: a walk over all processes reads four of the 52 fields of `stat`, and that
 //! crate parses all of them; its environment is a map, in which a variable that is set twice is there once.
@@ -8,38 +8,38 @@ use std::{
     io::{self, Read as _},
 };
 
-/// More than most files of `/proc` are long: one read has it all, the next one says so.
+/// Longer than most files of `/proc`: the first read returns everything, the second the end.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 
-/// One process, as it was when it was looked at.
+/// One process at the time of the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) pid: u32,
     pub(crate) parent: u32,
-    /// In ticks since boot. With the pid it names one process for good.
+    /// Start time in ticks since boot; with the pid it identifies one process forever.
     pub(crate) start_time: u64,
-    /// Dead, and not yet waited for by its parent.
+    /// True if the process is dead and its parent has not reaped it.
     pub(crate) is_zombie: bool,
 }
 
-/// Every process there is.
+/// Returns every process of the system.
 pub(crate) fn all_processes() -> Vec<Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(stat).collect()
 }
 
-/// One process, if it is there.
+/// Returns one process, if it exists.
 pub(crate) fn stat(pid: u32) -> Option<Stat> {
     parse_stat(pid, &read(&format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The values a process was started with for the variable `name`.
+/// Returns the initial values of the variable `name` in a process.
 ///
-/// A process may have set it twice; both are told. One that is gone has none.
+/// A process may have the variable twice; then both values are returned. A process that is gone has none.
 pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
     let block = read(&format!("/proc/{pid}/environ"))?;
-    // A process on its way from one program to the next has neither an environment nor arguments to show.
+    // A process between two programs (during exec) shows neither an environment nor arguments.
     if block.is_empty() && read(&format!("/proc/{pid}/cmdline"))?.is_empty() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
@@ -50,23 +50,23 @@ pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
     Ok(values.collect())
 }
 
-/// The path of a process's group in the version 2 hierarchy; none where the system has no such hierarchy.
+/// Returns the path of a process's group in the version 2 hierarchy; none if the system has no such hierarchy.
 pub(crate) fn cgroup(pid: u32) -> io::Result<Option<String>> {
     match read(&format!("/proc/{pid}/cgroup")) {
         Ok(text) => Ok(unified_path(&String::from_utf8_lossy(&text)).map(str::to_owned)),
-        // Also a process that is gone; whether it is there is for the caller to check.
+        // Also for a process that is gone; the caller checks its existence.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The path in the version 2 hierarchy in the text of `/proc/<pid>/cgroup`.
+/// Returns the version 2 path in the text of `/proc/<pid>/cgroup`.
 pub(crate) fn unified_path(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::"))
 }
 
-/// Reads a file to its end. None of them says how long it is, so it is not asked: every question costs, and a walk over
-/// all processes asks thousands.
+/// Reads a file to its end. No file of `/proc` has a length in its metadata, so this function does not query it: each
+/// call costs time, and a scan of all processes would make thousands.
 fn read(path: &str) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut content = vec![0; READ_BUFFER_BYTES];
@@ -86,7 +86,7 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Reads a line of `/proc/<pid>/stat`. A command's name may hold spaces and parentheses: the last one ends it.
+/// Parses a line of `/proc/<pid>/stat`. A command's name may contain spaces and parentheses: the last one ends it.
 fn parse_stat(pid: u32, line: &[u8]) -> Option<Stat> {
     let after_name = line.iter().rposition(|byte| *byte == b')')? + 1;
     let rest = std::str::from_utf8(&line[after_name..]).ok()?;
@@ -97,7 +97,7 @@ fn parse_stat(pid: u32, line: &[u8]) -> Option<Stat> {
         pid,
         parent: parent.parse().ok()?,
         start_time: fields.get(19)?.parse().ok()?,
-        // A leader that left its other threads running looks dead and is not.
+        // A thread leader that exited before its other threads has state Z and is not dead.
         is_zombie: matches!(state, "Z" | "X") && threads <= 1,
     })
 }

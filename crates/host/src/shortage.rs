@@ -1,13 +1,13 @@
-//! Errors that mean the machine has run out of something, so that a later try may succeed.
+//! Errors for an exhausted resource of the machine, after which a later try may succeed.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// The exit status of a worker that could not begin because of such an error (`EX_TEMPFAIL`).
+/// Exit status of a worker that could not start because of such an error (`EX_TEMPFAIL`).
 pub const EXIT_SHORTAGE: u8 = 75;
 
-/// Whether the machine lacks processes, memory, file descriptors or disk space.
+/// Returns true if the machine lacks processes, memory, file descriptors or disk space.
 pub fn is_shortage(error: &io::Error) -> bool {
     // `fork` reports the process limit as EAGAIN; none of the callers uses non-blocking I/O.
     const SHORTAGES: [Errno; 6] =

@@ -1,4 +1,4 @@
-//! Ending processes: TERM, a grace, KILL, until nothing is found.
+//! Ends processes: TERM, a grace period, KILL, until no process is found.
 
 use std::{
     collections::BTreeSet, future::ready, io, panic::resume_unwind, sync::Arc, time::Duration,
@@ -13,13 +13,13 @@ use tokio::{task::spawn_blocking, time::Instant};
 
 use crate::{cgroup::Cgroup, process_tree::Process};
 
-/// The longest [`end`] waits before it looks for processes that appeared meanwhile.
+/// Longest wait of [`end_processes`] before it scans for processes that appeared meanwhile.
 const MAX_SCAN_PAUSE: Duration = Duration::from_millis(200);
 const MIN_SCAN_PAUSE: Duration = Duration::from_millis(10);
-/// How often it asks after a process where the system does not tell.
+/// Poll interval for a process whose end the system does not signal.
 const ALIVE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Lets what looks at all processes, or waits for some, run where it holds up nobody else.
+/// Runs a scan of all processes, or a wait for some, on a thread where it blocks no other task.
 pub async fn run_blocking<T: Send + 'static>(
     look: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
@@ -27,22 +27,23 @@ pub async fn run_blocking<T: Send + 'static>(
         Ok(found) => Some(found),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime is going, and with it whoever wanted to know.
+            // The runtime is shutting down, and so is the caller.
             Err(_) => None,
         },
     }
 }
 
-/// Ends whatever `find` finds, until it finds nothing: TERM at first sight, KILL when `grace` is over.
+/// Ends the processes that `find` returns until it returns none: TERM when a process is first found, KILL after
+/// `grace`.
 ///
-/// Returns how many processes it ended. What we may not signal (a setuid program) is left alone. Looks on the thread it
-/// is awaited on, and so is for whoever has nothing else to do.
+/// Returns the number of ended processes. A process that we may not signal (a setuid program) is left alone. `find`
+/// runs on the thread of the caller, so the function is for a caller without other work.
 pub async fn end_processes(find: impl Fn() -> Vec<Process>, grace: Duration) -> usize {
     end_until_none_found(|| ready(find()), Vec::new(), grace).await
 }
 
-/// The same for an asynchronous caller: each scan of the processes has a thread of its own. The processes of `groups` are killed
-/// at once when the grace is over, so that none escapes by forking.
+/// Does the same for an asynchronous caller: each scan of the processes has a thread of its own. The processes of
+/// `groups` are killed at once after the grace period, so that none escapes by forking.
 pub async fn end_processes_off_thread<F>(find: F, groups: Vec<Cgroup>, grace: Duration) -> usize
 where
     F: Fn() -> Vec<Process> + Send + Sync + 'static,
@@ -68,7 +69,7 @@ async fn end_until_none_found<L: Future<Output = Vec<Process>>>(
         let mut found = look().await;
         found.retain(|process| !out_of_reach.contains(process));
         if found.is_empty() {
-            // One that forked and died while it was looked for hides its child: only a second look counts.
+            // A process that forked and died during the scan hides its child: only a second empty scan counts.
             found = look().await;
             found.retain(|process| !out_of_reach.contains(process));
         }
@@ -91,13 +92,13 @@ async fn end_until_none_found<L: Future<Output = Vec<Process>>>(
             }
         }
         let wait = if left.is_zero() { pause } else { pause.min(left) };
-        // Over early when all are gone; else it is time to look for new ones.
+        // Returns early if all processes are gone; otherwise a new scan is due.
         run_blocking(move || wait_all_gone(&found, wait)).await;
         pause = (pause * 2).min(MAX_SCAN_PAUSE);
     }
 }
 
-/// Waits until all are gone, or for so long. The system tells when each has ended; nothing is polled. Blocks.
+/// Waits until all processes are gone, at most for `wait`. The system signals each end, so nothing is polled. Blocks.
 fn wait_all_gone(processes: &[Process], wait: Duration) {
     let deadline = std::time::Instant::now() + wait;
     for process in processes {
@@ -109,7 +110,7 @@ fn wait_all_gone(processes: &[Process], wait: Duration) {
             match wait_ended(*process, left) {
                 Ok(true) | Err(Errno::SRCH) => break,
                 Ok(false) | Err(Errno::INTR) => {}
-                // A system without such descriptors, or none left: asked now and then.
+                // A system without such descriptors, or with none left: polled at an interval.
                 Err(_) if process.is_alive() => std::thread::sleep(ALIVE_POLL_INTERVAL.min(left)),
                 Err(_) => break,
             }
@@ -117,7 +118,7 @@ fn wait_all_gone(processes: &[Process], wait: Duration) {
     }
 }
 
-/// Whether a process ends within `wait`.
+/// Returns true if the process ends within `wait`.
 fn wait_ended(process: Process, wait: Duration) -> rustix::io::Result<bool> {
     let fd = process.open()?;
     let wait = Timespec::try_from(wait).map_err(|_| Errno::INVAL)?;
@@ -141,7 +142,7 @@ mod tests {
     async fn a_look_that_takes_long_holds_up_nobody_else() {
         let (go_on, wait) = std::sync::mpsc::channel();
         let wait = std::sync::Mutex::new(wait);
-        // On the one thread of this runtime it would wait for what can only come after it.
+        // On the only thread of this runtime, the scan would wait for a signal that can only follow it.
         let slow = move || {
             wait.lock().unwrap().recv_timeout(Duration::from_secs(20)).unwrap();
             Vec::new()

@@ -1,4 +1,4 @@
-//! What an agent asks for before it does it. The attempt that asks waits; a person answers, and the answer is used once.
+//! Approval of calls. The attempt that asks waits; a person answers, and the answer is used once.
 
 pub(crate) mod attention;
 pub(crate) mod permissions;
@@ -27,13 +27,13 @@ use crate::{
     views::ListingScope,
 };
 
-/// The longest arguments that are shown to a person.
+/// Maximum size of arguments that are shown to a person.
 const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
 const MAX_REASON_BYTES: usize = 8 * 1024;
 const MAX_CALL_NAME_BYTES: usize = 200;
-/// How long a worker's question is held before it has to be asked again.
+/// Time for which a worker's request waits before the worker must ask again.
 const APPROVAL_POLL_TIMEOUT: Duration = Duration::from_secs(40);
-/// How long somebody has to come before nobody is there.
+/// Grace period for a person to appear before the request counts as unattended.
 const PRESENCE_GRACE: Duration = Duration::from_secs(5);
 const NO_APPROVER: &str = "nobody is there to approve it";
 
@@ -42,7 +42,7 @@ const NO_APPROVER: &str = "nobody is there to approve it";
 pub struct Approvals<'k>(pub(crate) &'k Kernel);
 
 impl Approvals<'_> {
-    /// Says whether a call of an attempt may happen, as soon as that is known.
+    /// Decides whether a call of an attempt may happen, and waits for the decision.
     pub async fn permit_call(
         self,
         who: &Principal,
@@ -79,7 +79,7 @@ impl Approvals<'_> {
         }
     }
 
-    /// Approves or denies what an agent asks for.
+    /// Approves or denies the request of an agent.
     pub async fn answer(
         self,
         who: &Principal,
@@ -103,7 +103,7 @@ impl Approvals<'_> {
         Ok(ApprovalView { answer: Some(consent), ..approval_view(&instance, asked) })
     }
 
-    /// Lists what agents want to do and wait for.
+    /// Lists the open requests of agents.
     pub async fn list(
         self,
         who: &Principal,
@@ -119,14 +119,14 @@ impl Approvals<'_> {
 }
 
 impl Kernel {
-    /// Asks a person, and waits a while for the answer.
+    /// Requests an approval from a person, and waits for the answer up to a timeout.
     async fn wait_for_approval(
         &self,
         run_context: &RunContext,
         agent: &AgentPrincipal,
         new: NewApproval,
     ) -> Result<PermitReply> {
-        // Whoever looks at the run has to know before the store does.
+        // Register the wait before the store records the request: a loop that reads the run must know of it.
         let _asking = self.approval_waits.enter(run_context.run);
         let _held = self.live_state.begin_human_wait(agent.attempt);
         let mut presence_changes = self.viewers.subscribe();
@@ -146,7 +146,7 @@ impl Kernel {
                     alone.map_or(began + APPROVAL_POLL_TIMEOUT, |since| since + PRESENCE_GRACE);
                 tokio::select! {
                     change = self.store.change_wait(run_context.workflow, seen) => seen = change,
-                    // The sender is the kernel's own, and lives as long.
+                    // The kernel owns the sender, so the channel does not close.
                     _ = presence_changes.changed() => continue,
                     () = tokio::time::sleep_until(given_up) => match alone {
                         Some(_) => self.deny_unattended(run_context, approval.id).await?,
@@ -163,7 +163,7 @@ impl Kernel {
         }
     }
 
-    /// Denies what nobody is there to approve, unless somebody was quicker.
+    /// Denies a request that no person can approve, unless an answer came first.
     async fn deny_unattended(&self, run_context: &RunContext, id: ApprovalId) -> Result<()> {
         let (consent, reason) = (Consent::Denied, Some(NO_APPROVER.to_owned()));
         let (by, now) = (WriteContext::system(), self.now());
@@ -173,7 +173,7 @@ impl Kernel {
         }
     }
 
-    /// The open requests of an instance.
+    /// Returns the open requests of an instance.
     pub(crate) async fn approvals_of(&self, instance: &Instance) -> Result<Vec<ApprovalView>> {
         let open = self.store.approval_list(instance.id, ApprovalQuery::Open).await?;
         Ok(open.into_iter().map(|approval| approval_view(instance, approval)).collect())
@@ -181,7 +181,7 @@ impl Kernel {
 }
 
 impl RunContext {
-    /// Where one of its agents works.
+    /// Returns the working folder of an agent.
     pub(crate) fn cwd_of(&self, settings: &AgentSettings) -> PathBuf {
         let own = settings.cwd.as_ref();
         own.map_or_else(|| self.script.cwd.clone(), |cwd| self.script.cwd.join(cwd))

@@ -1,4 +1,4 @@
-//! Time and chance, as parameters: the machine's own, or ones a test can replay from a seed.
+//! Time and randomness as parameters: those of the machine, or reproducible ones for a test.
 
 use std::sync::{
     Arc,
@@ -10,40 +10,40 @@ use agent_worker_store::{Now, Store, StoreTime};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Tells the current time. The kernel sleeps by tokio's clock, which is monotonic, and which a test can pause.
+/// A source of the current time. The kernel sleeps by tokio's clock, which is monotonic and which a test can pause.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The store's clock.
+    /// The clock of the store.
     Store,
-    /// A test's clock.
+    /// The clock of a test.
     Virtual(VirtualClock),
 }
 
-/// A clock that follows tokio's, so that a test's paused clock moves both, and whose wall clock a test can set.
+/// A clock that follows tokio's, so that pausing tokio's clock pauses both; a test can set its wall clock.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
     epoch: Now,
     start: Instant,
-    /// How far the wall clock was set, in milliseconds.
+    /// Shift of the wall clock, in milliseconds.
     shift: Arc<AtomicI64>,
 }
 
-/// Makes ids and secrets.
+/// A source of ids and secrets.
 #[derive(Clone, Debug)]
 pub enum RandomSource {
-    /// From the operating system.
+    /// Randomness of the operating system.
     System,
-    /// The same ones again for the same seed: for tests.
+    /// A reproducible sequence for a seed, for tests.
     Seeded(Arc<AtomicU64>),
 }
 
-/// The machine has no randomness to give.
+/// The error for an operating system that returns no random bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("the operating system gave no random bytes")]
 pub struct RandomnessUnavailable(#[source] getrandom::Error);
 
 impl Clock {
-    /// The current time.
+    /// Returns the current time.
     pub(crate) fn now(&self, store: &dyn Store) -> Now {
         match self {
             Self::Store => store.now(),
@@ -51,7 +51,7 @@ impl Clock {
         }
     }
 
-    /// Both clocks as they were before this kernel started, as far as the store knows.
+    /// Returns both clocks as saved before this kernel started, if the store knows them.
     pub(crate) fn saved(&self, store: &dyn Store) -> Option<Now> {
         match self {
             Self::Store => store.now_saved(),
@@ -61,32 +61,33 @@ impl Clock {
 }
 
 impl VirtualClock {
-    /// Starts at 2026-01-01 on the wall clock and elsewhere in store time, so that the two cannot be confused.
+    /// Starts at 2026-01-01 on the wall clock and at a different value in store time, so that the two cannot be
+    /// confused.
     pub fn start() -> Self {
         let (store, wall) = (StoreTime::new(9_000_000_000), Millis::new(1_767_225_600_000));
         Self { epoch: Now { store, wall }, start: Instant::now(), shift: Arc::default() }
     }
 
-    /// The current time.
+    /// Returns the current time.
     pub fn now(&self) -> Now {
         let Now { store, wall } = self.epoch.plus(self.start.elapsed());
         let shift = self.shift.load(Ordering::Relaxed);
         Now { store, wall: Millis::new(wall.get() + shift) }
     }
 
-    /// Sets the wall clock forward by so many milliseconds, or back.
+    /// Sets the wall clock forward by `by` milliseconds, or back.
     pub fn shift_wall(&self, by: i64) {
         self.shift.fetch_add(by, Ordering::Relaxed);
     }
 }
 
 impl RandomSource {
-    /// Dice that fall the same way for the same `seed`.
+    /// Creates a source with the same sequence for the same `seed`.
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Arc::new(AtomicU64::new(seed)))
     }
 
-    /// Thirty-two bytes nobody can guess.
+    /// Returns 32 unpredictable bytes.
     pub fn random_bytes(&self) -> Result<Hash, RandomnessUnavailable> {
         match self {
             Self::System => {
@@ -101,12 +102,12 @@ impl RandomSource {
         }
     }
 
-    /// A run's id. Ids made later sort later.
+    /// Creates the id of a run. Later ids sort after earlier ones.
     pub fn new_run_id(&self, now: Millis) -> Result<RunId, RandomnessUnavailable> {
         self.new_uuid(now).map(RunId::new)
     }
 
-    /// An attempt's id.
+    /// Creates the id of an attempt.
     pub fn new_attempt_id(&self, now: Millis) -> Result<AttemptId, RandomnessUnavailable> {
         self.new_uuid(now).map(AttemptId::new)
     }

@@ -24,7 +24,7 @@ use crate::{
     voting::proposals::DecisionsDocument,
 };
 
-/// The most a document is.
+/// Maximum size of a document.
 pub(crate) const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
 const MAX_REVISIONS: u32 = 1_000;
 
@@ -33,7 +33,7 @@ const MAX_REVISIONS: u32 = 1_000;
 pub struct DocumentLibrary<'k>(pub(crate) &'k Kernel);
 
 impl DocumentLibrary<'_> {
-    /// The document that is meant when none is named.
+    /// Returns the default document, for a request that names none.
     pub async fn default_path(
         self,
         who: &Principal,
@@ -70,7 +70,7 @@ impl DocumentLibrary<'_> {
             return Ok(DocumentText { file, revision, author, content });
         }
         let found = match (who, at) {
-            // What it writes next follows what it read here.
+            // The base of the next write is the revision read here.
             (Principal::Agent(attempt), None) => {
                 self.0.store.document_show(attempt.fence.clone(), file).await?
             }
@@ -80,7 +80,7 @@ impl DocumentLibrary<'_> {
         Ok(DocumentText { file: info.path, revision: info.revision, author: info.author, content })
     }
 
-    /// Lists the documents.
+    /// Lists the documents of an instance.
     pub async fn list(
         self,
         who: &Principal,
@@ -111,7 +111,7 @@ impl DocumentLibrary<'_> {
         Ok(revisions.into_iter().map(document_entry).collect())
     }
 
-    /// What changed in a document between two of its revisions: by default what the newest changed.
+    /// Returns the difference between two revisions of a document; by default the change of the newest.
     pub async fn diff(
         self,
         who: &Principal,
@@ -132,13 +132,13 @@ impl DocumentLibrary<'_> {
             found.ok_or(StoreError::NotFound("revision"))?.content
         };
         let names = [format!("{file} {from}"), format!("{file} {to}")];
-        // It takes a while when both are long.
+        // A comparison of long texts takes a while.
         let diff = move || line_diff::unified_diff(&before, &after.content, &names);
         let diff = tokio::task::spawn_blocking(diff).await.map_err(|_| StoreError::Closed)?;
         Ok(DocumentDiff { file, from, to, diff })
     }
 
-    /// Writes a document: a new one, the next revision of a known one, or more of one.
+    /// Writes a document: creates it, replaces a known revision, or appends.
     pub async fn write(
         self,
         who: &Principal,
@@ -180,7 +180,7 @@ impl DocumentLibrary<'_> {
 }
 
 impl Kernel {
-    /// What was decided, as an entry of a list; none while nothing was.
+    /// Returns the list entry of the decisions; none before the first decision.
     async fn decisions_entry(&self, workflow: WorkflowId) -> Result<Option<DocumentEntry>> {
         let DecisionsDocument { count, content, last } = self.decisions_document(workflow).await?;
         let (Some(written), Ok(file)) = (last, DECISIONS_FILE.parse()) else { return Ok(None) };
@@ -195,10 +195,10 @@ impl Kernel {
     }
 }
 
-/// The tools that write like this; a gate before one of them is a gate before the write.
+/// Returns the tools that write in this way; a gate on any of them also blocks the write.
 fn write_tools(base: DocumentBase) -> &'static [ToolName] {
     match base {
-        // It may be there or not.
+        // The document may exist or not.
         DocumentBase::Absent | DocumentBase::LastRead => {
             &[ToolName::DocumentCreate, ToolName::DocumentWrite]
         }
@@ -207,14 +207,14 @@ fn write_tools(base: DocumentBase) -> &'static [ToolName] {
     }
 }
 
-/// The document that nobody writes: what was decided, read from the proposals themselves.
+/// The read-only document of the decisions, generated from the proposals.
 pub const DECISIONS_FILE: &str = "decisions.md";
 
 pub(crate) fn is_decisions(file: &DocumentPath) -> bool {
     file.as_str() == DECISIONS_FILE
 }
 
-/// Says how long a document may be where it would be longer.
+/// Converts the store's error about a long document to one that names the limit.
 pub(crate) fn document_too_long(error: StoreError) -> Error {
     match error {
         StoreError::DocumentTooLong(size) => {

@@ -1,4 +1,4 @@
-//! What can go wrong in this room, and the one place where that becomes what a caller is told.
+//! The errors of this crate, and the only place that maps them to problems for callers.
 
 use agent_worker_protocol::{
     Code, InstanceRef, PauseCause, Permission, Problem, ProblemDetails, RunMode, Seq, Target,
@@ -9,112 +9,112 @@ use agent_worker_workflow as workflow;
 
 use crate::clock::RandomnessUnavailable;
 
-/// The room's result.
+/// The result type of this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong in this room.
+/// The errors of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store refused.
+    /// The store refused the operation.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The workflow file is wrong.
+    /// The workflow file is invalid.
     #[error("{}", .0.summary())]
     Workflow(#[from] workflow::Error),
-    /// The caller is known and may not.
+    /// The caller is known and not allowed to do this.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// The caller is known, and this was not granted.
+    /// The caller is known and lacks this permission.
     #[error("only the user may, or a client whose token allows `{0}`")]
     NotAllowed(Permission),
-    /// The token is not known, or its attempt is over.
+    /// The token is unknown, or its attempt has ended.
     #[error("this token is not known, or its attempt is over")]
     Unauthorized,
-    /// No instance goes by that name.
+    /// No instance has that name.
     #[error("there is no {0}")]
     NoInstance(String),
-    /// No delivery was given up on there.
+    /// The instance has no matching dead letter.
     #[error("there is no dead letter{} in @{instance}", .seq.map(|seq| format!(" #{seq}")).unwrap_or_default())]
     NoDeadLetter {
-        /// Where.
+        /// Instance of the request.
         instance: InstanceRef,
-        /// Of which message, where one was named.
+        /// Message of the request, if one was named.
         seq: Option<Seq>,
     },
-    /// Several instances could be meant.
+    /// The target matches several instances.
     #[error("`{target}` could be {}", .candidates.join(" or "))]
     Ambiguous {
-        /// What was asked for.
+        /// Target as typed.
         target: String,
-        /// What it could be.
+        /// Instances that match the target.
         candidates: Vec<String>,
     },
-    /// An address is nobody.
+    /// The recipient does not exist.
     #[error("there is no agent `{}` here", .0.name)]
     NoAgent(UnknownMention),
-    /// The name is taken.
+    /// The name is already in use.
     #[error("there is an agent `{0}` already")]
     AgentExists(Target),
-    /// An agent made by hand cannot be made.
+    /// The requested agent is invalid.
     #[error("{message}")]
     BadAgent {
-        /// What is wrong.
+        /// Description of the problem.
         message: String,
         /// The correction that the check of its settings proposes.
         correction: String,
     },
-    /// A paused run would pause again at once.
+    /// The paused run would pause again at once.
     #[error("@{instance} is paused: {cause}")]
     StillLimited {
-        /// Which.
+        /// Instance of the run.
         instance: InstanceRef,
-        /// Why.
+        /// Cause of the pause.
         cause: PauseCause,
-        /// How it was begun.
+        /// Mode of the run.
         mode: RunMode,
-        /// What to give it more of.
+        /// Limits that must be raised.
         needs: ResumeRequest,
     },
-    /// A standalone agent's message would be one too many.
+    /// A standalone agent's message exceeds the hop limit.
     #[error("not sent: {0}")]
     HopLimit(PauseCause),
-    /// The run is not paused, so there is nothing to resume.
+    /// The run is not paused and cannot be resumed.
     #[error("@{0} is not paused")]
     NotPaused(InstanceRef),
-    /// The run has not begun its work, so there is nothing to pause.
+    /// The run has not started its work and cannot be paused.
     #[error("@{0} is not running yet")]
     NotRunning(InstanceRef),
-    /// The instance has a live run already.
+    /// The instance already has a live run.
     #[error("@{0} is running already")]
     AlreadyRunning(InstanceRef),
-    /// No target was given, and there is more than one thing it could be.
+    /// The request has no target, and several instances match.
     #[error("several runs could be meant: {}", .0.join(", "))]
     AmbiguousDefault(Vec<String>),
-    /// The run of standalone agents has no end.
+    /// The run of standalone agents is permanent.
     #[error("standalone agents live in @global, which is always there")]
     PermanentRun,
     /// The instance has no live run.
     #[error("@{0} has no live run")]
     NoRun(InstanceRef),
-    /// More than is taken.
+    /// The value exceeds its size limit.
     #[error("{what} is {size} bytes; at most {most} are taken")]
     TooLarge {
-        /// What.
+        /// Name of the value.
         what: &'static str,
-        /// How much it was.
+        /// Actual size in bytes.
         size: usize,
-        /// How much it may be.
+        /// Maximum size in bytes.
         most: usize,
     },
-    /// The agent may not call this tool before a vote allows it.
+    /// The agent may not call this tool before a vote opens its gate.
     #[error("`{tool}` waits for the gate `{gate}`, which is shut")]
     GateClosed {
-        /// The tool.
+        /// Name of the tool.
         tool: &'static str,
-        /// What has to be opened.
+        /// Name of the closed gate.
         gate: String,
     },
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     BadRequest(String),
     /// The daemon is stopping.
@@ -123,19 +123,19 @@ pub enum Error {
     /// A run's private folder could not be used.
     #[error("the run's private folder failed: {0}")]
     RunFolder(#[source] std::io::Error),
-    /// No randomness.
+    /// The operating system returned no random bytes.
     #[error(transparent)]
     NoRandomness(#[from] RandomnessUnavailable),
 }
 
 impl Error {
-    /// Whether the log should have the cause.
+    /// Returns true if the log should contain the cause.
     pub fn is_internal(&self) -> bool {
         matches!(self.code(), Code::Internal | Code::ReadOnly | Code::Damaged)
             || self.is_disk_fault()
     }
 
-    /// Whether the disk keeps the daemon from doing what was asked, so that the same request may succeed later.
+    /// Returns true if a disk fault prevented the operation, so that the same request may succeed later.
     pub fn is_disk_fault(&self) -> bool {
         match self {
             Self::RunFolder(_) => true,
@@ -263,7 +263,7 @@ fn store_details(error: &store::Error) -> Option<ProblemDetails> {
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
         let message = match error.code() {
-            // The cause may hold a path or a query: it goes to the log.
+            // The cause may contain a path or a query, so only the log gets it.
             Code::Internal => {
                 "something went wrong in the daemon; its log has the cause".to_owned()
             }

@@ -1,4 +1,4 @@
-//! The one object behind every door: who asks, what is true, what runs.
+//! The kernel: the one object that every interface calls.
 
 use std::{
     collections::HashMap,
@@ -25,7 +25,7 @@ use crate::{
     scheduling::{live_state::LiveState, runner::Runner, wall_clock::WallClockWatch},
 };
 
-/// A cloneable handle to the kernel. Both doors call its methods; nothing else writes.
+/// A cloneable handle to the kernel. HTTP and MCP call its methods; nothing else writes to the store.
 #[derive(Clone)]
 pub struct Kernel {
     pub(crate) store: Arc<dyn Store>,
@@ -35,38 +35,38 @@ pub struct Kernel {
     pub(crate) scheduler: Scheduler,
     pub(crate) live_state: LiveState,
     pub(crate) viewers: RunPresence,
-    /// Runs in which a worker waits for approval right now: a hint to look at them although somebody works.
+    /// Runs in which a worker waits for an approval: a hint to settle them although an agent is busy.
     pub(crate) approval_waits: RunPresence,
-    /// Whoever joins or leaves does so alone: what is kept for them is read, changed and written back.
+    /// Serializes joining and leaving: the environment of the agents is read, changed and written back.
     pub(crate) membership_lock: Arc<Semaphore>,
     pub(crate) wall_clock: WallClockWatch,
     run_contexts: Arc<Mutex<RunContextCache>>,
 }
 
-/// What a kernel is made of.
+/// The parts of a kernel.
 pub struct KernelParts {
-    /// What is true.
+    /// The store, the single source of truth.
     pub store: Arc<dyn Store>,
-    /// What runs outside.
+    /// The runner of external processes.
     pub runner: Arc<dyn Runner>,
-    /// Time.
+    /// The source of time.
     pub clock: Clock,
-    /// Chance.
+    /// The source of randomness.
     pub random: RandomSource,
-    /// How much runs at once, and how patient it is.
+    /// Limits of concurrency and timeouts.
     pub options: Options,
 }
 
-/// Who asks. Made by the door, from a secret or from the process on the other end; never from a body.
+/// The caller. An interface derives it from a token or from the peer process; never from a body.
 #[derive(Clone, Debug)]
 pub enum Principal {
-    /// The person whose daemon this is.
+    /// The person who owns this daemon.
     User,
     /// One live attempt of one agent.
     Agent(Arc<AgentPrincipal>),
-    /// A client, by its token: what it is called, and good for.
+    /// A client, identified by its token, with name and scopes.
     Client(TokenView),
-    /// Anybody.
+    /// A caller without an identity.
     Anonymous,
 }
 
@@ -92,7 +92,7 @@ impl From<AttemptRow> for AgentPrincipal {
     }
 }
 
-/// What seldom changes while a run lasts: read once, kept at hand, read again after a change.
+/// Facts that seldom change during a run: cached after the first read, and read again after a change.
 pub(crate) struct RunContext {
     pub(crate) run: RunId,
     pub(crate) workflow: WorkflowId,
@@ -105,18 +105,18 @@ pub(crate) struct RunContext {
     pub(crate) team: Vec<AgentName>,
 }
 
-/// The contexts at hand.
+/// Cache of run contexts.
 #[derive(Default)]
 struct RunContextCache {
     by_run: HashMap<RunId, Arc<RunContext>>,
-    /// How often one was dropped: what was being read meanwhile may be old.
+    /// Number of evictions: a context that was read across one may be stale.
     evictions: u64,
 }
 
-/// What a run is made from, as it is kept with it.
+/// The definition of a run, as stored with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunScript {
-    /// Where it was read; none for standalone agents.
+    /// Path of the workflow file; none for standalone agents.
     #[serde(default)]
     pub(crate) file: Option<PathBuf>,
     pub(crate) workflow: Workflow,
@@ -126,12 +126,12 @@ pub(crate) struct RunScript {
 }
 
 impl Kernel {
-    /// The current time.
+    /// Returns the current time.
     pub fn now(&self) -> Now {
         self.clock.now(&*self.store)
     }
 
-    /// Puts a kernel together. Nothing runs before [`Kernel::recover`].
+    /// Creates a kernel. Nothing runs before [`Kernel::recover`].
     pub fn new(parts: KernelParts) -> Self {
         Self {
             wall_clock: WallClockWatch::from(parts.clock.saved(&*parts.store)),
@@ -148,7 +148,7 @@ impl Kernel {
         }
     }
 
-    /// The `run_context` of a run.
+    /// Returns the context of a run.
     pub(crate) async fn run_context(&self, run: RunId) -> Result<Arc<RunContext>> {
         let drops = {
             let contexts = self.lock_run_contexts();
@@ -159,19 +159,19 @@ impl Kernel {
         };
         let row = self.store.run_get(run).await?;
         let live = row.state.is_live();
-        // The instance's agents are its newest run's: those of the file, and those who joined.
+        // The instance's agents are those of its newest run: from the file, and joined later.
         let newest = live || self.newest_run(row.workflow).await? == Some(run);
         let agents = if newest { Some(self.store.agent_list(row.workflow).await?) } else { None };
         let run_context = Arc::new(RunContext::from_row(row, agents)?);
         let mut contexts = self.lock_run_contexts();
-        // The past is read again when somebody asks for it, and what may have changed while it was read is too.
+        // Ended runs are not cached, and neither is a context that may have changed during the read.
         if live && contexts.evictions == drops {
             contexts.by_run.insert(run, Arc::clone(&run_context));
         }
         Ok(run_context)
     }
 
-    /// Forgets the `run_context` of a run that is over, or has changed.
+    /// Evicts the context of a run that has ended or changed.
     pub(crate) fn run_context_evict(&self, run: RunId) {
         let mut contexts = self.lock_run_contexts();
         contexts.by_run.remove(&run);
@@ -217,7 +217,7 @@ impl RunContext {
         })
     }
 
-    /// Lets pass where there are documents.
+    /// Refuses a run without documents.
     pub(crate) fn require_documents(&self) -> Result<()> {
         match self.script.workflow.context.documents {
             Documents::File | Documents::Store => Ok(()),
@@ -227,7 +227,7 @@ impl RunContext {
         }
     }
 
-    /// The settings of one of its agents.
+    /// Returns the settings of an agent of the run.
     pub(crate) fn agent(&self, name: &AgentName) -> Result<&AgentSettings> {
         let found = self.agents.iter().find(|agent| agent.name == *name);
         found.ok_or(Error::Store(agent_worker_store::Error::NotFound("agent")))
@@ -235,12 +235,12 @@ impl RunContext {
 }
 
 impl Principal {
-    /// The name a message of theirs carries; nobody writes nothing.
+    /// Returns the sender name of the caller's messages; an anonymous caller has none.
     pub(crate) fn sender(&self) -> Result<Sender> {
         self.author().map(|who| who.sender())
     }
 
-    /// Who did something, as a person reads it.
+    /// Returns the caller's name for people.
     pub(crate) fn display_name(&self) -> String {
         match self {
             Self::User => "the user".to_owned(),
@@ -250,7 +250,7 @@ impl Principal {
         }
     }
 
-    /// Who writes, for the store.
+    /// Returns the author of a write, for the store.
     pub(crate) fn author(&self) -> Result<WriteActor> {
         match self {
             Self::User => Ok(WriteActor::User),
@@ -260,7 +260,7 @@ impl Principal {
         }
     }
 
-    /// Who writes, under a key.
+    /// Returns the author of a write, with an idempotency key.
     pub(crate) fn author_with_key(
         &self,
         key: Option<agent_worker_protocol::EffectKey>,
@@ -268,7 +268,7 @@ impl Principal {
         Ok(WriteContext { actor: self.author()?, key })
     }
 
-    /// The attempt that asks, if it is this one.
+    /// Returns the caller's attempt if it is this one.
     pub(crate) fn require_own_attempt(&self, attempt: AttemptId) -> Result<&AgentPrincipal> {
         match self {
             Self::Agent(agent) if agent.attempt == attempt => Ok(agent),
@@ -279,7 +279,7 @@ impl Principal {
         }
     }
 
-    /// Lets only the user pass.
+    /// Refuses every caller but the user.
     pub fn require_user(&self, what: &'static str) -> Result<()> {
         match self {
             Self::User => Ok(()),
@@ -288,7 +288,7 @@ impl Principal {
         }
     }
 
-    /// Lets anybody known pass.
+    /// Refuses anonymous callers.
     pub fn require_authenticated(&self) -> Result<()> {
         self.author().map(drop)
     }

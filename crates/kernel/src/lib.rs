@@ -1,8 +1,8 @@
-//! DECISIONS: what happens next, and the loops that do it.
+//! Decisions about teams, and the loops that carry them out.
 //!
-//! Pure functions decide (`recipients`, `limits`, `idle`, `policy`, `tally`, `target`), dull loops carry it out
-//! (`scheduler`), and [`Kernel`] is the one object behind every door.
-//! Not here: HTTP, MCP, SQL, processes. Time and chance are parameters.
+//! Pure functions decide (`recipients`, `limits`, `run_step`, `retry_policy`, `tally`, `target`), simple loops
+//! carry the decisions out (`scheduling`), and [`Kernel`] is the one object that every interface calls.
+//! Not here: HTTP, MCP, SQL, processes. Time and randomness are parameters.
 
 mod access;
 mod approvals;

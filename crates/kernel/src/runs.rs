@@ -1,4 +1,4 @@
-//! How a run begins: the file is read, checked and copied, its instance is found or made.
+//! Creation of runs: reads, checks and copies the file, and finds or creates the instance.
 
 pub(crate) mod agent_join;
 pub(crate) mod instances;
@@ -25,7 +25,7 @@ use crate::{
 pub struct Runs<'k>(pub(crate) &'k Kernel);
 
 impl Runs<'_> {
-    /// Makes a run and begins its setup. From here on it is durable. Carried out even if whoever asked goes away.
+    /// Creates a durable run and starts its setup. Completes even if the caller disconnects.
     pub async fn create(self, who: &Principal, request: RunRequest) -> Result<RunStarted> {
         who.require(Permission::Run)?;
         let (kernel, who) = (self.0.clone(), who.clone());
@@ -35,12 +35,12 @@ impl Runs<'_> {
             .await
     }
 
-    /// Leases nothing more in a run until it is resumed; live turns finish.
+    /// Pauses a run: no further attempt is leased until it is resumed; live turns finish.
     pub async fn pause(self, who: &Principal, run: RunId) -> Result<RunView> {
         who.require(Permission::Run)?;
         let row = self.0.require_run(who, run).await?;
         self.0.store.run_settle(run, Box::new(run_step::pause_step), self.0.now()).await?;
-        // Who may pause it is told how it stands then, whatever else they may.
+        // A caller that may pause the run gets its view, whatever its other permissions.
         let view = self.0.current_run_view(run).await?;
         match view.state {
             RunState::Paused { .. } => Ok(view),
@@ -51,7 +51,7 @@ impl Runs<'_> {
         }
     }
 
-    /// Lets a paused run go on, with what `request` gives it more of. Carried out even if whoever asked goes away.
+    /// Resumes a paused run, with the limits of `request`. Completes even if the caller disconnects.
     pub async fn resume(
         self,
         who: &Principal,
@@ -83,7 +83,7 @@ impl Kernel {
         let project = folder.to_string_lossy().into_owned();
         let workflow = match load_workflow(&request.file).await {
             Ok(workflow) => workflow,
-            // What a file says is told only to those whose it is.
+            // Only a caller with the project in its scope learns the content of the file.
             Err(_) if !who.can_reach_project(&project) => {
                 return Err(workflow_file_not_found(&request.file));
             }
@@ -94,7 +94,7 @@ impl Kernel {
         if !who.can_reach(&project, &instance) {
             return Err(workflow_file_not_found(&request.file));
         }
-        // Wrong parameters are told now, not after the run exists.
+        // Report invalid parameters now, before the run exists.
         workflow.scope(&request.params, &request.env, &tag, folder)?;
         let database = workflow.context.layout.database(&workflow.name, &tag);
         let database = database.map(|names| folder.join(names.iter().collect::<PathBuf>()));
@@ -124,12 +124,12 @@ impl Kernel {
         Ok(RunStarted { run, instance, agents })
     }
 
-    /// Ends whatever run holds an instance.
+    /// Ends the live run of an instance, if there is one.
     async fn stop_live_run(&self, who: &Principal, workflow: WorkflowId) -> Result<()> {
         let newest = self.store.run_list(RunQuery::OfInstance(workflow, 1)).await?;
         let Some(live) = newest.into_iter().find(|run| run.state.is_live()) else { return Ok(()) };
         match self.end_run(who, live.id).await {
-            // It ended by itself meanwhile.
+            // The run ended on its own meanwhile.
             Ok(_) | Err(Error::Store(StoreError::NoRun)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -160,7 +160,7 @@ impl Kernel {
                     return Err(Error::StillLimited { instance, cause, mode, needs });
                 }
             }
-            // It may be this very call that let it go on: the store knows its key.
+            // This very call may have resumed the run: the store knows its key.
             _ if key.is_some() => {}
             RunState::Setup | RunState::Electing | RunState::Running | RunState::Ended { .. } => {
                 return Err(Error::NotPaused(row.instance));

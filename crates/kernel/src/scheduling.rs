@@ -78,18 +78,18 @@ use crate::error::{Error, Result};
 pub use recovery::RecoverySummary;
 use worker_handle::WorkerHandle;
 
-/// How much runs at once, and how patient the daemon is.
+/// Limits of concurrency and timeouts.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Workers at once.
+    /// Maximum number of workers.
     pub workers: usize,
-    /// Workers at once in one instance.
+    /// Maximum number of workers in one instance.
     pub workers_per_instance: usize,
-    /// How long a worker goes on without a daemon.
+    /// Time for which a worker continues without a daemon.
     pub orphan_grace: Span,
-    /// How long a process has between TERM and KILL.
+    /// Grace period of a process between TERM and KILL.
     pub kill_grace: Span,
-    /// How often the store is looked at though nothing woke us.
+    /// Interval of reading the store without a wake.
     pub sweep_interval: Span,
 }
 
@@ -105,20 +105,20 @@ impl Default for Options {
     }
 }
 
-/// What runs now. The truth about it is in the store; this is how to reach it.
+/// Tasks and worker handles of this daemon. The store is the source of truth; this is the way to reach them.
 #[derive(Clone)]
 pub(crate) struct Scheduler {
     pub(crate) options: Options,
     tracker: TaskTracker,
-    /// Nothing more is leased.
+    /// Stops leasing further attempts.
     draining: CancellationToken,
-    /// The loops end; workers stay.
+    /// Ends the loops; workers continue.
     closing: CancellationToken,
     worker_slots: Arc<Semaphore>,
     pub(crate) indexer: search_index::Indexer,
     adopted_runs: Arc<Mutex<HashMap<RunId, CancellationToken>>>,
     worker_handles: Arc<Mutex<HashMap<AttemptId, Arc<WorkerHandle>>>>,
-    /// Since when the machine has been unable to start workers.
+    /// Time since which the machine has been unable to start workers.
     shortage_since: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -137,7 +137,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes whether a worker could be started; answers with how long the machine has been unable to.
+    /// Records whether a worker could be started; returns the time for which the machine has been unable to.
     fn record_start(&self, unstarted: Option<&str>) -> Duration {
         let mut since = sync::lock(&self.shortage_since);
         if unstarted.is_none() {
@@ -147,17 +147,17 @@ impl Scheduler {
         since.get_or_insert_with(Instant::now).elapsed()
     }
 
-    /// Whether nothing new is started.
+    /// Returns true if no new work starts.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
     }
 
-    /// Whether a worker is wanted no longer.
+    /// Returns true if the stop of a worker was requested.
     pub(crate) fn is_stopping(&self, attempt: AttemptId) -> bool {
         self.lock_workers().get(&attempt).is_some_and(|worker| worker.is_stop_requested())
     }
 
-    /// Carries something out to its end, also when whoever waits for it goes away in the middle.
+    /// Runs a future to its end in its own task, even if the caller stops waiting.
     pub(crate) async fn run_to_completion<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -168,7 +168,7 @@ impl Scheduler {
         }
     }
 
-    /// Starts caring for a run; the token ends that. None if somebody does already.
+    /// Registers a run and returns the token that ends its loop. None if the run is already registered.
     fn adopt_run(&self, run: RunId) -> Option<CancellationToken> {
         let mut runs = self.lock_runs();
         if runs.contains_key(&run) {
@@ -179,12 +179,12 @@ impl Scheduler {
         Some(token)
     }
 
-    /// Whether a run is cared for.
+    /// Returns true if a run is registered.
     fn has_run(&self, run: RunId) -> bool {
         self.lock_runs().contains_key(&run)
     }
 
-    /// Whether the worker of an attempt is held.
+    /// Returns true if the worker of an attempt is registered.
     fn has_worker(&self, attempt: AttemptId) -> bool {
         self.lock_workers().contains_key(&attempt)
     }
@@ -201,7 +201,7 @@ impl Scheduler {
         worker
     }
 
-    /// How the worker of an agent is held, whichever run it belongs to.
+    /// Returns the handle of an agent's worker, whichever run the agent is in.
     pub(crate) fn worker_of(
         &self,
         workflow: WorkflowId,
@@ -212,7 +212,7 @@ impl Scheduler {
         held.find(|worker| worker.workflow == workflow && worker.agent == *agent).cloned()
     }
 
-    /// How many workers are held.
+    /// Returns the number of registered workers.
     pub(crate) fn worker_count(&self) -> usize {
         self.lock_workers().len()
     }

@@ -1,4 +1,4 @@
-//! How things stand, for people: runs and agents with the words that are true of them now.
+//! Views of runs and agents with their current state, for people.
 
 pub(crate) mod agent_detail;
 pub(crate) mod events;
@@ -37,24 +37,24 @@ use crate::{
 };
 
 const MAX_RUNS: u32 = 100;
-/// How long a write that went through proves that writes do.
+/// Time for which a successful write proves that the store accepts writes.
 const STORE_CHECK_VALIDITY: Duration = Duration::from_secs(1);
 
-/// How widely to look when no target is given.
+/// The scope of a list without a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingScope {
-    /// What is live in the caller's project.
+    /// Live instances of the caller's project.
     Project,
-    /// Everything.
+    /// All instances that the caller may read.
     All,
 }
 
-/// How much is going on.
+/// The number of live runs and workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActivityCounts {
-    /// Runs that are not over.
+    /// Number of live runs.
     pub runs: u32,
-    /// Workers that are not gone yet.
+    /// Number of registered workers.
     pub attempts: u32,
 }
 
@@ -63,14 +63,14 @@ pub struct ActivityCounts {
 pub struct KernelHealth<'k>(pub(crate) &'k Kernel);
 
 impl Runs<'_> {
-    /// One run.
+    /// Returns the view of one run.
     pub async fn view(self, who: &Principal, run: RunId) -> Result<RunView> {
         who.require(Permission::Read)?;
         self.0.require_run(who, run).await?;
         self.0.current_run_view(run).await
     }
 
-    /// The runs of a target, of the caller's project, or all; newest first.
+    /// Lists the runs of a target, of the caller's project, or all; newest first.
     pub async fn list(
         self,
         who: &Principal,
@@ -82,7 +82,7 @@ impl Runs<'_> {
             rows.extend(self.0.store.run_list(RunQuery::OfInstance(instance.id, MAX_RUNS)).await?);
         }
         rows.sort_by_key(|row| (!row.state.is_live(), std::cmp::Reverse(row.started)));
-        // Those that go on are never cut off.
+        // Live runs are never cut off.
         let live = rows.iter().filter(|row| row.state.is_live()).count();
         rows.truncate(live.max(MAX_RUNS as usize));
         let mut views = Vec::new();
@@ -94,7 +94,7 @@ impl Runs<'_> {
 }
 
 impl Agents<'_> {
-    /// The agents of a target, of the caller's project, or all.
+    /// Lists the agents of a target, of the caller's project, or all.
     pub async fn list(
         self,
         who: &Principal,
@@ -118,7 +118,7 @@ impl Agents<'_> {
 }
 
 impl KernelHealth<'_> {
-    /// How much is going on.
+    /// Returns the number of live runs and workers.
     pub async fn activity_counts(self) -> Result<ActivityCounts> {
         let runs = self.0.store.run_list(RunQuery::Live).await?.len();
         let attempts = self.0.scheduler.worker_count();
@@ -126,8 +126,8 @@ impl KernelHealth<'_> {
         Ok(ActivityCounts { runs: count(runs), attempts: count(attempts) })
     }
 
-    /// Writes to disk, to know that writes go through; what went through a moment ago still counts, unless a write has
-    /// failed since.
+    /// Checks that the store accepts writes with a write to disk; a success within the last second still counts,
+    /// unless a write has failed since.
     pub async fn check_writes(self) -> Result<()> {
         if self.0.live_state.has_recent_store_write(STORE_CHECK_VALIDITY)
             && self.0.health().faults().await?.is_empty()
@@ -139,14 +139,14 @@ impl KernelHealth<'_> {
         Ok(())
     }
 
-    /// The databases that refuse writes.
+    /// Returns the databases that refuse writes.
     pub async fn faults(self) -> Result<Vec<StoreFault>> {
         Ok(self.0.store.fault_list().await?)
     }
 }
 
 impl Kernel {
-    /// The instances a caller means: one by its name, else those that are near, else all.
+    /// Returns the instances of a request: a named one, else the near ones, else all.
     pub(crate) async fn instances_in_scope(
         &self,
         who: &Principal,
@@ -170,12 +170,12 @@ impl Kernel {
         Ok(instances)
     }
 
-    /// How a run stands.
+    /// Returns the current view of a run.
     pub(crate) async fn current_run_view(&self, run: RunId) -> Result<RunView> {
         self.run_view_of(self.store.run_snapshot(run).await?).await
     }
 
-    /// The view of a run as it was when `snapshot` was read.
+    /// Returns the view of a run at the time of `snapshot`.
     pub(crate) async fn run_view_of(&self, snapshot: RunSnapshot) -> Result<RunView> {
         let agents = self.agent_views_of(&snapshot);
         let RunSnapshot { run: row, failures, position, .. } = &snapshot;
@@ -217,7 +217,7 @@ impl Kernel {
         Ok(view)
     }
 
-    /// What a run must be given more of to go on.
+    /// Returns the limits that must be raised to resume a run.
     pub(crate) async fn resume_needs(&self, run: &RunRow) -> Result<ResumeRequest> {
         let RunState::Paused { .. } = run.state else { return Ok(ResumeRequest::default()) };
         let agents = self.store.agent_list(run.workflow).await?;
@@ -226,8 +226,8 @@ impl Kernel {
         Ok(needs.unwrap_or_default())
     }
 
-    /// The turns of a `start` that waits at its turn limit, with those under way, counted as they are when it is settled:
-    /// in one step. Nothing is decided.
+    /// Returns the turns of a `start` that is paused at its turn limit, including live attempts, counted in one
+    /// transaction as at its settlement. It changes nothing.
     pub(crate) async fn turns_today(&self, run: &RunRow) -> Result<u32> {
         let waits = matches!(
             run.state,
@@ -246,7 +246,7 @@ impl Kernel {
         Ok(counted.load(Ordering::Relaxed))
     }
 
-    /// The agents of a run and the state of each.
+    /// Returns the agents of a run and the state of each.
     pub(crate) fn agent_views_of(&self, snapshot: &RunSnapshot) -> Vec<AgentView> {
         let now = self.now();
         let RunSnapshot { run, agents, questions, approvals, .. } = snapshot;
@@ -280,7 +280,7 @@ impl Kernel {
     }
 }
 
-/// How many items of a live run wait for votes, answers or approval.
+/// Returns the number of items of a live run that wait for votes, answers or approval.
 fn pending_count(snapshot: &RunSnapshot) -> u32 {
     if !snapshot.run.state.is_live() {
         return 0;
@@ -289,7 +289,7 @@ fn pending_count(snapshot: &RunSnapshot) -> u32 {
     u32::try_from(asked).unwrap_or(u32::MAX).saturating_add(snapshot.proposals)
 }
 
-/// Where a run came from, as far as its script tells: one that was forgotten tells nothing.
+/// The origin of a run according to its script; empty if the script was deleted or cannot be read.
 #[derive(Default, Deserialize)]
 struct RunOrigin {
     file: Option<PathBuf>,
@@ -304,12 +304,12 @@ impl RunOrigin {
     }
 }
 
-/// An agent's settings, unless another version wrote what this one cannot read.
+/// Returns an agent's settings, unless another version wrote data that this one cannot read.
 pub(crate) fn agent_settings(row: &AgentRow) -> Option<AgentSettings> {
     serde_json::from_str(&row.settings).ok()
 }
 
-/// What an agent is doing, from what is stored of it. Derived each time, so it cannot be stale.
+/// Derives the state of an agent from its stored row. Computed each time, so it cannot be stale.
 fn agent_state(
     row: &AgentRow,
     run: &RunState,
@@ -338,7 +338,7 @@ fn agent_state(
         asked: first.asked,
     });
     if let RunState::Paused { cause } = run {
-        // An answer is what such a run is paused for, and lets it go on.
+        // Such a run is paused for an answer, which resumes it.
         let waiting = waiting.filter(|_| *cause == PauseCause::Human);
         return waiting.unwrap_or_else(|| AgentState::Paused { why: cause.to_string() });
     }
@@ -355,7 +355,8 @@ fn agent_state(
     }
 }
 
-/// Why nobody of a run that is over is woken any more. What never got as far as its agents is not told as their failure.
+/// Returns the reason why no agent of an ended run is woken. A failure before the agents started is not reported as
+/// theirs.
 fn ended_reason(outcome: Outcome, error: Option<&RunError>) -> String {
     match error.map(|error| error.code) {
         None => format!("its run is {outcome}"),
@@ -372,7 +373,7 @@ mod tests {
 
     use super::*;
 
-    /// An instant of the store's clock; the wall clock is an hour ahead.
+    /// Returns an instant of the store's clock; the wall clock is an hour ahead.
     fn at_store(now: i64) -> Now {
         Now { store: StoreTime::new(now), wall: Millis::new(now + 3_600_000) }
     }

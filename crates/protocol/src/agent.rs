@@ -1,4 +1,4 @@
-//! Who takes part: an agent's settings as the workflow file gives them and the worker gets them.
+//! Settings of an agent, as the workflow file gives them and the worker gets them, and the limits of a run.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -7,52 +7,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::{approval::Permissions, backend::Backend, name::AgentName, span::Span};
 
-/// One agent, checked and complete: every default is filled in.
+/// Checked settings of one agent, with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentSettings {
-    /// Its name.
+    /// Name of the agent.
     pub name: AgentName,
-    /// How its worker reaches a model.
+    /// Backend through which its worker reaches a model.
     pub backend: Backend,
-    /// The model, as written.
+    /// Model, as written in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who it is told it is.
+    /// System prompt of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The most a model may write in one answer.
+    /// Maximum number of tokens that a model may write in one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// How often one attempt may ask its model.
+    /// Maximum number of model calls in one attempt.
     pub max_steps: u32,
-    /// The longest an attempt may take.
+    /// Maximum duration of an attempt.
     pub timeout: Span,
-    /// The longest it may be silent.
+    /// Maximum time without output.
     pub silence: Span,
-    /// When failures are tried again.
+    /// Retries after a failure.
     pub retry: RetryPolicy,
-    /// Its working folder, if not the run's.
+    /// Working folder of the agent, if it differs from the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Names of environment variables passed through to it.
+    /// Names of environment variables passed through to the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Gates that must be open before it may call a tool, by the tool's name.
+    /// Gates that must be open before the agent may call a tool, by the tool's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub requires: BTreeMap<String, String>,
-    /// What it may do by itself, and what it asks for.
+    /// Rules for calls without and with an approval.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
 }
 
-/// How often and how soon a failed activation is tried again.
+/// Number and delay of the retries of a failed activation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryPolicy {
-    /// After so many counted failures a delivery is dead.
+    /// Number of counted failures after which a delivery is dead.
     pub max_attempts: u32,
-    /// The pause after the first failure.
+    /// Delay after the first failure.
     pub backoff: Span,
-    /// How much longer each further pause is.
+    /// Factor by which each further delay grows.
     pub multiplier: f64,
 }
 
@@ -62,13 +62,13 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Where a run stops by itself. Absent means no such limit.
+/// Limits at which a run pauses by itself; an absent value means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits {
-    /// How many messages may lead to a message.
+    /// Maximum number of messages in the chain that leads to a message.
     pub hops: u32,
-    /// How many turns a run may take.
+    /// Maximum number of turns of a run.
     pub turns: Option<u32>,
-    /// How long a run may last.
+    /// Maximum duration of a run.
     pub wall: Option<Span>,
 }

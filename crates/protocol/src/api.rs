@@ -1,4 +1,6 @@
-//! The bodies of the HTTP API, a file per noun.
+//! Request and reply bodies of the HTTP API, one file per noun.
+
+#![expect(missing_docs, reason = "the names of plain data fields say what they hold")]
 
 mod agents;
 mod approvals;

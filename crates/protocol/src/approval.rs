@@ -1,4 +1,4 @@
-//! What an agent may do by itself, and what it asks a person for.
+//! Permission rules of an agent, and the answers of a person to its requests.
 
 use std::{fmt, str::FromStr};
 
@@ -7,60 +7,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// What an agent may do by itself. What fits `deny` is refused, what fits `ask` is asked for, what fits `allow` is done;
-/// of the rest `default` decides.
+/// Permission rules of an agent. A call that matches `deny` is refused, one that matches `ask` needs an approval, one
+/// that matches `allow` happens; `default` decides about the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Permissions {
-    /// What holds where no pattern fits.
+    /// Action for a call that no pattern matches.
     #[serde(default)]
     pub default: PermissionAction,
-    /// What it does without asking.
+    /// Calls that the agent makes without an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<ToolPattern>,
-    /// What it always asks for.
+    /// Calls that always need an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<ToolPattern>,
-    /// What it never does.
+    /// Calls that are always refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<ToolPattern>,
-    /// What becomes of a request while nobody is there.
+    /// Treatment of a request while no person is present.
     #[serde(default)]
     pub on_ask: OnAsk,
 }
 
-/// What is said to a call.
+/// Decision about a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionAction {
-    /// Do it.
+    /// The call happens without an approval.
     Allow,
-    /// A person decides.
+    /// A person decides about the call.
     #[default]
     Ask,
-    /// Do not.
+    /// The call is refused.
     Deny,
 }
 
-/// What becomes of a request while nobody is there to answer it.
+/// Treatment of a request while no person is present to answer it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnAsk {
-    /// It waits, and so does its run.
+    /// The request waits, and so does its run.
     #[default]
     Wait,
-    /// It is refused, and the agent goes on.
+    /// The request is refused, and the agent continues.
     Deny,
-    /// The turn fails.
+    /// The turn of the agent fails.
     Fail,
 }
 
-/// What a person says to a request.
+/// Answer of a person to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
-    /// It may happen, once.
+    /// The call may happen, once.
     Approved,
-    /// It may not.
+    /// The call may not happen.
     Denied,
 }
 
@@ -71,13 +71,13 @@ words! {
 }
 
 impl Permissions {
-    /// Whether it says nothing that differs from saying nothing.
+    /// Returns true if the rules equal the default, so that serialization may omit them.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Calls of one tool: `Tool`, `Tool(all of it)` or `Tool(its beginning*)`.
+/// Pattern for calls of one tool: `Tool`, `Tool(all of it)` or `Tool(its beginning*)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -86,41 +86,41 @@ pub struct ToolPattern {
     argument: ArgumentPattern,
 }
 
-/// Which of a tool's calls.
+/// Condition on the argument of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentPattern {
-    /// All.
+    /// Matches every call of the tool.
     Any,
-    /// Those about exactly this.
+    /// Matches calls whose argument is exactly this text.
     Exact(String),
-    /// Those about what begins like this.
+    /// Matches calls whose argument begins with this text.
     Prefix(String),
 }
 
-/// Why a text is no pattern.
+/// Reason for which a text is no pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadToolPattern {
-    /// No tool is called that.
+    /// The text before the bracket is no valid name of a tool.
     #[error("a pattern begins with the name of a tool, such as `Bash` or `Bash(git diff*)`")]
     Tool,
-    /// What is in the brackets does not end.
+    /// The bracket is not closed at the end.
     #[error("a pattern ends with the bracket that it opens, such as `Bash(git diff*)`")]
     Bracket,
-    /// `*` where it means nothing.
+    /// A `*` is at a place without a meaning.
     #[error("`*` stands for the rest, at the end alone, after something")]
     Star,
-    /// A home folder.
+    /// The argument begins with `~`, which is not expanded.
     #[error("`~` is not filled in: write the whole path, or one relative to the working folder")]
     Home,
 }
 
 impl ToolPattern {
-    /// Which tool.
+    /// Returns the name of the tool.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// Which of its calls.
+    /// Returns the condition on the argument.
     pub fn argument(&self) -> &ArgumentPattern {
         &self.argument
     }

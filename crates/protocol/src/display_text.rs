@@ -1,7 +1,7 @@
-//! Text that somebody else wrote, on its way to a person's eyes.
+//! Text of another author, made safe for display to a person.
 
-/// Shows what a terminal would obey: control characters, invisible text and changes of direction.
-/// Newline and tab stay.
+/// Replaces characters that a terminal would interpret by visible ones: control characters, invisible text and
+/// changes of direction. Newline and tab stay.
 pub fn sanitize_for_display(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.replace("\r\n", "\n").chars() {
@@ -16,7 +16,8 @@ pub fn sanitize_for_display(text: &str) -> String {
     shown
 }
 
-/// C1 controls, marks and overrides of writing direction, separators that break lines, tag characters nobody sees.
+/// Returns true for C1 controls, marks and overrides of writing direction, separators that break lines, and invisible
+/// tag characters.
 fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{80}'..='\u{9f}'

@@ -1,10 +1,10 @@
-//! What makes an effect happen once: the key of a call, and the hash under it.
+//! Idempotency key of a call and the hash for it. The key makes an effect happen once.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// A SHA-256.
+/// SHA-256 hash as bytes.
 pub type Hash = [u8; 32];
 
 /// Hashes `parts` with their lengths, so that no two lists of parts share an encoding.
@@ -17,19 +17,19 @@ pub fn hash(parts: &[&[u8]]) -> Hash {
     sha.finalize().into()
 }
 
-/// What makes a call's effect happen once, and what shows that it is the same call.
+/// Idempotency key of a call, with the hash that identifies the call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectKey {
-    /// The caller's key: `Idempotency-Key` or `idempotency_key`.
+    /// Key of the caller: `Idempotency-Key` or `idempotency_key`.
     pub key: String,
-    /// What was called.
+    /// Name of the called tool.
     pub tool: String,
-    /// Hash of tool and arguments; the same key with another one is an error.
+    /// Hash of tool and arguments; the same key with another hash is an error.
     pub args: Hash,
 }
 
 impl EffectKey {
-    /// The key of a call with these arguments (the key itself is not one of them).
+    /// Creates the key of a call with these arguments, which do not include the key itself.
     pub fn new(key: String, tool: &str, args: &Value) -> Self {
         Self {
             key,
@@ -38,14 +38,15 @@ impl EffectKey {
         }
     }
 
-    /// The key a worker gives its `n`-th call of `tool` with equal arguments, from 1: the same in every attempt.
+    /// Returns the key that a worker gives its `n`-th call of `tool` with equal arguments, from 1; it is the same in
+    /// every attempt.
     pub fn nth_call_key(tool: &str, args: &Value, n: u32) -> String {
         let hash = hash(&[tool.as_bytes(), canonical_json(args).as_bytes(), &n.to_le_bytes()]);
         hash[..16].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
     }
 }
 
-/// One spelling for equal values: object keys sorted, no spaces.
+/// Serializes equal values to equal texts: object keys are sorted, and there are no spaces.
 pub fn canonical_json(value: &Value) -> String {
     match value {
         Value::Object(map) => {

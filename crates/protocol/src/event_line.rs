@@ -1,27 +1,28 @@
 //! A line of `events.jsonl`: an event as JSON, with a checksum of the line as its last field.
 //!
-//! The checksum detects bytes that changed on the disk. Lines of an earlier version have none and are read as they are.
+//! The checksum detects bytes that changed on the disk. Lines of an earlier version have no checksum and are
+//! accepted.
 
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::NumberedEvent;
 
-/// What is before the checksum, and after it.
+/// Bytes before and after the checksum.
 const CHECKSUM_PREFIX: &[u8] = b",\"xxh3\":\"";
 const CHECKSUM_SUFFIX: &[u8] = b"\"}";
 const CHECKSUM_DIGITS: usize = 32;
 
-/// Why a line is no event.
+/// Reason for which a line is no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadEventLine {
-    /// It was written only in part, or never was an event.
+    /// The line was written only in part, or never was an event.
     NotAnEvent,
-    /// It does not match its checksum.
+    /// The line does not match its checksum.
     Damaged,
 }
 
 impl NumberedEvent {
-    /// Writes the event as a line, with its end.
+    /// Writes the event as a line, including the newline.
     pub fn to_line(&self) -> serde_json::Result<Vec<u8>> {
         let mut line = serde_json::to_vec(self)?;
         // The brace that ends the object comes after the checksum.
@@ -34,7 +35,7 @@ impl NumberedEvent {
         Ok(line)
     }
 
-    /// Reads a line, without its end.
+    /// Parses a line without its newline.
     pub fn from_line(line: &[u8]) -> Result<Self, BadEventLine> {
         if let Some((content, checksum)) = split_checksum(line)
             && format!("{:0CHECKSUM_DIGITS$x}", xxh3_128(content)).as_bytes() != checksum
@@ -45,7 +46,7 @@ impl NumberedEvent {
     }
 }
 
-/// The line before its checksum, and the checksum.
+/// Splits a line into the part before its checksum and the checksum.
 fn split_checksum(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.strip_suffix(CHECKSUM_SUFFIX)?;
     let (content, checksum) = line.split_at_checked(line.len().checked_sub(CHECKSUM_DIGITS)?)?;

@@ -1,4 +1,4 @@
-//! Numbers and ids. Each is a type, so that a seq is never taken for an epoch.
+//! Numbers and ids. Each is its own type, so that the compiler rejects a seq in the place of an epoch.
 
 use std::{fmt, str::FromStr};
 
@@ -15,9 +15,9 @@ macro_rules! numbers {
         #[serde(transparent)]
         pub struct $name(i64);
         impl $name {
-            /// Takes a number that came from a store or a caller.
+            /// Wraps a number that came from a store or a caller.
             pub const fn new(number: i64) -> Self { Self(number) }
-            /// The number, for storage and display.
+            /// Returns the number, for storage and display.
             pub const fn get(self) -> i64 { self.0 }
         }
         impl fmt::Display for $name {
@@ -26,21 +26,21 @@ macro_rules! numbers {
     )*};
 }
 numbers! {
-    /// An instance's row.
+    /// Row id of an instance in the store.
     WorkflowId,
-    /// A message's place in its instance's one order, from 1.
+    /// Position of a message in the total order of its instance, from 1.
     Seq,
-    /// An attempt's number, rising with each lease of its agent.
+    /// Number of an attempt, rising with each lease of its agent.
     Epoch,
-    /// An event's place in its instance's log, from 1.
+    /// Position of an event in the log of its instance, from 1.
     Position,
-    /// A document's revision, from 1.
+    /// Number of a document's revision, from 1.
     Revision,
-    /// A proposal's number in its instance, from 1.
+    /// Number of a proposal in its instance, from 1.
     ProposalId,
-    /// A question's number in its instance, from 1.
+    /// Number of a question in its instance, from 1.
     QuestionId,
-    /// A request's number in its instance, from 1.
+    /// Number of an approval request in its instance, from 1.
     ApprovalId,
 }
 
@@ -51,9 +51,9 @@ macro_rules! uuids {
         #[serde(transparent)]
         pub struct $name(Uuid);
         impl $name {
-            /// Takes an id made by the caller, who has the clock and the randomness.
+            /// Wraps an id made by the caller, which has the clock and the randomness.
             pub const fn new(id: Uuid) -> Self { Self(id) }
-            /// The id's bits.
+            /// Returns the underlying UUID.
             pub const fn get(self) -> Uuid { self.0 }
         }
         impl fmt::Display for $name {
@@ -66,30 +66,30 @@ macro_rules! uuids {
     )*};
 }
 uuids! {
-    /// One execution of an instance.
+    /// Id of one execution of an instance.
     RunId,
-    /// One try at an activation.
+    /// Id of one try at an activation.
     AttemptId,
 }
 
-/// A resource: the SHA-256 of its content, in hex.
+/// Id of a resource: the SHA-256 of its content, in hex.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceId(Hash);
 
-/// Text that is not 64 hex digits.
+/// Error for a text that is not 64 hex digits.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{0}` is not a resource's id: 64 hex digits, as `resource_create` returned them")]
 pub struct BadResourceId(String);
 
 impl ResourceId {
-    /// Takes the hash of a content.
+    /// Wraps the hash of a content.
     pub const fn new(hash: Hash) -> Self {
         Self(hash)
     }
-    /// The hash.
+    /// Returns the hash of the content.
     pub const fn get(self) -> Hash {
         self.0
     }

@@ -1,4 +1,5 @@
-//! What a worker is given, and what it reports. One line of JSON on its stdin, then HTTP.
+//! Job of a worker and the events that it reports. The job is one line of JSON on the worker's stdin; the rest is
+//! HTTP.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,201 +16,202 @@ use crate::{
 /// backend names.
 pub const BASE_ENV: [&str; 6] = ["PATH", "HOME", "USER", "LANG", "TZ", "SSH_AUTH_SOCK"];
 
-/// One attempt, from the worker's side: everything it needs and nothing else.
+/// One attempt from the worker's side: everything that the worker needs and nothing else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkerJob {
-    /// This attempt. Every process of it carries it as `AGENT_WORKER_ATTEMPT`.
+    /// Id of this attempt; each of its processes has it in its environment as `AGENT_WORKER_ATTEMPT`.
     pub attempt: AttemptId,
-    /// The activation, stable over attempts: `AGENT_WORKER_ACTIVATION`, for effects outside the daemon.
+    /// Activation id, the same in all attempts: `AGENT_WORKER_ACTIVATION`, an idempotency key for effects outside the
+    /// daemon.
     pub activation: String,
-    /// Which try this is, from 1.
+    /// Number of this try, from 1.
     pub number: u32,
-    /// Who it works as.
+    /// Agent that the worker runs.
     pub agent: AgentName,
-    /// Where.
+    /// Instance of the agent.
     pub instance: InstanceRef,
-    /// The daemon's socket.
+    /// Path of the daemon's socket.
     pub socket: PathBuf,
-    /// What proves who it is. Dead when the attempt ends.
+    /// Token that authenticates the worker; it becomes invalid at the end of the attempt.
     pub token: String,
-    /// A folder of its own (0700) for `worker.lock`, `events.jsonl`, `worker.log`.
+    /// Private folder of the attempt (0700) for `worker.lock`, `events.jsonl` and `worker.log`.
     pub folder: PathBuf,
-    /// A folder that stays over the agent's turns in this run. The worker makes it when it needs one.
+    /// Folder that persists over the agent's turns in this run; the worker creates it on demand.
     pub keep: PathBuf,
-    /// Where it works.
+    /// Working folder of the attempt.
     pub cwd: PathBuf,
-    /// The environment of its children.
+    /// Environment of the worker's children.
     pub env: BTreeMap<String, String>,
-    /// Who the agent is told it is.
+    /// System prompt of the agent.
     pub system_prompt: String,
-    /// What it is told to do.
+    /// Prompt for this attempt.
     pub prompt: String,
-    /// The bodies that woke it, alone.
+    /// Bodies of the waking messages, without the rest of the prompt.
     pub woken_by: String,
-    /// How it reaches a model.
+    /// Backend through which the worker reaches a model.
     pub backend: Backend,
-    /// The model, as written.
+    /// Model, as written in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the last turn of this agent said its conversation is: for the backend alone to read.
+    /// Conversation that the last turn of this agent reported; only the backend interprets the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Value>,
-    /// What it may do by itself: the daemon decides, a program may be told beforehand.
+    /// Permissions of the agent: the daemon decides, and a program may know the rules in advance.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
-    /// How often it may ask its model.
+    /// Maximum number of model calls.
     pub max_steps: u32,
-    /// Its clocks.
+    /// Time limits that the worker enforces.
     pub limits: JobLimits,
 }
 
-/// The clocks a worker keeps itself.
+/// Time limits that the worker enforces itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobLimits {
-    /// The longest it may take.
+    /// Maximum duration of the attempt.
     pub wall: Span,
-    /// The longest it may be silent.
+    /// Maximum time without output.
     pub silence: Span,
-    /// How long it goes on without a daemon.
+    /// Time that the worker continues without a daemon.
     pub orphan_grace: Span,
-    /// How long its children have between TERM and KILL.
+    /// Grace period of the children between TERM and KILL.
     pub kill_grace: Span,
 }
 
-/// A durable event, first written to `events.jsonl`, then posted until it is acknowledged.
+/// Durable event, first written to `events.jsonl`, then posted until the daemon acknowledges it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NumberedEvent {
-    /// 1, 2, 3 …, by the worker.
+    /// Number that the worker assigns: 1, 2, 3 ….
     pub no: i64,
-    /// When, by the worker's clock.
+    /// Time of the event by the worker's clock.
     pub ts: Millis,
-    /// What.
+    /// Content of the event.
     #[serde(flatten)]
     pub event: WorkerEvent,
 }
 
-/// What a worker reports for good.
+/// Durable report of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WorkerEvent {
-    /// It is there; no backend starts before this is acknowledged.
+    /// The worker runs; no backend starts before the daemon acknowledges this event.
     Started {
-        /// Its process.
+        /// Process id of the worker.
         pid: u32,
     },
-    /// It is about to call a tool.
+    /// The worker is about to call a tool.
     ToolCall {
-        /// Ties the result to it.
+        /// Id that links the result to the call.
         id: String,
-        /// Which tool.
+        /// Name of the tool.
         tool: String,
-        /// With what.
+        /// Arguments of the call.
         args: Value,
     },
-    /// A tool answered.
+    /// A tool returned a result.
     ToolResult {
-        /// The call it answers.
+        /// Id of the call.
         id: String,
-        /// Which tool.
+        /// Name of the tool.
         tool: String,
-        /// Whether it did what was asked.
+        /// True if the call succeeded.
         ok: bool,
-        /// The first words of the answer.
+        /// Beginning of the result.
         summary: String,
     },
-    /// Tokens were used since the last report.
+    /// Tokens used since the last report.
     Usage(Usage),
-    /// It tries something again by itself.
+    /// The worker retries an operation by itself.
     Retry {
-        /// What failed.
+        /// Explanation of the failure.
         why: String,
     },
-    /// The conversation that the next turn of this agent can go on with.
+    /// Conversation that the next turn of this agent can continue.
     Session {
-        /// What its backend needs for that.
+        /// Data that the backend needs to continue it.
         session: Value,
     },
-    /// The last word: its children are gone, their output is read to the end.
+    /// Last event: all children are gone, and their output is read to the end.
     Finished(Finished),
 }
 
-/// How a worker ended, in its own words.
+/// Result of a worker, as the worker reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finished {
-    /// Its final text.
+    /// Final text of the attempt.
     pub text: String,
-    /// What became of the attempt.
+    /// Result of the attempt.
     #[serde(flatten)]
     pub outcome: WorkerOutcome,
 }
 
-/// What became of the attempt.
+/// Result of an attempt, as its worker reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum WorkerOutcome {
     /// The work is done.
     Ok,
-    /// It is not.
+    /// The work failed.
     Failed {
-        /// What kind of failure.
+        /// Class of the failure.
         class: FailureClass,
-        /// What happened, for people.
+        /// Explanation of the failure, for people.
         why: String,
-        /// When the provider said to come back.
+        /// Time at which the provider permits a retry.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Millis>,
     },
-    /// It was told to stop, or lost its daemon for too long.
+    /// The worker received a stop order, or had no daemon for too long.
     Interrupted {
-        /// Which.
+        /// Explanation of the interruption.
         why: String,
     },
-    /// It could not start its program: the machine had no process, memory, descriptor or disk space left.
+    /// The worker could not start its program: the machine had no process, memory, descriptor or disk space left.
     Unstarted {
-        /// What was missing, for people.
+        /// Resource that was missing, for people.
         why: String,
     },
 }
 
-/// What is shown while it happens and never repeated.
+/// Event that subscribers see only live and that is never stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LiveEvent {
-    /// A model's words.
+    /// Text that a model writes.
     Text {
-        /// The next of them.
+        /// Next part of the text.
         text: String,
     },
-    /// It is still there.
+    /// Sign that the worker is alive.
     Heartbeat,
 }
 
-/// `POST /attempts/{id}/events`
+/// Body of `POST /attempts/{id}/events`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventsRequest {
-    /// In order, from the first that was not acknowledged.
+    /// Events in order, from the first unacknowledged one.
     #[serde(default)]
     pub events: Vec<NumberedEvent>,
-    /// What need not be kept.
+    /// Events that the daemon need not store.
     #[serde(default)]
     pub live: Vec<LiveEvent>,
 }
 
-/// The answer to [`EventsRequest`].
+/// Reply to [`EventsRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventsReply {
-    /// The highest number stored.
+    /// Highest number that the daemon has stored.
     pub stored: i64,
-    /// What to do next.
+    /// Order for the worker's next step.
     pub order: Order,
 }
 
-/// What the daemon wants of a worker.
+/// Order of the daemon to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Go on.
+    /// Continue the attempt.
     Continue,
-    /// End your tree, report `finished`, exit.
+    /// End the process tree, report `finished`, and exit.
     Stop,
 }

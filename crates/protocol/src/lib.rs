@@ -1,7 +1,7 @@
-//! WORDS: what the rooms say to each other, and the only place where the wire is spelt.
+//! Types that cross a process boundary or the store, and the only definition of their wire format.
 //!
-//! Names, ids, states, messages, events, the worker's job, the HTTP bodies, the one error shape.
-//! Not here: I/O, async, clocks, randomness. A value of these types has already been checked.
+//! Names, ids, states, messages, events, the worker's job, the HTTP bodies and the error format. This crate has no
+//! I/O, no async code, no clock and no randomness. A value of these types has already been validated.
 
 mod agent;
 pub mod api;

@@ -1,4 +1,4 @@
-//! What is said in a channel, by whom, and where it is.
+//! Messages of a channel, their senders and the receipts of their deliveries.
 
 use std::fmt;
 
@@ -15,79 +15,79 @@ use crate::{
 /// An entry of an instance's channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Message {
-    /// Its place in the order.
+    /// Position in the total order of the instance.
     pub seq: Seq,
-    /// The run it was written in.
+    /// Run in which the message was written.
     pub run: RunId,
-    /// When it was written.
+    /// Time of writing.
     pub ts: Millis,
-    /// Who wrote it.
+    /// Author of the message.
     pub from: Sender,
-    /// What it is.
+    /// Kind of entry: a message, an answer or a notice of the daemon.
     pub kind: MessageKind,
-    /// What it says; a preview when `resource` is there.
+    /// Text of the message; a preview if `resource` is present.
     pub body: String,
-    /// The message it answers.
+    /// Message to which this one replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Seq>,
-    /// How many messages led to it.
+    /// Number of messages in the chain that led to this one.
     pub hops: u32,
-    /// How urgent it is.
+    /// Urgency in the inboxes of its recipients.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
-    /// Whom it wakes.
+    /// Agents that the message wakes.
     pub to: Vec<AgentName>,
-    /// Who reads it without being woken.
+    /// Agents that read the message without being woken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cc: Vec<AgentName>,
-    /// Its whole text, when that is longer than a message.
+    /// Resource with the whole text, if it is longer than a message may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceId>,
 }
 
-/// What kind of entry it is.
+/// Kind of a channel entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
-    /// Somebody said something.
+    /// Text that a user, a client or an agent sent.
     Message,
-    /// The final text of an attempt. It wakes nobody.
+    /// Final text of an attempt, which wakes no agent.
     Answer,
-    /// The daemon tells what happened.
+    /// Notice of the daemon about an occurrence.
     System,
 }
 
-/// How urgent a message is. It sorts an inbox and never pre-empts.
+/// Urgency of a message, which sorts an inbox and never pre-empts a turn.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// As usual.
+    /// Sorted by age among the pending messages.
     #[default]
     Normal,
-    /// Before the others.
+    /// Delivered before pending messages of normal priority.
     High,
 }
 
 impl Priority {
-    /// Whether it need not be mentioned.
+    /// Returns true for the default, which serialization omits.
     pub fn is_normal(&self) -> bool {
         *self == Self::Normal
     }
 }
 
-/// Who wrote a message.
+/// Author of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 pub enum Sender {
     /// The person at the keyboard.
     User,
-    /// The daemon.
+    /// The daemon itself.
     System,
     /// An agent of the same instance.
     Agent(AgentName),
-    /// A named client, by its token: `client:ci`.
+    /// A named client, identified by its token: `client:ci`.
     Client(String),
 }
 
@@ -118,47 +118,48 @@ impl From<Sender> for String {
     }
 }
 
-/// One delivery, as its sender sees it.
+/// One delivery, as shown to the sender of its message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Receipt {
-    /// The message.
+    /// Position of the delivered message.
     pub seq: Seq,
-    /// The recipient.
+    /// Agent that receives the message.
     pub agent: AgentName,
-    /// Where it stands.
+    /// State of the delivery.
     pub state: DeliveryState,
-    /// Failures that count.
+    /// Number of counted failures.
     pub failures: u32,
-    /// Why it is dead or dropped, and by whom.
+    /// Reason for a dead or dropped delivery, and the one who dropped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The answer, once it is acted upon.
+    /// Final text of the attempt that acted on the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
 }
 
-/// What an attempt used.
+/// Tokens and cost of an attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Tokens read.
+    /// Number of tokens read by the model.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Number of tokens written by the model.
     pub output_tokens: u64,
-    /// Millionths of a dollar; absent when not known of all of it.
+    /// Cost in millionths of a dollar; absent if the cost of any part is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
-    /// Whether some of that was reckoned here, by the vendor's list of prices, because the program does not say it.
+    /// True if part of the cost was computed here from the vendor's price list, because the program does not report
+    /// it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_reckoned: bool,
 }
 
 impl Usage {
-    /// Whether it cost something that nobody knows.
+    /// Returns true if tokens were used and their cost is unknown.
     pub fn has_unknown_cost(&self) -> bool {
         self.cost_micros.is_none() && self.has_tokens()
     }
 
-    /// Whether a model was asked at all.
+    /// Returns true if a model was called at all.
     pub fn has_tokens(&self) -> bool {
         self.input_tokens > 0 || self.output_tokens > 0
     }

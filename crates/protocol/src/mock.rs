@@ -1,4 +1,4 @@
-//! The script of a `mock` agent: what it does instead of asking a model.
+//! Script of a `mock` agent, which replaces the calls of a model.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,30 @@ use serde_json::Value;
 
 use crate::span::Span;
 
-/// One rule. The first whose `on` occurs in what woke the agent is carried out: sleep, fail, calls, run, say.
+/// One rule of the script. The worker executes the first rule whose `on` occurs in the waking messages, in this
+/// order: sleep, calls, run, fail or say.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MockRule {
-    /// Text that must occur in what woke the agent; absent: always.
+    /// Text that must occur in the waking messages; absent: the rule always applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// How long it takes before anything else happens.
+    /// Delay before the first action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sleep: Option<Span>,
-    /// The tools it calls, in order.
+    /// Tool calls of the agent, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<MockCall>,
-    /// A shell command it runs, as a child process of the worker.
+    /// Shell command that the agent runs as a child process of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
-    /// Its final text.
+    /// Final text of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub say: Option<String>,
-    /// How it fails, after its calls.
+    /// Failure with which the attempt ends, after its calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<MockFailure>,
-    /// Only attempts 1 to n fail; absent: all of them.
+    /// Limits the failure to attempts 1 to n; absent: every attempt fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
 }
@@ -39,27 +40,27 @@ pub struct MockRule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MockCall {
-    /// Which tool.
+    /// Name of the tool.
     pub tool: String,
-    /// With what.
+    /// Arguments of the call.
     #[serde(default)]
     pub args: BTreeMap<String, Value>,
 }
 
-/// A scripted failure.
+/// Failure that a script simulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MockFailure {
-    /// As an overloaded model does.
+    /// Fails as an overloaded model does.
     Transient,
-    /// As a provider that says "in a second".
+    /// Fails as a provider with a rate limit does, with a retry after one second.
     RateLimited,
-    /// As a refused request.
+    /// Fails as a refused request does.
     Fatal,
-    /// The worker is killed.
+    /// Kills the worker process.
     Crash,
-    /// The worker says nothing more and does not end.
+    /// Makes the worker hang silently, without an end.
     Hang,
-    /// The worker exits with this status without a word.
+    /// Makes the worker exit with this status without a report.
     Exit(u8),
 }

@@ -1,55 +1,55 @@
-//! Names people type. A value of these types is already valid.
+//! Names that people type. A value of these types is already valid.
 
 use std::{cmp, fmt, hash, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An agent's name, as written before the `@`: `reviewer`. Kept as written, compared without regard to ASCII case.
+/// Name of an agent, as written before the `@`: `reviewer`. The spelling is kept; comparisons ignore ASCII case.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct AgentName(String);
 
-/// A workflow's name: `review`. Agents outside any workflow live in `global`.
+/// Name of a workflow: `review`. Agents outside any workflow belong to `global`.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct WorkflowName(String);
 
-/// One instance of a workflow: `pr-123`. The default is `main`.
+/// Tag of one instance of a workflow: `pr-123`. The default is `main`.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct Tag(String);
 
-/// A document's path inside its instance: `notes.md`, `design/api.md`.
+/// Path of a document inside its instance: `notes.md`, `design/api.md`.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct DocumentPath(String);
 
-/// Why a name was refused.
+/// Reason for which a name is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadName {
-    /// It has a character, a beginning or a length that agents' names do not have.
+    /// An agent's name has an invalid character, beginning or length.
     #[error(
         "`{0}` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter"
     )]
     Agent(String),
-    /// The same for a workflow's name or a tag.
+    /// A workflow's name or a tag has an invalid character, beginning or length.
     #[error(
         "`{0}` cannot be a workflow's name or tag: use up to 64 letters, digits, `.`, `-` and `_`, starting with a letter or digit, without `..`"
     )]
     WorkflowOrTag(String),
-    /// The same for a document.
+    /// A document's path has an invalid character, part or length.
     #[error(
         "`{0}` cannot be a document's path: use relative names of letters, digits, `.`, `-` and `_` with `/` between them, up to 200 characters"
     )]
     Document(String),
-    /// It already means something in a channel.
+    /// The name has a special meaning in a channel.
     #[error("`{0}` is reserved; choose another name")]
     Reserved(String),
 }
@@ -57,7 +57,7 @@ pub enum BadName {
 const RESERVED: [&str; 5] = ["all", "user", "system", "global", "nobody"];
 
 impl AgentName {
-    /// The spelling that decides whether two names are the same.
+    /// Returns the spelling that decides the equality of two names.
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()
     }
@@ -159,7 +159,7 @@ macro_rules! text {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.pad(&self.0) }
         }
         impl $ty {
-            /// The name as it was written.
+            /// Returns the name as it was written.
             pub fn as_str(&self) -> &str { &self.0 }
         }
     )*};

@@ -1,4 +1,4 @@
-//! The one shape an error has on the wire.
+//! The error format of the wire.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::ProblemDetails;
 
-/// The header of a response that leaves out damaged rows, once for each.
+/// Name of a response header that appears once for each damaged row that the response leaves out.
 pub const DAMAGED_HEADER: &str = "agent-worker-damaged";
 
 /// An error of the daemon: facts for every interface. Each interface makes its own hint from `code` and `details`.
@@ -40,37 +40,37 @@ pub struct ProblemBody {
     pub details: Option<Box<ProblemDetails>>,
 }
 
-/// The kinds of error a caller can tell apart.
+/// Error classes that a caller can distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request makes no sense.
+    /// The request is invalid.
     BadRequest,
-    /// The token is missing or not known.
+    /// The token is missing or unknown.
     Unauthorized,
-    /// Known, but may not.
+    /// The caller is known but lacks the permission.
     Forbidden,
-    /// There is no such thing.
+    /// The requested object does not exist.
     NotFound,
-    /// It clashes with what is there.
+    /// The request conflicts with the current state.
     Conflict,
-    /// The attempt is not the live one any more.
+    /// The attempt is no longer the live one.
     StaleEpoch,
     /// The run is over.
     RunEnded,
     /// The instance has no live run.
     NoRun,
-    /// More than is taken.
+    /// The content exceeds the maximum size.
     TooLarge,
     /// A limit is reached.
     Limit,
-    /// The store takes no writes.
+    /// The store refuses writes.
     ReadOnly,
-    /// A stored row is not what was written; the message names it.
+    /// A stored row is damaged; the message names the row.
     Damaged,
-    /// Not now: starting, draining.
+    /// The daemon is temporarily unavailable, for example while it starts or drains.
     Unavailable,
-    /// Our fault; the log has the cause.
+    /// The daemon failed; its log has the cause.
     Internal,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn known_details<'de, D: Deserializer<'de>>(
 }
 
 impl Code {
-    /// The status that goes with it.
+    /// Returns the HTTP status of the code.
     pub const fn status(self) -> u16 {
         match self {
             Self::BadRequest => 400,

@@ -1,6 +1,7 @@
-//! A proposal: what is voted on, by whom, under which rule, and what came of it.
+//! A proposal: its terms, its ballots and its result.
 //!
-//! Not here: counting. The kernel counts; these are the words it counts with, and how a proposal is told in the channel.
+//! Counting is not here. The kernel counts votes; this file has the types that it counts with, and the channel texts
+//! of a proposal.
 
 use std::fmt;
 
@@ -17,70 +18,70 @@ use crate::{
     words::words,
 };
 
-/// The option that opens a gate.
+/// Option that opens a gate.
 pub const APPROVE: &str = "approve";
-/// The option that keeps it shut.
+/// Option that keeps a gate closed.
 pub const REJECT: &str = "reject";
-/// The longest a title is shown where many stand beneath each other.
+/// Maximum number of characters of a decision in a list.
 const MAX_LINE_CHARS: usize = 200;
 
-/// What a vote is about.
+/// Subject of a vote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalKind {
-    /// Who has a role.
+    /// Gives a role to an agent.
     Election,
-    /// What is done, and how.
+    /// Decides a question of the team.
     #[default]
     Decision,
-    /// Whether something may go on.
+    /// Permits or forbids an action.
     Approval,
-    /// Who does a piece of work.
+    /// Assigns a piece of work to an agent.
     Assignment,
 }
 
-/// What it takes to win.
+/// Number of votes that an option needs to win.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// More votes than any other.
+    /// More votes than any other option.
     #[default]
     Plurality,
     /// More than half of the votes.
     Majority,
-    /// The vote of everybody.
+    /// All votes of the electorate.
     Unanimous,
 }
 
-/// What decides between options with equally many votes under [`Rule::Plurality`].
+/// Method that chooses between options with equally many votes under [`Rule::Plurality`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TieBreaker {
-    /// The one that stands first in the list of options.
+    /// The tied option that is first in the list of options.
     #[default]
     First,
-    /// Chance, each of them alike.
+    /// A random option of the tied ones, with equal probability.
     Random,
-    /// The vote of whoever made the proposal.
+    /// The vote of the proposal's creator.
     #[serde(alias = "creator-decides")]
     CreatorDecides,
 }
 
-/// Something to vote for.
+/// One option of a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "ProposalOptionInput")]
 pub struct ProposalOption {
-    /// What a ballot says.
+    /// Word that a ballot contains for this option.
     pub id: String,
-    /// What it means, for people.
+    /// Description of the option for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Whatever its maker attached to it.
+    /// Data that the creator attached to the option.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub metadata: Value,
 }
 
-/// An option as it may be written: a word, or all there is to say of it.
+/// Accepted input for an option: its id alone, or all of its fields.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum ProposalOptionInput {
@@ -104,136 +105,136 @@ impl From<ProposalOptionInput> for ProposalOption {
 }
 
 impl ProposalOption {
-    /// An option that says no more than its word.
+    /// Creates an option with an id and nothing else.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), label: None, metadata: Value::Null }
     }
 }
 
-/// What is fixed when a proposal is made.
+/// Terms of a proposal, fixed at its creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Terms {
-    /// What it is about.
+    /// Subject of the vote.
     pub kind: ProposalKind,
-    /// What is asked.
+    /// Question that the voters answer.
     pub title: String,
-    /// More about it.
+    /// Further explanation of the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What can be voted for, in the order in which `first` looks.
+    /// Options to vote for; the tie breaker `first` prefers the earlier one.
     pub options: Vec<ProposalOption>,
-    /// What it takes to win.
+    /// Number of votes that an option needs to win.
     pub rule: Rule,
-    /// So many votes are enough when the time is up; absent: everybody's.
+    /// Number of votes that suffices at the deadline; absent: the votes of the whole electorate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u32>,
-    /// What decides between equals.
+    /// Method that chooses between tied options.
     pub tie_breaker: TieBreaker,
-    /// Whether the daemon enforces what is decided.
+    /// True if the daemon enforces the decision.
     pub binding: bool,
-    /// The role an election gives.
+    /// Role that an election gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// The message an assignment gives to the winner.
+    /// Message that an assignment gives to the winner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Seq>,
-    /// The gate an approval opens.
+    /// Gate that an approval opens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// Whose votes are waited for.
+    /// Voters whose votes the proposal waits for.
     pub electorate: Vec<Sender>,
-    /// What holds if the time is up before it is decided.
+    /// Option that takes effect if the proposal expires undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
 }
 
-/// Where a proposal stands. What is not active never changes again.
+/// State of a proposal; every state except `Active` is final.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ProposalState {
-    /// Votes are taken.
+    /// Voters may cast and change their votes.
     Active,
     /// The votes were counted.
     Resolved {
-        /// What they say.
+        /// Result of the count.
         #[serde(flatten)]
         verdict: VoteOutcome,
-        /// What the daemon did because of it.
+        /// Action that the daemon took because of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effect: Option<String>,
     },
-    /// Its time was up.
+    /// The deadline passed without a decision.
     Expired {
-        /// What holds then.
+        /// Option that takes effect instead of a winner.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fallback: Option<String>,
-        /// What the daemon did because of it.
+        /// Action that the daemon took because of the fallback.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effect: Option<String>,
     },
-    /// It was taken back.
+    /// The proposal was withdrawn.
     Cancelled {
-        /// By whom.
+        /// Caller that cancelled the proposal.
         by: Sender,
-        /// Why.
+        /// Reason for the cancellation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
 }
 
-/// What counted votes say.
+/// Result of counting the votes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "result", rename_all = "snake_case")]
 #[schemars(rename = "Verdict")]
 pub enum VoteOutcome {
-    /// An option won.
+    /// One option won the vote.
     Winner {
-        /// Which.
+        /// Id of the winning option.
         winner: String,
     },
-    /// None did, so nothing is bound.
+    /// No option won, so nothing is binding.
     NoDecision,
 }
 
-/// One vote. A voter has one, and may change it while the proposal is active.
+/// One vote; each voter has one and may change it while the proposal is active.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ballot {
-    /// Whose.
+    /// Author of the vote.
     pub voter: Sender,
-    /// For which option.
+    /// Id of the chosen option.
     pub choice: String,
-    /// Why.
+    /// Reason for the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When.
+    /// Time of the vote.
     pub at: Millis,
 }
 
 /// A proposal with its votes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Proposal {
-    /// Its number.
+    /// Number of the proposal in its instance.
     pub id: ProposalId,
-    /// The run it was made in.
+    /// Run in which the proposal was made.
     pub run: RunId,
-    /// Who made it.
+    /// Creator of the proposal.
     pub created_by: Sender,
-    /// When.
+    /// Time of creation.
     pub created: Millis,
-    /// When its time is up.
+    /// Time at which voting ends.
     pub deadline: Millis,
-    /// When it was decided, expired or cancelled.
+    /// Time of the decision, expiry or cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Millis>,
-    /// How many messages led to it.
+    /// Number of messages in the chain that led to the proposal.
     pub hops: u32,
-    /// What was fixed when it was made.
+    /// Terms that were fixed at creation.
     #[serde(flatten)]
     pub terms: Terms,
-    /// Where it stands.
+    /// State of the vote.
     #[serde(flatten)]
     pub state: ProposalState,
-    /// The votes, oldest first.
+    /// Votes cast so far, oldest first.
     pub ballots: Vec<Ballot>,
 }
 
@@ -246,7 +247,7 @@ words! {
 }
 
 impl ProposalState {
-    /// Its one word, as stored and shown.
+    /// Returns the name of the state, as stored and shown.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -256,7 +257,7 @@ impl ProposalState {
         }
     }
 
-    /// What holds from now on: the winner, or the fallback of one whose time was up.
+    /// Returns the option in effect: the winner, or the fallback of an expired proposal.
     pub fn decided_option(&self) -> Option<&str> {
         match self {
             Self::Resolved { verdict: VoteOutcome::Winner { winner }, .. } => Some(winner),
@@ -267,7 +268,7 @@ impl ProposalState {
         }
     }
 
-    /// What ended it, in the word older clients know.
+    /// Returns the cause of the end, in the terms of older clients.
     pub fn resolved_by(&self) -> Option<&'static str> {
         match self {
             Self::Active => None,
@@ -277,7 +278,7 @@ impl ProposalState {
         }
     }
 
-    /// What the daemon did because of it.
+    /// Returns the action that the daemon took because of the result.
     pub fn effect(&self) -> Option<&str> {
         match self {
             Self::Resolved { effect, .. } | Self::Expired { effect, .. } => effect.as_deref(),
@@ -309,7 +310,8 @@ impl fmt::Display for VoteOutcome {
 }
 
 impl Proposal {
-    /// How many votes each option has, in the order of the options. The vote that only breaks a tie is not counted.
+    /// Returns the number of votes for each option, in the order of the options. A vote that only breaks a tie is not
+    /// counted.
     pub fn vote_counts(&self) -> Vec<(&str, u32)> {
         let counted = |ballot: &&Ballot| self.counts_vote_of(&ballot.voter);
         let votes = |id: &str| {
@@ -319,8 +321,8 @@ impl Proposal {
         self.terms.options.iter().map(|option| (option.id.as_str(), votes(&option.id))).collect()
     }
 
-    /// Whether a vote of theirs is counted: of the electorate, and of the user, who may always vote. A client that is let
-    /// vote has a person's right.
+    /// Returns true if the vote of `voter` is counted: a vote of the electorate or of the user, who may always vote.
+    /// A client that may vote has the same right as a person.
     pub fn counts_vote_of(&self, voter: &Sender) -> bool {
         match voter {
             Sender::User => true,
@@ -329,7 +331,8 @@ impl Proposal {
         }
     }
 
-    /// Whether they may vote in their own right: the electorate, the user, and whoever decides a tie.
+    /// Returns true if `voter` may vote in its own right: the electorate, the user, and the creator that breaks a
+    /// tie.
     pub fn may_vote(&self, voter: &Sender) -> bool {
         let is_asked = *voter == Sender::User || self.terms.electorate.contains(voter);
         is_asked || self.breaks_ties(voter)
@@ -339,18 +342,18 @@ impl Proposal {
         self.terms.tie_breaker == TieBreaker::CreatorDecides && *voter == self.created_by
     }
 
-    /// Those of the electorate who have not voted.
+    /// Returns the members of the electorate that have not voted.
     pub fn missing_voters(&self) -> Vec<&Sender> {
         let voted = |voter: &Sender| self.ballots.iter().any(|ballot| ballot.voter == *voter);
         self.terms.electorate.iter().filter(|voter| !voted(voter)).collect()
     }
 
-    /// The vote of one voter.
+    /// Returns the vote of one voter.
     pub fn ballot_of(&self, voter: &Sender) -> Option<&Ballot> {
         self.ballots.iter().find(|ballot| ballot.voter == *voter)
     }
 
-    /// The agents of the electorate.
+    /// Returns the agents in the electorate.
     pub fn voting_agents(&self) -> impl Iterator<Item = &AgentName> {
         self.terms.electorate.iter().filter_map(|voter| match voter {
             Sender::Agent(name) => Some(name),
@@ -358,7 +361,7 @@ impl Proposal {
         })
     }
 
-    /// What the channel is told of where it stands.
+    /// Returns the channel's notice about the current state.
     pub fn notice_text(&self) -> String {
         let (id, title) = (self.id, &self.terms.title);
         let effect = self.state.effect().map(|effect| format!(" ({effect})")).unwrap_or_default();
@@ -380,14 +383,14 @@ impl Proposal {
         }
     }
 
-    /// What whoever decides a tie is told.
+    /// Returns the notice for the creator whose vote breaks a tie.
     pub fn tie_notice_text(&self) -> String {
         let (id, title) = (self.id, &self.terms.title);
         let counts = self.vote_counts_text();
         format!("[PROPOSAL] #{id} {title}: a tie, and your vote decides it\n{counts}")
     }
 
-    /// One line about what was decided, for those who come later; none if nothing was.
+    /// Returns one line about the decision, for agents that join later; none without a decision.
     pub fn decision_line(&self) -> Option<String> {
         let decided = self.state.decided_option()?;
         let binding = if self.terms.binding { ", binding" } else { "" };

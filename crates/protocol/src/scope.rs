@@ -1,4 +1,4 @@
-//! What a client's token is good for: which things may be done with it, and where.
+//! Scopes of a client's token: permissions, and the instances to which they apply.
 
 use std::{collections::BTreeSet, fmt, path::Path, str::FromStr};
 
@@ -41,33 +41,33 @@ word_enum! {
     }
 }
 
-/// What a token is good for.
+/// Permissions of a token and the instances to which they apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Scopes {
-    /// What may be done.
+    /// Actions that the token permits.
     pub allow: BTreeSet<Permission>,
-    /// Where; empty: everywhere.
+    /// Instances to which the token applies; empty: every instance.
     #[serde(default)]
     pub instances: Vec<InstancePattern>,
 }
 
-/// Some instances: `@review:*`, `@*:pr-1`, `/home/me/project`, `/home/me/project@review`.
+/// Pattern for instances: `@review:*`, `@*:pr-1`, `/home/me/project`, `/home/me/project@review`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct InstancePattern {
-    /// The folder in or beneath which the file lies; none: anywhere.
+    /// Folder that contains the file, directly or further down; none: any folder.
     project: Option<String>,
-    /// None: any.
+    /// Name of the workflow; none: any.
     name: Option<WorkflowName>,
-    /// None: any.
+    /// Tag of the instance; none: any.
     tag: Option<Tag>,
 }
 
-/// Why a pattern was refused.
+/// Reason for which a pattern is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadPattern {
-    /// It has no form we know.
+    /// The text has no known form.
     #[error(
         "instances are written @workflow:tag, with * for any, or as a whole folder, or both: /folder@workflow:tag"
     )]
@@ -77,13 +77,13 @@ pub enum BadPattern {
     Name(#[from] BadName),
 }
 
-/// There is no such permission.
+/// Error for an unknown permission.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("there is no permission `{0}`; there are {known}", known = words(Permission::ALL))]
 pub struct NoSuchPermission(String);
 
 impl Default for Scopes {
-    /// What a token is good for when nothing is said of it: talking and reading, everywhere.
+    /// Returns the default scopes: sending, reading and documents, in every instance.
     fn default() -> Self {
         let allow = [Permission::Read, Permission::Send, Permission::Documents].into();
         Self { allow, instances: Vec::new() }
@@ -91,13 +91,13 @@ impl Default for Scopes {
 }
 
 impl Scopes {
-    /// Whether an instance of a file in `project` is among them.
+    /// Returns true if the scopes include this instance of a file in `project`.
     pub fn covers_instance(&self, project: &Path, instance: &InstanceRef) -> bool {
         let covers = |pattern: &InstancePattern| pattern.matches(project, instance);
         self.instances.is_empty() || self.instances.iter().any(covers)
     }
 
-    /// Whether every instance of every file in `project` is, whatever it is called.
+    /// Returns true if the scopes include every instance of every file in `project`, by any name.
     pub fn covers_project(&self, project: &Path) -> bool {
         let covers = |pattern: &InstancePattern| {
             let here = pattern.project.as_ref().is_none_or(|folder| project.starts_with(folder));
@@ -127,7 +127,7 @@ impl FromStr for InstancePattern {
         }
         let project = Some(folder).filter(|folder| !folder.is_empty()).map(str::to_owned);
         let Some(rest) = rest else { return Ok(Self { project, name: None, tag: None }) };
-        // As in a target, a workflow without a tag is its `main`.
+        // As in a target, a workflow without a tag means its `main`.
         let (name, tag) = match rest.split_once(':') {
             Some((name, tag)) => (name, Some(tag).filter(|tag| *tag != WILDCARD).map(str::parse)),
             None if rest == WILDCARD => (rest, None),
@@ -142,7 +142,7 @@ impl fmt::Display for InstancePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(folder) = &self.project {
             f.write_str(folder)?;
-            // What follows the last `@` is read as a workflow.
+            // The parser reads the text after the last `@` as a workflow.
             if self.name.is_none() && self.tag.is_none() && !folder.contains('@') {
                 return Ok(());
             }

@@ -1,11 +1,11 @@
-//! A length of time as people write it: `200ms`, `30s`, `10m`, `2h`.
+//! A duration as people write it: `200ms`, `30s`, `10m`, `2h`.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A length of time, in whole milliseconds.
+/// Duration in whole milliseconds.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 #[schemars(description = "A length of time: `200ms`, `30s`, `10m`, `2h`, `1d`.")]
 pub struct Span(u64);
 
-/// Text that is not a length of time.
+/// Error for a text that is not a duration.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "`{0}` is not a length of time: write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `30s`"
 )]
 pub struct BadSpan(String);
 
-/// From the largest unit to the smallest, so that a value is shown in the largest that divides it.
+/// Units from the largest to the smallest, so that a value is shown in the largest that divides it.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 impl Span {
-    /// So many milliseconds.
+    /// Creates a duration from milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
-    /// So many seconds.
+    /// Creates a duration from seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000))
     }
-    /// For clocks and timers.
+    /// Converts the value for clocks and timers.
     pub const fn duration(self) -> Duration {
         Duration::from_millis(self.0)
     }

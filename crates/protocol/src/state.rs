@@ -1,4 +1,4 @@
-//! The states of everything that has one. A state carries its cause; `match` lists every arm.
+//! States of runs, attempts, deliveries, agents and suggestions. A state carries its cause; `match` lists every arm.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use crate::{
     words::words,
 };
 
-/// How a run was asked for: `run` ends by itself, `start` stays.
+/// Kind of run: `run` ends by itself, `start` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMode {
-    /// One shot: ends when nobody has anything left to do.
+    /// One-shot run, which ends as soon as no agent has work left.
     #[default]
     Run,
-    /// Persistent: never ends by itself.
+    /// Persistent run, which never ends by itself.
     Start,
 }
 
-/// What one agent of a run is for all of them.
+/// Duty that one agent of a run has for the whole team.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -30,223 +30,223 @@ pub enum RunMode {
 pub enum Role {
     /// The only agent that writes documents; the others suggest.
     DocumentOwner,
-    /// Who gets messages that name nobody.
+    /// The agent that receives messages without a recipient.
     Coordinator,
 }
 
-/// How a suggestion stands.
+/// State of a suggestion.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum SuggestionState {
-    /// Nobody has answered it.
+    /// No answer has been given yet.
     Open,
-    /// It was agreed to.
+    /// The suggestion was accepted.
     Accepted,
-    /// It was refused.
+    /// The suggestion was rejected.
     Rejected,
 }
 
-/// Where a run stands.
+/// State of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RunState {
-    /// Its setup commands run; nobody is woken yet.
+    /// The setup commands run, and no agent is woken yet.
     Setup,
-    /// Its agents elect who owns the documents, before the kickoff.
+    /// The agents elect the owner of the documents, before the kickoff.
     Electing,
-    /// Its agents are woken.
+    /// The daemon wakes the agents of the run.
     Running,
-    /// Nothing is leased until somebody resumes it.
+    /// The daemon leases nothing until the run is resumed.
     Paused {
-        /// What stopped it.
+        /// Reason for the pause.
         cause: PauseCause,
     },
-    /// It is over and stays so.
+    /// The run has ended; this state is final.
     Ended {
-        /// How.
+        /// Result of the run.
         outcome: Outcome,
     },
 }
 
-/// Why a run waits.
+/// Reason for which a run is paused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum PauseCause {
-    /// A limit was reached.
+    /// The run reached a limit.
     Limit {
-        /// Which.
+        /// Limit that the run reached.
         limit: LimitKind,
-        /// What led there, in words.
+        /// Explanation of the limit and the count, in words.
         detail: String,
     },
-    /// Only people can go on, and none is there.
+    /// Only a person can continue the work, and no person is present.
     Human,
-    /// It was cut off too long ago to go on by itself.
+    /// The run was interrupted too long ago to continue by itself.
     Interrupted,
-    /// A person paused it.
+    /// A person paused the run.
     User,
 }
 
-/// What is counted, and stops work when it is used up.
+/// Quantity that a limit bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
-    /// How many messages led to a message.
+    /// Number of messages in the chain that led to a message.
     Hops,
-    /// Attempts that ended ok or failed.
+    /// Number of attempts that ended ok or failed.
     Turns,
-    /// How long a run lasts.
+    /// Elapsed time of a run.
     Wall,
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Everything for everybody was acted upon.
+    /// The agents acted on every message.
     Done,
-    /// Something was not: dead letters, dropped mail, a setup that failed.
+    /// Some work was not done: dead letters, dropped deliveries, a failed setup.
     Failed,
-    /// A person stopped it.
+    /// A person stopped the run.
     Stopped,
 }
 
-/// Where an attempt stands.
+/// State of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AttemptState {
-    /// Leased; its worker has not reported yet.
+    /// The attempt is leased, and its worker has not reported yet.
     Starting,
-    /// Its worker has reported.
+    /// The worker has reported its start.
     Running,
-    /// It is over.
+    /// The attempt is over.
     Ended {
-        /// How.
+        /// Result of the attempt.
         end: AttemptEnd,
     },
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum AttemptEnd {
-    /// It did its work.
+    /// The attempt succeeded.
     Ok,
-    /// It did not.
+    /// The attempt failed.
     Failed {
-        /// What kind of failure decides what happens next.
+        /// Class of the failure, which decides the next step.
         class: FailureClass,
-        /// What happened, for people.
+        /// Explanation of the failure, for people.
         why: String,
     },
-    /// It was cut short and that is nobody's fault.
+    /// The attempt was cut short without a fault of the agent or the message.
     Interrupted {
-        /// What happened.
+        /// Explanation of the interruption.
         why: String,
     },
-    /// Its run was stopped.
+    /// The run of the attempt was stopped.
     Stopped,
 }
 
-/// What kind of failure it was. It comes from exit status and structured output, never from words in a text.
+/// Class of a failure, derived from exit status and structured output, never from words in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
-    /// The worker is gone without a word.
+    /// The worker ended without a report.
     Crash,
-    /// It took, or was silent for, too long.
+    /// The attempt exceeded its time limit or its silence limit.
     Timeout,
-    /// The conversation no longer fits the model.
+    /// The conversation no longer fits the model's context.
     ContextOverflow,
-    /// It needed what it may not have.
+    /// The attempt needed a permission that it does not have.
     Permission,
-    /// Trying again as it is will not help, but it is tried.
+    /// A retry is unlikely to succeed, and happens anyway.
     Fatal,
-    /// The provider asked to wait.
+    /// The provider asked the client to wait.
     RateLimited,
-    /// Overload, network: likely to pass.
+    /// Overload or a network fault, which is likely to pass.
     Transient,
-    /// The key is refused.
+    /// The provider refused the key.
     Auth,
-    /// The account is empty.
+    /// The account has no credit left.
     Billing,
 }
 
-/// Where one message for one recipient stands.
+/// State of one message for one recipient.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
-    /// Waits.
+    /// Waits for an attempt of the recipient.
     Pending,
-    /// Is being shown to a live attempt.
+    /// Is shown to a live attempt.
     Leased,
-    /// Its attempts are used up.
+    /// Has used up its attempts.
     Dead,
-    /// A successful attempt was shown it.
+    /// Was shown to a successful attempt.
     Acted,
-    /// Given up, with a reason.
+    /// Was given up, with a reason.
     Dropped,
 }
 
-/// What an agent is doing: derived when asked, never stored, so it cannot be stale.
+/// Current state of an agent, computed on request and never stored, so that it cannot be stale.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum AgentState {
-    /// Nothing waits for it, or its run is not running.
+    /// No message waits for the agent, or its run is not running.
     Idle,
-    /// Mail waits and will be leased as soon as there is room.
+    /// Waking messages are pending, and the daemon leases them as soon as a worker slot is free.
     Queued,
-    /// An attempt of it lives.
+    /// An attempt of the agent is live.
     Running {
-        /// Which.
+        /// Id of the live attempt.
         attempt: AttemptId,
-        /// Since when.
+        /// Start of the attempt.
         since: Millis,
     },
-    /// Waits after a failure.
+    /// The agent waits after a failure.
     BackingOff {
-        /// When it is tried again.
+        /// Time of the next attempt.
         until: Millis,
-        /// What failed.
+        /// Explanation of the failure.
         why: String,
     },
-    /// Waits because its provider said so.
+    /// The agent waits because its provider asked for it.
     Parked {
-        /// When it is tried again.
+        /// Time of the next attempt.
         until: Millis,
-        /// What the provider said.
+        /// Reason that the provider gave.
         why: String,
     },
-    /// It waits for a person: an attempt of it for approval, or it asked something, and the answer wakes it.
+    /// The agent waits for a person: its attempt needs an approval, or it asked a question and the answer wakes it.
     Waiting {
-        /// What it asked, oldest first.
+        /// Open questions of the agent, oldest first.
         questions: Vec<QuestionId>,
-        /// What its attempt wants to do, oldest first; none if no attempt lives.
+        /// Open approval requests of the live attempt, oldest first; empty without a live attempt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         approvals: Vec<ApprovalId>,
-        /// Since when the first of it is open.
+        /// Time since which the oldest of them is open.
         asked: Millis,
     },
-    /// Its run is paused; it is woken again when that is resumed.
+    /// The run is paused; the daemon wakes the agent again after a resume.
     Paused {
-        /// What paused it.
+        /// Reason for the pause.
         why: String,
     },
-    /// Its run is over, or it was stopped, and its processes are being ended.
+    /// The run is over, or the agent was stopped, and the daemon is ending its processes.
     Stopping,
-    /// Is not woken any more in this run.
+    /// The daemon no longer wakes the agent in this run.
     Stopped {
-        /// What stopped it.
+        /// Reason for the stop.
         why: String,
     },
 }
 
 impl RunState {
-    /// Whether its agents are woken.
+    /// Returns true if the daemon wakes the agents of such a run.
     pub fn wakes_agents(&self) -> bool {
         match self {
             Self::Electing | Self::Running => true,
@@ -254,7 +254,7 @@ impl RunState {
         }
     }
 
-    /// Whether the run holds its instance: no second one may start.
+    /// Returns true if the run holds its instance, so that no second run may start.
     pub fn is_live(&self) -> bool {
         match self {
             Self::Setup | Self::Electing | Self::Running | Self::Paused { .. } => true,
@@ -264,7 +264,7 @@ impl RunState {
 }
 
 impl FailureClass {
-    /// Whether it counts against the deliveries it hit.
+    /// Returns true if the failure counts against the deliveries that it affected.
     pub fn is_counted(self) -> bool {
         match self {
             Self::Crash
@@ -278,7 +278,7 @@ impl FailureClass {
 }
 
 impl LimitKind {
-    /// What it is a limit of, one of them.
+    /// Returns the singular noun for the limit's quantity.
     const fn noun(self) -> &'static str {
         match self {
             Self::Hops => "hop",
@@ -361,7 +361,7 @@ impl fmt::Display for AgentState {
     }
 }
 
-/// `#1, #4`
+/// Formats numbers as `#1, #4`.
 fn number_list(ids: &[impl fmt::Display]) -> String {
     ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ")
 }

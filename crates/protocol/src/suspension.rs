@@ -1,7 +1,7 @@
 //! Detects that a process did not run for a while: it was stopped (SIGSTOP), frozen, or its machine was suspended.
 //!
-//! A clock that measures other processes must not count that time. The owner of the clock observes it once per tick; two
-//! observations that are much further apart than a tick have a suspension between them. Pure: elapsed times in.
+//! A clock that measures other processes must not count that time. The owner of the clock observes it once per tick;
+//! two observations that are much further apart than a tick have a suspension between them. Pure: elapsed times in.
 
 use std::time::Duration;
 
@@ -16,12 +16,13 @@ pub struct SuspensionDetector {
 }
 
 impl SuspensionDetector {
-    /// A detector for a clock whose shortest limit is `limit`. Suspensions shorter than a fifth of it may go unnoticed.
+    /// Creates a detector for a clock whose shortest limit is `limit`. Suspensions shorter than a fifth of it may go
+    /// unnoticed.
     pub fn new(limit: Duration) -> Self {
         Self { tick: (limit / 10).clamp(SHORTEST_TICK, LONGEST_TICK), last: Duration::ZERO }
     }
 
-    /// How often [`SuspensionDetector::observe`] must be called.
+    /// Returns the interval at which the owner must call [`SuspensionDetector::observe`].
     pub fn tick(&self) -> Duration {
         self.tick
     }

@@ -1,4 +1,4 @@
-//! `agent@workflow:tag`: the one place that reads and writes this syntax.
+//! `agent@workflow:tag`: the only parser and formatter of this syntax.
 
 use std::{fmt, path::Path, str::FromStr};
 
@@ -9,34 +9,34 @@ use crate::name::{AgentName, BadName, Tag, WorkflowName};
 
 const GLOBAL_WORKFLOW: &str = "global";
 
-/// One instance of a workflow: `review:pr-123`.
+/// Reference to one instance of a workflow: `review:pr-123`.
 #[derive(
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct InstanceRef {
-    /// Which workflow.
+    /// Name of the workflow.
     pub name: WorkflowName,
-    /// Which instance of it.
+    /// Tag of the instance.
     pub tag: Tag,
 }
 
-/// What a command line may point at. What was left out stays left out: the daemon, which knows who is there, fills it in.
+/// Target of a command. Omitted parts stay empty: the daemon, which knows the instances, fills them in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Target {
-    /// `coder`; without it the whole instance is meant.
+    /// Agent, such as `coder`; without it the target is the whole instance.
     pub agent: Option<AgentName>,
-    /// `@review`
+    /// Workflow, written as `@review`.
     pub workflow: Option<WorkflowName>,
-    /// `:pr-123`
+    /// Tag, written as `:pr-123`.
     pub tag: Option<Tag>,
 }
 
-/// Why a target was refused.
+/// Reason for which a target is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadTarget {
-    /// Nothing was written, or nothing that names anybody.
+    /// The text is empty, or names neither an agent nor a workflow.
     #[error(
         "a target is `agent`, `agent@workflow`, `agent@workflow:tag`, `@workflow` or `@workflow:tag`"
     )]
@@ -47,19 +47,19 @@ pub enum BadTarget {
 }
 
 impl InstanceRef {
-    /// `global:main`, where agents live that belong to no workflow.
+    /// Returns true for `global:main`, the instance of agents that belong to no workflow.
     pub fn is_global(&self) -> bool {
         self.name.as_str() == GLOBAL_WORKFLOW && self.tag == Tag::default()
     }
 }
 
 impl Target {
-    /// The whole of one instance.
+    /// Creates the target of a whole instance.
     pub fn instance(instance: &InstanceRef) -> Self {
         Self { agent: None, workflow: Some(instance.name.clone()), tag: Some(instance.tag.clone()) }
     }
 
-    /// One agent of one instance.
+    /// Creates the target of one agent in an instance.
     pub fn agent(agent: AgentName, instance: &InstanceRef) -> Self {
         Self { agent: Some(agent), ..Self::instance(instance) }
     }
@@ -141,7 +141,8 @@ macro_rules! text {
 }
 text!(Target, BadTarget; InstanceRef, BadName);
 
-/// Whether a file's folder belongs to where the caller stands: it is there, beneath it or above it.
+/// Returns true if one folder contains the other, or both are the same: the file's folder then belongs to the
+/// caller's.
 pub fn is_ancestor_or_descendant(file: &Path, folder: &Path) -> bool {
     file.starts_with(folder) || folder.starts_with(file)
 }

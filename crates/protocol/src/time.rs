@@ -1,4 +1,4 @@
-//! An instant, as milliseconds inside and RFC 3339 outside. Nothing here knows what time it is.
+//! An instant, in milliseconds internally and in RFC 3339 externally. Nothing here reads a clock.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since 1970 UTC.
+/// Instant as milliseconds since 1970 UTC.
 #[derive(
     Clone,
     Copy,
@@ -26,20 +26,20 @@ use serde::{Deserialize, Serialize};
 pub struct Millis(i64);
 
 impl Millis {
-    /// Takes a count of milliseconds.
+    /// Wraps a count of milliseconds.
     pub const fn new(millis: i64) -> Self {
         Self(millis)
     }
-    /// The count.
+    /// Returns the count of milliseconds.
     pub const fn get(self) -> i64 {
         self.0
     }
-    /// The instant `span` later.
+    /// Returns the instant `span` later.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
-    /// How long after `earlier` this is; zero when it is not.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

@@ -1,8 +1,8 @@
-//! The daemon's tools, by name. What each takes and gives is told by the door that offers it.
+//! Names of the daemon's tools. Each interface that offers tools describes their arguments and results.
 
 use crate::words::word_enum;
 
-/// The name of the worker's own tool, a shell. The daemon has none of that name.
+/// Name of the worker's own tool, a shell. No tool of the daemon has this name.
 pub const SHELL_TOOL: &str = "shell";
 
 word_enum! {
@@ -75,7 +75,7 @@ word_enum! {
 }
 
 impl ToolName {
-    /// Names of older designs: understood, and not listed.
+    /// Names of older designs, which are accepted but not listed.
     pub const LEGACY_NAMES: [(&str, Self); 4] = [
         ("channel_peek", Self::ChannelRead),
         ("channel_mentions", Self::InboxCheck),
@@ -83,7 +83,7 @@ impl ToolName {
         ("agent_list", Self::WorkflowAgents),
     ];
 
-    /// Whether it changes what others see: what a gate can stand before.
+    /// Returns true if the tool changes state that others see; a gate can lock only such a tool.
     pub const fn writes(self) -> bool {
         match self {
             Self::ChannelSend
@@ -120,7 +120,7 @@ impl ToolName {
         }
     }
 
-    /// Finds a tool by its name, or by an older one.
+    /// Finds a tool by its name or by an older name.
     pub fn find(word: &str) -> Option<Self> {
         let listed = Self::ALL.iter().map(|tool| (tool.word(), *tool));
         listed.chain(Self::LEGACY_NAMES).find(|(known, _)| *known == word).map(|(_, tool)| tool)

@@ -1,13 +1,13 @@
-//! Enums that are one word each: the word, and the way back.
+//! Macro for enums with one word per variant: the conversion to the word and back.
 
 macro_rules! words {
     ($($ty:ident { $($arm:ident => $word:literal),* $(,)? })*) => {$(
         impl $ty {
-            /// Its one word, as stored, shown and typed.
+            /// Returns the word of the variant, as stored, shown and typed.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$arm => $word),* }
             }
-            /// Reads the word back.
+            /// Parses the word of a variant.
             pub fn from_word(word: &str) -> Option<Self> {
                 match word { $($word => Some(Self::$arm),)* _ => None }
             }

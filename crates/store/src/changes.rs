@@ -1,5 +1,5 @@
-//! What happens in memory after a COMMIT: whoever waits for news of an instance is told to look, never at what, and what
-//! was known and may have changed is forgotten.
+//! Updates the state in memory after a COMMIT: wakes the tasks that wait for changes of an instance, without a
+//! description of the change, and invalidates the cached values that may have changed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,10 +15,11 @@ use crate::{
     time::StoreTime,
 };
 
-/// A handle to whoever is to be told.
+/// A handle to the wake counters and the read caches. Clones share both.
 #[derive(Clone, Default)]
 pub(crate) struct ChangeNotifier {
-    /// One for each instance somebody ever waited for. They start at 1, so that a fresh [`Change`] is behind.
+    /// One counter for each instance that a task ever waited for. Counters start at 1, so that a new [`ChangeCursor`]
+    /// is behind.
     counters: Arc<Mutex<HashMap<WorkflowId, watch::Sender<u64>>>>,
     pub(crate) tokens: ReadCache<Hash, Option<TokenView>>,
     pub(crate) instances: ReadCache<InstanceRef, Vec<Instance>>,
@@ -26,19 +27,19 @@ pub(crate) struct ChangeNotifier {
     pub(crate) proposals_due: ReadCache<WorkflowId, Option<StoreTime>>,
 }
 
-/// What a write changed of which somebody is to be told.
+/// The changes of a write that are published after its COMMIT.
 #[derive(Default)]
 pub(crate) struct ChangeSet {
-    /// Something about these instances.
+    /// The instances that changed.
     pub(crate) instances: BTreeSet<WorkflowId>,
-    /// More than that something was said in one of them.
+    /// True if instances, runs or members of runs changed, not only messages.
     pub(crate) runs: bool,
-    /// A token was made or taken back.
+    /// True if a token was created or revoked.
     pub(crate) tokens: bool,
 }
 
 impl ChangeSet {
-    /// Takes in what another write changed.
+    /// Adds the changes of another write.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.instances.append(&mut other.instances);
         self.runs |= other.runs;
@@ -54,7 +55,7 @@ impl ChangeNotifier {
         ChangeCursor(now)
     }
 
-    /// Tells whoever it is for.
+    /// Invalidates the caches that the changes concern and wakes the waiting tasks.
     pub(crate) fn publish(&self, news: &ChangeSet) {
         if news.tokens {
             self.invalidate_tokens();
@@ -63,13 +64,13 @@ impl ChangeNotifier {
             self.invalidate_runs();
         }
         let counters = self.counters();
-        // Without a counter nobody has waited yet, and whoever comes first looks anyway.
+        // An instance without a counter has no waiting task yet, and the first one reads the store anyway.
         for counter in news.instances.iter().filter_map(|workflow| counters.get(workflow)) {
             counter.send_modify(|count| *count += 1);
         }
     }
 
-    /// Tells everybody: what they believe may be wrong.
+    /// Invalidates all caches and wakes every waiting task: any value in memory may be wrong.
     pub(crate) fn publish_all(&self) {
         self.invalidate_tokens();
         self.invalidate_runs();

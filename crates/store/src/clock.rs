@@ -22,7 +22,7 @@ use crate::{
     time::{Now, StoreTime},
 };
 
-/// Names one boot of the machine.
+/// The file with the id of the machine's current boot.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A handle to the clock that all databases of a store share.
@@ -31,16 +31,16 @@ pub(crate) struct StoreClock(Arc<StoreClockState>);
 
 struct StoreClockState {
     boot: Option<String>,
-    /// Store time minus boot time. It only grows: when another database of the store is ahead.
+    /// Store time minus boot time. The offset only grows: when another database of the store is ahead.
     offset: AtomicI64,
-    /// Wall-clock time minus store time, in whole milliseconds. It changes only when the wall clock is set, so that a deadline
-    /// is shown as the same time by every call.
+    /// Wall-clock time minus store time, in whole milliseconds. It changes only when the wall clock is set, so that
+    /// every call shows a deadline as the same time.
     wall_offset: AtomicI64,
     /// Both clocks as the previous process last saved them.
     saved: Option<Now>,
 }
 
-/// What a database's clock continues from.
+/// The saved clock readings that a database's clock continues from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClockAnchor {
     boot: Option<String>,
@@ -67,7 +67,7 @@ impl ClockReading<'_> {
 }
 
 impl StoreClock {
-    /// Starts the clock from what is saved in `db`.
+    /// Starts the clock from the anchor that is saved in `db`.
     pub(crate) fn start(db: &Connection) -> Result<Self> {
         let boot = std::fs::read_to_string(BOOT_ID_PATH).ok().map(|id| id.trim().to_owned());
         let anchor = load_anchor(db)?;
@@ -81,7 +81,7 @@ impl StoreClock {
         Ok(clock)
     }
 
-    /// Advances the clock to what is saved in another database of the store, if that is later.
+    /// Advances the clock to the anchor of another database of the store, if that is later.
     pub(crate) fn advance_to_saved(&self, db: &Connection) -> Result<()> {
         if let Some(anchor) = load_anchor(db)? {
             self.advance(Some(&anchor), anchor.at.store);
@@ -103,7 +103,7 @@ impl StoreClock {
         }
     }
 
-    /// The current time.
+    /// Returns the current time on both clocks.
     pub(crate) fn now(&self) -> Now {
         self.now_at(self.read())
     }
@@ -121,7 +121,7 @@ impl StoreClock {
         Now { store: StoreTime::new(store), wall: Millis::new(store.saturating_add(lead)) }
     }
 
-    /// Both clocks as the previous process last saved them; none in a new database.
+    /// Returns both clocks as the previous process last saved them; none in a new database.
     pub(crate) fn saved(&self) -> Option<Now> {
         self.0.saved
     }
@@ -140,7 +140,8 @@ impl StoreClock {
     }
 }
 
-/// The store time at `reading`. A database without an anchor starts at the wall-clock time, but not before its newest row.
+/// Returns the store time at `reading`. A database without an anchor starts at the wall-clock time, but not before
+/// its newest row.
 fn continue_from_anchor(
     anchor: Option<&ClockAnchor>,
     newest: StoreTime,
@@ -156,8 +157,8 @@ fn continue_from_anchor(
     StoreTime::new(anchor.at.store.get().saturating_add(passed))
 }
 
-/// The difference of the two clocks in milliseconds, rounded up, from a new reading in microseconds. The one that is kept
-/// stays while the reading is within the error of rounding and of reading two clocks one after the other.
+/// Returns the difference of the two clocks in milliseconds, rounded up, from a new reading in microseconds. The kept
+/// difference stays while the reading is within the error of rounding and of reading two clocks one after the other.
 fn wall_offset(kept: i64, lead_us: i64) -> i64 {
     let error_us = kept.saturating_mul(1_000).saturating_sub(lead_us);
     if (-1_000..=2_000).contains(&error_us) {
@@ -175,20 +176,20 @@ fn load_anchor(db: &Connection) -> Result<Option<ClockAnchor>> {
     Ok(db.prepare_cached(sql)?.query_row((), anchor).optional()?)
 }
 
-/// The newest time in a database: that of the last pulse, or of an instance's last event.
+/// Returns the newest time in a database: the time of the last heartbeat, or of an instance's last event.
 fn newest_stored_time(db: &Connection) -> Result<StoreTime> {
     let sql = "SELECT max(coalesce((SELECT value FROM meta WHERE name = 'pulse'), 0), coalesce((
         SELECT max(e.at) FROM workflow w JOIN event e ON e.workflow = w.id AND e.position = w.last_event), 0))";
     Ok(db.prepare_cached(sql)?.query_row((), |row| row.get(0).map(StoreTime::new))?)
 }
 
-/// Microseconds since the machine's boot, with the time it was suspended.
+/// Returns the microseconds since the machine's boot, including the time it was suspended.
 fn boottime_us() -> i64 {
     let since = clock_gettime(ClockId::Boottime);
     since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1_000)
 }
 
-/// The time of day, in microseconds since 1970 UTC: for display and for file times, never for a timer.
+/// Returns the time of day, in microseconds since 1970 UTC: for display and for file times, never for a timer.
 fn wall_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)

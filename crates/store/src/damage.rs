@@ -1,7 +1,7 @@
-//! Damaged rows: how they are named, which of them are known, and which a caller's reads left out.
+//! Damaged rows: their names, the register of known ones, and the rows that a caller's reads left out.
 //!
-//! A read of one row returns [`Error::Damaged`]. A list leaves the damaged row out and reports it: to the caller through
-//! [`observe_damage`], to everybody through the register behind `AdminStore::damage_list`, and to the log.
+//! A read of one row returns [`Error::Damaged`]. A list leaves the damaged row out and reports it: to the caller
+//! through [`observe_damage`], to all callers through the register behind `AdminStore::damage_list`, and to the log.
 
 use std::{
     cell::RefCell,
@@ -22,7 +22,7 @@ use crate::{
 pub struct DamagedRow {
     /// The instance, as far as the key can be read.
     pub workflow: Option<WorkflowId>,
-    /// The table.
+    /// The name of the table.
     pub table: &'static str,
     /// The rest of the key, its parts separated by spaces.
     pub key: String,
@@ -33,7 +33,7 @@ fn shown(workflow: Option<WorkflowId>) -> String {
 }
 
 thread_local! {
-    /// The damaged rows that the work under way on this thread has left out.
+    /// The damaged rows that the running work on this thread has left out.
     static SKIPPED_ROWS: RefCell<Vec<DamagedRow>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn collect_skipped<T>(work: impl FnOnce() -> Result<T>) -> Result<(T,
 pub(crate) struct DamageRegister(Arc<Mutex<BTreeSet<DamagedRow>>>);
 
 impl DamageRegister {
-    /// Takes note of the damage in the outcome of [`collect_skipped`].
+    /// Records the damage in the outcome of [`collect_skipped`].
     pub(crate) fn record<T>(&self, watched: Result<(T, Vec<DamagedRow>)>) -> Result<T> {
         match watched {
             Ok((result, left_out)) => {
@@ -109,19 +109,19 @@ impl DamageRegister {
     }
 
     fn add(&self, row: &DamagedRow) {
-        // Outside of `observe_damage`, nobody collects them.
+        // Outside of `observe_damage`, no caller collects the rows.
         let _ = OBSERVED_DAMAGE.try_with(|observed| observed.borrow_mut().push(row.clone()));
         if self.rows().insert(row.clone()) {
             tracing::error!(table = row.table, key = row.key, workflow = ?row.workflow, "a stored row is damaged");
         }
     }
 
-    /// Replaces everything that is known by what a scan of the whole database has found.
+    /// Replaces the known damage by the rows that a scan of the whole database has found.
     pub(crate) fn replace(&self, found: &[DamagedRow]) {
         *self.rows() = found.iter().cloned().collect();
     }
 
-    /// Forgets the rows of an instance whose rows were deleted.
+    /// Removes the rows of an instance whose rows were deleted.
     pub(crate) fn remove_workflow(&self, workflow: WorkflowId) {
         self.rows().retain(|row| row.workflow != Some(workflow));
     }

@@ -15,7 +15,7 @@ use crate::{
     sql::{integrity, team_databases, transaction::Tx},
 };
 
-/// The database's name in its folder.
+/// The name of the database file in its folder.
 const DATABASE_FILE_NAME: &str = "agent-worker.db";
 
 /// A handle to one database. Cloning it is cheap.
@@ -33,7 +33,7 @@ impl Database {
         Self::open_file(&folder.join(DATABASE_FILE_NAME), folder, StoreClock::start)
     }
 
-    /// Opens another database of this store, which shares its clock.
+    /// Opens another database of this store, which shares the clock of this one.
     pub(crate) fn open_sibling(&self, path: &Path, folder: &Path) -> Result<Self> {
         let clock = self.clock.clone();
         Self::open_file(path, folder, |db| clock.advance_to_saved(db).map(|()| clock.clone()))
@@ -49,20 +49,20 @@ impl Database {
         Ok(Self { engine, changes, clock, damage: DamageRegister::default() })
     }
 
-    /// Opens a store that is gone with its last handle.
+    /// Opens a store in memory that is deleted with its last handle.
     pub fn in_memory() -> std::result::Result<Self, Error> {
         let changes = ChangeNotifier::default();
         let (engine, clock) = SqliteEngine::open_in_memory(&changes)?;
         Ok(Self { engine, changes, clock, damage: DamageRegister::default() })
     }
 
-    /// Waits until every request is done and the file is closed; later requests of other handles are refused. Await this
-    /// before the file is opened again.
+    /// Waits until every request is done and the file is closed; later requests of other handles are refused. Await
+    /// this before the file is opened again.
     pub async fn close(self) {
         self.engine.close().await;
     }
 
-    /// Lists the databases that were opened beside this one.
+    /// Lists the team databases that are recorded in this one.
     pub(crate) async fn team_database_list(&self) -> Result<Vec<PathBuf>> {
         self.read(team_databases::list).await
     }
@@ -75,7 +75,7 @@ impl Database {
         self.write(move |tx| team_databases::remove(tx, &path)).await
     }
 
-    /// Returns its own number among them; 0 is the home's, or that of a database that has none yet.
+    /// Returns the number of this database among the team databases; 0 for the home's, and for one without a number.
     pub(crate) async fn database_number(&self) -> Result<i64> {
         self.read(team_databases::database_number).await
     }
@@ -84,7 +84,7 @@ impl Database {
         self.write(move |tx| team_databases::set_database_number(tx, number)).await
     }
 
-    /// Returns the reason why writes are refused, if they are; `database` names this one.
+    /// Returns the reason why writes are refused, if they are; `database` is the path of this one.
     pub(crate) fn fault(&self, database: Option<PathBuf>) -> Option<StoreFault> {
         let DatabaseFault { why, copy, .. } = self.engine.fault()?;
         Some(StoreFault { database, why, copy })
@@ -95,9 +95,9 @@ impl Database {
         self.engine.check_files().await
     }
 
-    /// Checks the whole database; from then on, exactly the damage that was found is known.
+    /// Checks the whole database; afterwards the register holds exactly the damage that was found.
     pub(crate) async fn check_integrity(&self) -> Result<IntegrityReport> {
-        // A database that was taken away is found first: the check then reads the copy of its data.
+        // Lost files are detected first: the check then reads the copy of their data.
         if let Err(error) = self.check_files().await {
             tracing::debug!(%error, "checking a store that takes no writes");
         }
@@ -110,7 +110,7 @@ impl Database {
         Ok(found)
     }
 
-    /// Runs `work` on one snapshot that has every write that was answered before.
+    /// Runs `work` on one snapshot that includes every write that was acknowledged before.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -119,7 +119,8 @@ impl Database {
         self.damage.record(read)
     }
 
-    /// Runs `work` in the same way on the caller's thread: for a read by key, which takes less time than waking a thread.
+    /// Runs `work` in the same way on the caller's thread: for a read by key, which takes less time than waking a
+    /// thread.
     pub(crate) async fn read_inline<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -128,7 +129,7 @@ impl Database {
         self.damage.record(read)
     }
 
-    /// Runs `work` in a write transaction and answers when it is on disk.
+    /// Runs `work` in a write transaction and returns when it is on disk.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,

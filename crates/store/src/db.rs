@@ -1,9 +1,9 @@
 //! The database interface: a connection, statements, rows and values, with an error type of its own.
 //!
-//! Every operation in `sql/` and the engine in `engine/` are written against these types. `db/lite.rs` implements them on
-//! SQLite.
+//! Every operation in `sql/` and the engine in `engine/` are written against these types. `db/lite.rs` implements
+//! them on SQLite.
 //!
-//! Invariant: no type of a database driver is named outside this module; `tests/driver_types.rs` checks that.
+//! Invariant: no type of a database driver is named outside this module; `tests/driver_types.rs` checks this.
 
 mod error;
 mod lite;

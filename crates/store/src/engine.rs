@@ -1,4 +1,4 @@
-//! Engines: how operations reach a database. Today there is one, SQLite on a file or in memory.
+//! Engines, which run the operations on a database. There is one engine: SQLite, on a file or in memory.
 
 mod sqlite;
 

@@ -1,4 +1,4 @@
-//! What can go wrong in this room.
+//! Errors of the store.
 
 use std::{io, path::PathBuf};
 
@@ -9,19 +9,19 @@ use agent_worker_protocol::{
 
 use crate::damage::DamagedRow;
 
-/// The room's result.
+/// The result of a store call.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong in this room.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing goes by that name.
+    /// No item has that name or number.
     #[error("there is no such {0}")]
     NotFound(&'static str),
-    /// Something goes by that name already.
+    /// An item with that name exists already.
     #[error("there is already such a {0}")]
     Exists(&'static str),
-    /// The instance has no live run, so nothing can be written in it.
+    /// The instance has no live run, so no write is possible.
     #[error("the instance has no live run")]
     NoRun,
     /// An instance has one live run at a time.
@@ -30,125 +30,125 @@ pub enum Error {
     /// The run is not in a state that allows this.
     #[error("the run is {0}")]
     WrongRunState(RunState),
-    /// An attempt of the agent lives.
+    /// An attempt of the agent is live.
     #[error("the agent is working")]
     AgentBusy,
-    /// The attempt is over, or a later one has begun.
+    /// The attempt is over, or a later one has started.
     #[error("this attempt is no longer the live one")]
     Fenced,
-    /// An idempotency key came back with other arguments.
+    /// An idempotency key was used again with other arguments.
     #[error("this key was used before with other arguments")]
     KeyReused,
-    /// The document moved on.
+    /// The document has a newer revision.
     #[error("the document is at revision {0}")]
     StaleRevision(Revision),
     /// Documents have an owner, and the writer is another agent.
     #[error("{0} owns the documents of this run")]
     NotOwner(AgentName),
-    /// The proposal is not voted on any more.
+    /// The proposal is no longer voted on.
     #[error("proposal #{id} is {how}")]
     ProposalClosed {
-        /// Which.
+        /// Number of the proposal.
         id: ProposalId,
-        /// What became of it.
+        /// Final state of the proposal.
         how: String,
     },
     /// The caller has no vote on the proposal.
     #[error("you have no vote on proposal #{0}")]
     NoVote(ProposalId),
-    /// The proposal is somebody else's to take back.
+    /// The caller did not create the proposal and may not cancel it.
     #[error("only {0}, who made it, or the user takes a proposal back")]
     NotCreator(Sender),
-    /// The question has its answer.
+    /// The question is answered already.
     #[error("question #{0} is answered already")]
     QuestionAnswered(QuestionId),
-    /// The request has its answer.
+    /// The request is answered already.
     #[error("request #{0} is {1} already")]
     ApprovalAnswered(ApprovalId, Consent),
-    /// Nobody waits for an answer any more: the work it is for is done or given up.
+    /// No attempt waits for the answer any more: the work it is for is done or given up.
     #[error("request #{0} is no longer asked: the work it was for is over")]
     ApprovalWithdrawn(ApprovalId),
-    /// The document is there, and this attempt has not read it.
+    /// The document exists, and this attempt has not read it.
     #[error("the document is at revision {0}, which you have not read")]
     RevisionNotRead(Revision),
-    /// Who may write documents has nobody to suggest anything to.
+    /// The caller may write the documents and needs no suggestion.
     #[error("no owner keeps you from writing the documents of this run")]
     SuggestionNotNeeded,
-    /// The passage to be replaced is not there exactly once.
+    /// The passage to be replaced does not occur exactly once.
     #[error("the text to be replaced occurs {0} times in the document")]
     PassageNotUnique(usize),
     /// The suggestion was answered before.
     #[error("the suggestion is {0} already")]
     SuggestionAnswered(SuggestionState),
-    /// A file and a folder cannot have one name.
+    /// A path cannot be a file and a folder.
     #[error("there is a document {0}, and no file can be a folder too")]
     PathConflict(DocumentPath),
-    /// The document would be longer than it may be.
+    /// The document would exceed its maximum length.
     #[error("the document would have {0} bytes")]
     DocumentTooLong(usize),
     /// The delivery is not in a state that allows this.
     #[error("the delivery is {0}")]
     WrongDeliveryState(DeliveryState),
-    /// A stored message is missing or is not what was written.
+    /// A stored message is missing or does not match its hash.
     #[error("message {0} is missing or does not match its hash")]
     CorruptMessage(Seq),
-    /// A stored row is not what was written.
+    /// A stored row does not match its checksum.
     #[error(transparent)]
     Damaged(DamagedRow),
-    /// The commit failed or its file is gone: the write may be found later or not; ask again with its key.
+    /// The commit failed or its file was lost: the write may be stored or not; repeat it with its key.
     #[error("the write may or may not be stored: {0}")]
     OutcomeUnknown(String),
-    /// The store takes no writes.
+    /// The store refuses all writes.
     #[error("the store takes no writes: {0}")]
     ReadOnly(String),
     /// The disk or the file system failed.
     #[error("the disk failed: {0}")]
     Disk(String),
-    /// The database file is no database any more, or its structure is damaged.
+    /// The file is no longer a database, or its structure is damaged.
     #[error("the database file is damaged: {0}")]
     Malformed(String),
-    /// A rescued copy waits for a decision: it may have data that the database lacks.
+    /// A rescued copy needs a decision of the user: it may have data that the database lacks.
     #[error(
         "{copy} was rescued from {database} and may have data that it lacks; to use the copy: rm -f {database}-wal \
          {database}-shm && mv {copy} {database}; to go on without it, move it to another folder",
         copy = copy.display(), database = database.display()
     )]
     RescuedCopy {
-        /// The copy.
+        /// Path of the copy.
         copy: PathBuf,
-        /// The database it was made from.
+        /// Path of the database that the copy was made from.
         database: PathBuf,
     },
-    /// There is no room for it.
+    /// The disk has no free space for the write.
     #[error("the disk is full; nothing was written")]
     DiskFull,
-    /// The file was written by a newer program.
+    /// A newer program wrote the file.
     #[error("the database has schema {found}, this program knows {known}: upgrade agent-worker")]
     NewerSchema {
-        /// What the file has.
+        /// Schema version of the file.
         found: i64,
-        /// What this program reads.
+        /// Newest schema version that this program reads.
         known: i64,
     },
     /// The instance is in another database than the one that was named.
     #[error("this team is kept in {0}")]
     InOtherDatabase(String),
-    /// Another daemon has this database.
+    /// Another daemon has this database open.
     #[error("another daemon uses {0}")]
     InUse(String),
-    /// The file is something else.
+    /// The file is not a database of a team.
     #[error("{0} is there already, and is not a database made for a team")]
     NotTeamDatabase(String),
-    /// There is one place for all instances.
+    /// The store keeps all instances in one database.
     #[error("this store keeps all teams in one place")]
     SingleDatabaseOnly,
-    /// The store has shut down.
+    /// The store is closed.
     #[error("the store is closed")]
     Closed,
-    /// The database refused.
+    /// The database returned another error.
     #[error("the database failed")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A stored value could not be read.
+    /// A stored value could not be converted.
     #[error("a stored value is not what it should be: {0}")]
     InvalidValue(String),
     /// A file of the store could not be opened, written or read.
@@ -157,7 +157,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a connection that gave this error is better closed.
+    /// Returns true if a connection that returned this error should be closed.
     pub(crate) fn spoils_connection(&self) -> bool {
         matches!(self, Self::Database(_) | Self::Disk(_) | Self::Malformed(_) | Self::DiskFull)
     }

@@ -1,10 +1,11 @@
-//! MEMORY: what the system remembers. The only room that speaks SQL.
+//! Persistent storage, and the only crate with SQL.
 //!
-//! Invariant: every method of [`Store`] is one atomic operation; no transaction leaves the room.
+//! Invariant: every method of [`Store`] is one atomic operation; no transaction leaves this crate.
 //! Invariant: every operation that changes an instance's rows locks the instance's own row first and saves it last.
-//! Invariant: a row that does not match its checksum is never returned as data; `damage.rs` says what is.
-//! Invariant: the store has no randomness and no policy; the caller passes the time and the decisions. The store keeps the
-//! clock that the caller reads ([`AdminStore::now`]).
+//! Invariant: a row that does not match its checksum is never returned as data; `damage.rs` describes the
+//! replacement.
+//! Invariant: the store has no randomness and no policy; the caller passes the time and the decisions. The store
+//! keeps the clock that the caller reads ([`AdminStore::now`]).
 
 mod changes;
 mod clock;

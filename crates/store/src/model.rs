@@ -1,4 +1,4 @@
-//! What goes in and out of [`crate::Store`], beside the words of `protocol`. One file per noun.
+//! Inputs and outputs of [`crate::Store`] that are not types of `protocol`. One file per noun.
 
 mod approvals;
 mod attempts;
@@ -39,14 +39,14 @@ use std::path::PathBuf;
 
 use agent_worker_protocol::{AgentName, EffectKey, Epoch, Sender, WorkflowId};
 
-/// Names one attempt; a write passes only while that attempt is its agent's live one.
+/// Identifies one attempt; a write passes only while that attempt is its agent's live one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fence {
-    /// The instance.
+    /// Instance of the attempt.
     pub workflow: WorkflowId,
-    /// The agent.
+    /// Agent of the attempt.
     pub agent: AgentName,
-    /// The attempt.
+    /// Epoch of the attempt.
     pub epoch: Epoch,
 }
 
@@ -55,25 +55,25 @@ pub struct Fence {
 pub struct StoreFault {
     /// The file of a team; none for the daemon's own database.
     pub database: Option<PathBuf>,
-    /// The reason.
+    /// Reason of the refusal.
     pub why: String,
-    /// The copy that was made of a database whose files were taken away.
+    /// The copy that was made of a lost database.
     pub copy: Option<PathBuf>,
 }
 
-/// Who writes, and under what key.
+/// The author of a write, and its idempotency key.
 #[derive(Clone, Debug)]
 pub struct WriteContext {
-    /// Who.
+    /// Author of the write.
     pub actor: WriteActor,
-    /// What makes it once. Without a key each request is a new effect.
+    /// Makes the effect happen once. Without a key each request is a new effect.
     pub key: Option<EffectKey>,
 }
 
-/// Who writes.
+/// The author of a write.
 #[derive(Clone, Debug)]
 pub enum WriteActor {
-    /// A live attempt.
+    /// An agent, as a live attempt.
     Agent(Fence),
     /// The person at the keyboard.
     User,
@@ -83,24 +83,24 @@ pub enum WriteActor {
     System,
 }
 
-/// How far an instance's changes were seen. A fresh one is behind everything.
+/// A position in an instance's changes. A new cursor is behind every change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChangeCursor(pub(crate) u64);
 
 impl WriteContext {
-    /// Writes as `who`, each time anew.
+    /// Makes a context without a key.
     pub fn new(actor: WriteActor) -> Self {
         Self { actor, key: None }
     }
 
-    /// Writes as the daemon.
+    /// Makes the context of the daemon, without a key.
     pub fn system() -> Self {
         Self::new(WriteActor::System)
     }
 }
 
 impl WriteActor {
-    /// The name a message of theirs carries.
+    /// Returns the sender of the author's messages.
     pub fn sender(&self) -> Sender {
         match self {
             Self::Agent(fence) => Sender::Agent(fence.agent.clone()),

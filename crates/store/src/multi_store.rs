@@ -1,6 +1,6 @@
-//! Several databases behind one door: the home's, and one for each file that a workflow names for its team.
+//! Several databases behind one store: the home's, and one for each file that a workflow names for its team.
 //!
-//! Invariant: an instance is in one database, whole. Which one its number says: it begins with the database's own.
+//! Invariant: an instance is in one database, whole. The high bits of its id are the number of that database.
 
 use std::{
     collections::BTreeMap,
@@ -26,35 +26,37 @@ use crate::{
     store::{AttemptStore as _, RunStore as _},
 };
 
-/// The lock of a daemon that was killed may be held for a moment longer, by a process it was about to start.
+/// A process that a killed daemon was about to start may hold the daemon's lock for a moment longer.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// All of a home's databases. Cloning it is cheap.
+/// All databases of a home. Cloning it is cheap.
 #[derive(Clone)]
 pub struct MultiStore(pub(crate) Arc<MultiStoreInner>);
 
 pub(crate) struct MultiStoreInner {
     pub(crate) home: Database,
     databases: RwLock<BTreeMap<i64, TeamDatabase>>,
-    /// Those that could not be opened when the daemon began, and why: what is in them is not seen.
+    /// Databases that could not be opened at the start of the daemon, with the reason: their instances are not
+    /// visible.
     pub(crate) unavailable: Mutex<BTreeMap<PathBuf, String>>,
-    /// Held by whoever opens or removes one, so that no file is opened twice.
+    /// Held while a database is opened or removed, so that no file is opened twice.
     pub(crate) open_lock: Mutex<()>,
 }
 
-/// A database beside the home's.
+/// A database of a team, other than the home's.
 #[derive(Clone)]
 pub(crate) struct TeamDatabase {
     pub(crate) path: PathBuf,
     pub(crate) store: Database,
-    /// Held for as long as it is open.
+    /// Held while the database is open.
     _lock: Arc<File>,
 }
 
 impl MultiStore {
-    /// Opens the database in `folder`, making it if need be, and those that were opened beside it before. One that was
-    /// deleted is forgotten; one that cannot be opened, or whose whole folder is away, is left alone until the next time.
+    /// Opens the database in `folder`, creates it if it is missing, and opens the team databases that it records. A
+    /// deleted one is removed from the record; one that cannot be opened, or whose whole folder is missing, is
+    /// skipped until the next start.
     pub async fn open(folder: &Path) -> std::result::Result<Self, Error> {
         let home = Database::open(folder)?;
         let (databases, unavailable, changing) =
@@ -81,7 +83,7 @@ impl MultiStore {
         Ok(multi_store)
     }
 
-    /// The databases beside the home's that are open.
+    /// Returns the open team databases.
     pub(crate) fn open_databases(&self) -> Vec<TeamDatabase> {
         let databases = sync::read(&self.0.databases);
         databases.values().cloned().collect()
@@ -96,21 +98,21 @@ impl MultiStore {
         self.0.unavailable.lock().await.insert(path, why);
     }
 
-    /// Waits until everything asked for is done and the files are closed.
+    /// Waits until every request is done and the files are closed.
     pub async fn close(self) {
         for store in self.all_stores() {
             store.close().await;
         }
     }
 
-    /// The home's database and all others, in the order of their numbers.
+    /// Returns the home's database and all others, in the order of their numbers.
     pub(crate) fn all_stores(&self) -> Vec<Database> {
         let databases = sync::read(&self.0.databases);
         let others = databases.values().map(|database| database.store.clone());
         std::iter::once(self.0.home.clone()).chain(others).collect()
     }
 
-    /// Where an instance is.
+    /// Returns the database of an instance.
     pub(crate) fn store_for(&self, workflow: WorkflowId) -> Result<Database> {
         match workflow.get() >> team_databases::DATABASE_NUMBER_SHIFT {
             0 => Ok(self.0.home.clone()),
@@ -122,17 +124,17 @@ impl MultiStore {
         }
     }
 
-    /// Returns the database of an instance, as the other routes do.
+    /// Returns the database of an instance in the form of the other routes.
     pub(crate) fn of_workflow(&self, workflow: WorkflowId) -> Ready<Result<Database>> {
         ready(self.store_for(workflow))
     }
 
-    /// Returns the database of everything that belongs to no instance.
+    /// Returns the home's database, for all data that belongs to no instance.
     pub(crate) fn of_home(&self) -> Ready<Result<Database>> {
         ready(Ok(self.0.home.clone()))
     }
 
-    /// The database at `path`, if it is open.
+    /// Returns the database at `path`, if it is open.
     pub(crate) fn find_open(&self, path: &Path) -> Option<Database> {
         let databases = sync::read(&self.0.databases);
         databases
@@ -141,7 +143,7 @@ impl MultiStore {
             .map(|database| database.store.clone())
     }
 
-    /// Returns the database of a run; the home's where there is no such run.
+    /// Returns the database of a run; the home's if there is no such run.
     pub(crate) async fn of_run(&self, run: RunId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
@@ -153,7 +155,7 @@ impl MultiStore {
         Ok(self.0.home.clone())
     }
 
-    /// Returns the database of an attempt; the home's where there is none.
+    /// Returns the database of an attempt; the home's if there is no such attempt.
     pub(crate) async fn of_attempt(&self, attempt: AttemptId) -> Result<Database> {
         let mut stores = self.all_stores();
         while let Some(store) = stores.pop().filter(|_| !stores.is_empty()) {
@@ -165,7 +167,7 @@ impl MultiStore {
         Ok(self.0.home.clone())
     }
 
-    /// Refuses a team that is kept in another database than `wanted` (none: the home's).
+    /// Refuses a team that is in another database than `wanted` (none: the home's).
     pub(crate) async fn refuse_other_database(
         &self,
         project: &str,
@@ -188,7 +190,7 @@ impl MultiStore {
         Ok(())
     }
 
-    /// Opens the database at `path`, making it if need be, and remembers it.
+    /// Opens the database at `path`, creates it if it is missing, and records it.
     pub(crate) async fn open_database(&self, path: PathBuf) -> Result<Database> {
         let text = path.to_str().ok_or_else(|| {
             let why = format!("the path of {} is not Unicode", path.display());
@@ -201,7 +203,7 @@ impl MultiStore {
             home.open_sibling(&file, &companion_folder(&file)).map(|store| (store, lock))
         });
         let (store, lock) = opened.await.map_err(|_| Error::Closed)??;
-        // Nothing is written into one that the next daemon would not look for.
+        // The store writes nothing into a database that the next daemon would not open.
         let known = async {
             let number = self.ensure_database_number(&store, &text).await?;
             self.0.home.team_database_add(text).await?;
@@ -222,12 +224,12 @@ impl MultiStore {
         }
     }
 
-    /// The number of a database that was opened just now, none of those that are open already.
+    /// Returns the number of a database that was just opened; it must differ from those of the open databases.
     async fn ensure_database_number(&self, store: &Database, path: &str) -> Result<i64> {
         let taken = |number: i64| sync::read(&self.0.databases).contains_key(&number);
         match store.database_number().await? {
             0 => {
-                // By its path, so that files of different homes rarely have the same one.
+                // Derived from the path, so that files of different homes rarely have the same number.
                 let digest = Sha256::digest(path);
                 let drawn = i64::from(u16::from_be_bytes([digest[0], digest[1]]))
                     % team_databases::MAX_TEAM_DATABASES;
@@ -244,7 +246,7 @@ impl MultiStore {
         }
     }
 
-    /// Removes a database without instances, its file too.
+    /// Removes a database without instances, including its file.
     pub(crate) async fn remove_if_empty(&self, number: i64) -> Result<()> {
         let database = {
             let databases = sync::read(&self.0.databases);
@@ -264,14 +266,14 @@ impl MultiStore {
     }
 }
 
-/// What became of a database since it was last open.
+/// The presence of a database that was open before.
 enum DatabasePresence {
     Present,
     Deleted,
 }
 
-/// Returns an error if the folder is missing: the disk may not be mounted, and the database must not be created again. A
-/// database whose data was rescued counts as present.
+/// Checks for a database on disk. Returns an error if the folder is missing: the disk may not be mounted, and the
+/// database must not be created again. A database whose data was rescued counts as present.
 fn database_presence(database: &Path) -> io::Result<DatabasePresence> {
     if database.try_exists()? || engine::newest_copy(&companion_folder(database))?.is_some() {
         return Ok(DatabasePresence::Present);
@@ -291,17 +293,17 @@ fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The folder of what belongs to a database and is not in it.
+/// Returns the folder for a database's lock, large resources and rescued copies.
 fn companion_folder(database: &Path) -> PathBuf {
     let mut folder = database.as_os_str().to_owned();
     folder.push(".d");
     folder.into()
 }
 
-/// Keeps every other daemon from a database: two that write would not know of each other.
+/// Locks a database against other daemons: two writers would not know of each other.
 fn lock_database(database: &Path) -> Result<File> {
     let folder = companion_folder(database);
-    // A daemon's own, for example.
+    // An existing file without this folder is no team database; it may be a daemon's own.
     if database.exists() && !folder.exists() {
         return Err(Error::NotTeamDatabase(path_text(database)));
     }

@@ -1,9 +1,9 @@
-//! What was found before and is asked for again and again: who a token is, which run an instance has, who is stopped, when
-//! the next vote is over.
+//! A cache of values that many requests read: the client of a token, the live run of an instance, the stopped agents,
+//! the deadline of the next vote.
 //!
-//! Invariant: it is forgotten after the COMMIT of whatever may have changed it, and before that is answered. Nobody else
-//! writes to this database, so nothing else can make it untrue. A debug build looks every time, and holds both against
-//! each other.
+//! Invariant: an entry is invalidated after the COMMIT that may have changed it, and before the reply to that write.
+//! No other process writes to this database, so no other event can make an entry stale. A debug build loads the value
+//! on every read and compares both.
 
 use std::{
     collections::HashMap,
@@ -16,15 +16,15 @@ use agent_worker_protocol::sync;
 
 use crate::error::Result;
 
-/// Whoever asks for things that are not there fills no memory.
+/// Bounds the memory that requests for missing keys can use.
 const MAX_CACHED_ENTRIES: usize = 1024;
 
-/// A handle to what is known.
+/// A handle to the cache. Clones share the entries.
 pub(crate) struct ReadCache<K, V>(Arc<Mutex<ReadCacheEntries<K, V>>>);
 
 struct ReadCacheEntries<K, V> {
     by_key: HashMap<K, V>,
-    /// How often all was forgotten: what was being looked up meanwhile may be old.
+    /// The number of invalidations: a value that was loaded meanwhile may be stale.
     generation: u64,
 }
 
@@ -33,7 +33,7 @@ where
     K: Clone + Debug + Eq + Hash,
     V: Clone + Debug + PartialEq,
 {
-    /// What is known by this key, else what a load finds.
+    /// Returns the cached value of this key, else loads it.
     pub(crate) async fn get_or_load<L>(&self, key: &K, load: impl Fn() -> L) -> Result<V>
     where
         L: Future<Output = Result<V>>,
@@ -55,7 +55,7 @@ where
         Ok(found)
     }
 
-    /// Forgets all of it.
+    /// Removes all entries.
     pub(crate) fn invalidate(&self) {
         let mut kept = self.entries();
         kept.by_key.clear();
@@ -71,7 +71,7 @@ where
         sync::lock(&self.0)
     }
 
-    /// Panics where what is known is not true. Between a COMMIT and what follows it, both may differ for a moment.
+    /// Panics if a cached value is stale. Between a COMMIT and its invalidation both values may differ for a moment.
     #[cfg(debug_assertions)]
     async fn verify<L>(&self, key: &K, known: &V, before: u64, load: impl Fn() -> L)
     where
@@ -117,7 +117,7 @@ mod tests {
         };
         let find = async || known.get_or_load(&1, load).await.unwrap();
         assert_eq!((find().await, find().await), ("a", "a"));
-        // A debug build looks every time.
+        // A debug build loads the value on every read.
         assert_eq!(looks.get(), if cfg!(debug_assertions) { 2 } else { 1 });
         truth.set("b");
         known.invalidate();

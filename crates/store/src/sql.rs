@@ -4,16 +4,16 @@
 //! Invariant: an operation that changes an instance's rows locks the instance's own row first and saves it last
 //! (`locked_instance.rs`).
 //!
-//! The statements are written for SQLite and PostgreSQL. They use what both have: `ON CONFLICT`, `CASE`, `RETURNING`,
-//! `CAST` around a parameter whose type nothing else shows, no bare columns beside an aggregate, names for subqueries.
-//! Four things are left to an engine:
-//! - removed when a statement is prepared: `INDEXED BY`, `NOT INDEXED`, `CROSS` before `JOIN … ON`, and the order inside
-//!   the recursion of `messages.rs`;
+//! The statements are written for SQLite and PostgreSQL. They use only features of both: `ON CONFLICT`, `CASE`,
+//! `RETURNING`, `CAST` around a parameter without another indication of its type, no bare columns next to an
+//! aggregate, names for subqueries. Four things are left to an engine:
+//! - removed when a statement is prepared: `INDEXED BY`, `NOT INDEXED`, `CROSS` before `JOIN … ON`, and the order
+//!   inside the recursion of `messages.rs`;
 //! - functions that its schema defines: `min` and `max` of two numbers, `json_each`, `json_extract`, `row_checksum`,
 //!   `message_hash`, and the collation `NOCASE`;
-//! - the columns that hold an id or, where the row is damaged, its key as text (`checksum.rs`);
-//! - SQLite's own: the search index (`search.rs`), `PRAGMA integrity_check` (`integrity.rs`) and the numbers of team databases
-//!   (`team_databases.rs`).
+//! - the columns that hold an id or, if the row is damaged, its key as text (`checksum.rs`);
+//! - features of SQLite only: the search index (`search.rs`), `PRAGMA integrity_check` (`integrity.rs`) and the
+//!   numbers of team databases (`team_databases.rs`).
 
 pub(crate) mod agents;
 pub(crate) mod approvals;

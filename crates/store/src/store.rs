@@ -1,9 +1,11 @@
 //! The store's interface, one trait per noun, and its implementations.
 //!
-//! Not here: policy. The kernel decides recipients, hops, back-off and outcomes; the store keeps order, fences and counts.
+//! Not here: policy. The kernel decides recipients, hops, back-off and outcomes; the store keeps order, fences and
+//! counts.
 //!
-//! A file of `store/` has a noun's trait and, in [`store_methods`], a line for each method: the operation of `sql/` that
-//! carries it out, and the database it is sent to. So a new method is added in two files: here and in `sql/`.
+//! A file of `store/` has a noun's trait and, in [`store_methods`], a line for each method: the operation of `sql/`
+//! that implements it, and the database that receives it. A new method is therefore added in two files: here and in
+//! `sql/`.
 
 mod admin;
 mod attempts;
@@ -31,12 +33,12 @@ impl<S> Store for S where
 }
 
 /// Implements a noun's trait for [`Database`](crate::Database), where a method is one read or one write, and for
-/// [`MultiStore`](crate::MultiStore), which sends a method to the database that the route names: `of_workflow`, `of_run`,
-/// `of_attempt` or `of_home`.
+/// [`MultiStore`](crate::MultiStore), which sends a method to the database that the route names: `of_workflow`,
+/// `of_run`, `of_attempt` or `of_home`.
 ///
-/// - `both`: how the database runs the operation, the route, the signature, the operation;
-/// - `database`, `multi_store`: the same for one of them, where the other has a method of its own;
-/// - `impl Database`, `impl MultiStore`: the methods that are more than that.
+/// - `both`: the way in which the database runs the operation, the route, the signature, the operation;
+/// - `database`, `multi_store`: the same for one of them, if the other has a method of its own;
+/// - `impl Database`, `impl MultiStore`: the methods that need other code.
 macro_rules! store_methods {
     (
         impl $trait:ident;

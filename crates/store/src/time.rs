@@ -1,9 +1,9 @@
 //! Store time: the clock of every deadline, and its relation to the wall clock.
 //!
-//! Store time never goes back and does not follow the wall clock. It moves forward once where a database of the same store is
-//! ahead. Nobody can set it, so it is right for timers and wrong for display. The
-//! wall clock is right for display and wrong for timers. Invariant: no value of one clock becomes a value of the other
-//! except through [`Now`], which holds both clocks as they were at one instant. [`StoreTime`] can therefore be neither
+//! Store time never goes back and does not follow the wall clock. It moves forward once if a database of the same
+//! store is ahead. No user or program can set it, so it is right for timers and wrong for display. The wall clock is
+//! right for display and wrong for timers. Invariant: no value of one clock becomes a value of the other except
+//! through [`Now`], which holds both clocks as they were at one instant. [`StoreTime`] can therefore be neither
 //! serialized nor displayed.
 
 use std::time::Duration;
@@ -18,25 +18,25 @@ impl StoreTime {
     /// An instant that is never reached.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// Takes a count of milliseconds.
+    /// Makes an instant from a count of milliseconds.
     pub const fn new(millis: i64) -> Self {
         Self(millis)
     }
-    /// The count.
+    /// Returns the count of milliseconds.
     pub const fn get(self) -> i64 {
         self.0
     }
-    /// The instant `span` later.
+    /// Returns the instant `span` later.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self(self.0.saturating_add(millis(span)))
     }
-    /// The instant `span` earlier.
+    /// Returns the instant `span` earlier.
     #[must_use]
     pub fn minus(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(millis(span)))
     }
-    /// How long after `earlier` this is; zero when it is not.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -52,23 +52,25 @@ pub struct Now {
 }
 
 impl Now {
-    /// Both clocks `span` later.
+    /// Returns both clocks `span` later.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
         Self { store: self.store.plus(span), wall: self.wall.plus(span) }
     }
 
-    /// The wall-clock time at which the store's clock will read `at`, unless the wall clock is set until then.
+    /// Returns the wall-clock time at which the store's clock will read `at`, unless the wall clock is set until
+    /// then.
     pub fn wall_at(self, at: StoreTime) -> Millis {
         Millis::new(self.wall.get().saturating_add(at.0.saturating_sub(self.store.0)))
     }
 
-    /// The store time at which the wall clock will read `at`, unless it is set until then.
+    /// Returns the store time at which the wall clock will read `at`, unless it is set until then.
     pub fn store_at(self, at: Millis) -> StoreTime {
         StoreTime(self.store.0.saturating_add(at.get().saturating_sub(self.wall.get())))
     }
 
-    /// How far the wall clock was set between `earlier` and now: positive forward, negative back.
+    /// Returns the milliseconds by which the wall clock was set between `earlier` and now: positive forward, negative
+    /// back.
     pub fn wall_shift_since(self, earlier: Self) -> i64 {
         let offset = |now: Self| now.wall.get().saturating_sub(now.store.0);
         offset(self).saturating_sub(offset(earlier))

@@ -1,5 +1,6 @@
-//! Deliveries against a model: random sequences of everything that moves one, each answer compared with that of a few
-//! dozen lines that keep nothing on disk. `AW_SEQUENCES` says how many; without it, as many as a few seconds hold.
+//! Deliveries compared with a model: random sequences of all operations that change a delivery; each result is
+//! compared with that of a few dozen lines that keep nothing on disk. `AW_SEQUENCES` sets the number of sequences;
+//! the default is as many as run in a few seconds.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 #[expect(dead_code, reason = "the conformance suite uses the rest")]
@@ -27,11 +28,11 @@ const NOW: Now = Now { store: StoreTime::new(5_000_000_000), wall: Millis::new(1
 const AGENTS: [&str; 3] = ["a", "b", "c"];
 const STEPS_PER_SEQUENCE: u64 = 40;
 const MAX_FAILURES: u32 = 3;
-/// What one lease takes.
+/// The most messages of one lease.
 const LEASE_SIZE: usize = 20;
 const TIME_BUDGET: Duration = Duration::from_secs(10);
 
-/// Chance, from a seed.
+/// A random number generator with a seed.
 struct SequenceRng(u64);
 
 impl SequenceRng {
@@ -49,7 +50,7 @@ impl SequenceRng {
     }
 }
 
-/// A delivery, as the model knows it.
+/// A delivery in the model.
 #[derive(Clone, Debug)]
 struct ModelDelivery {
     seq: i64,
@@ -64,7 +65,7 @@ struct ModelDelivery {
     state: DeliveryState,
 }
 
-/// Everything the model knows.
+/// The state of the model.
 #[derive(Default)]
 struct DeliveryModel {
     last: i64,
@@ -74,7 +75,7 @@ struct DeliveryModel {
 }
 
 impl DeliveryModel {
-    /// What waits for an agent, in the order of its inbox.
+    /// Returns the pending deliveries of an agent, in the order of its inbox.
     fn inbox(&self, agent: usize) -> Vec<&ModelDelivery> {
         let waits =
             |mail: &&ModelDelivery| mail.agent == agent && mail.state == DeliveryState::Pending;
@@ -83,7 +84,7 @@ impl DeliveryModel {
         inbox
     }
 
-    /// What a lease would take.
+    /// Returns the activation that a lease would take.
     fn activation(&self, agent: usize) -> Option<(i64, Vec<i64>)> {
         let inbox = self.inbox(agent);
         let waking = inbox.iter().filter(|mail| mail.wakes);
@@ -102,7 +103,7 @@ impl DeliveryModel {
         self.mail.iter_mut().find(|mail| mail.agent == agent && mail.seq == seq)
     }
 
-    /// What becomes of what an attempt has: acted, pending, dead.
+    /// Ends an attempt; returns its deliveries that are acted, pending and dead.
     fn finish(&mut self, agent: usize, end: &AttemptEnd, blame: Blame) -> [Vec<i64>; 3] {
         let mut became = [vec![], vec![], vec![]];
         let held =
@@ -127,14 +128,14 @@ impl DeliveryModel {
             (mail.state, mail.joined) = (state, false);
             became[list].push(mail.seq);
         }
-        // Each dead letter is told of in the channel.
+        // Each dead letter adds a message to the channel.
         self.last += i64::try_from(became[2].len()).unwrap();
         self.live[agent] = false;
         became
     }
 }
 
-/// The store beside its model.
+/// The store and its model.
 struct StoreAndModel {
     store: Arc<dyn Store>,
     workflow: WorkflowId,
@@ -174,7 +175,7 @@ impl StoreAndModel {
         Self { store, workflow, model: DeliveryModel::default(), rng: SequenceRng(seed) }
     }
 
-    /// The fence of an agent's newest attempt, or of one before it.
+    /// Returns the fence of an agent's newest attempt, or of one before it.
     fn fence(&mut self, agent: usize) -> (Fence, bool) {
         let late = self.rng.below(8) == 0;
         let epoch = self.model.epochs[agent] - i64::from(late);
@@ -338,7 +339,7 @@ impl StoreAndModel {
         assert_eq!(numbers(&acked.unwrap()), expected);
     }
 
-    /// What waits, and where every delivery stands.
+    /// Compares the pending deliveries and the state of every delivery.
     async fn read(&self, agent: usize) {
         let pending = self.store.inbox_pending(self.workflow, name(agent), 1_000).await.unwrap();
         let expected: Vec<_> = self.model.inbox(agent).iter().map(|mail| mail.seq).collect();
@@ -407,7 +408,7 @@ impl StoreAndModel {
     }
 }
 
-/// Says which sequence it was when one fails.
+/// Prints the seed of a sequence that fails.
 struct SeedReporter(u64);
 
 impl Drop for SeedReporter {
@@ -439,7 +440,7 @@ async fn deliveries_go_where_a_small_model_says_they_go() {
     let mut store: Option<Arc<dyn Store>> = None;
     let mut done = 0;
     while count.map_or(begun.elapsed() < TIME_BUDGET, |count| done < count) {
-        // A fresh one now and then, so that memory has an end.
+        // A new store every 1,000 sequences limits the memory.
         if done % 1_000 == 0 {
             store = Some(Arc::new(Database::in_memory().unwrap()));
         }

@@ -55,7 +55,7 @@ async fn send(store: &dyn Store, workflow: WorkflowId, body: String) -> Result<(
         .map(drop)
 }
 
-/// The bodies in the copies and in the database that is at `path` now.
+/// Returns the message bodies in the copies and in the database that is at `path` now.
 fn stored(path: &Path, copies: &[PathBuf]) -> BTreeSet<String> {
     let mut bodies = BTreeSet::new();
     for file in copies.iter().map(PathBuf::as_path).chain([path]).filter(|file| file.exists()) {
@@ -97,7 +97,7 @@ struct SendResults {
     refusals: Vec<Error>,
 }
 
-/// Sends from several tasks, lets `harm` loose on the database after `before` sends, and goes on until every sender is
+/// Sends from several tasks, applies `harm` to the database after `before` sends, and continues until every sender is
 /// refused.
 async fn send_until_refused(
     store: Arc<dyn Store>,
@@ -142,7 +142,7 @@ async fn instance(store: &dyn Store) -> WorkflowId {
 
 type TamperFn = fn(&Path);
 
-/// The ways to take a database away, each with the reason that the store must give.
+/// The ways to take a database away, each with the reason that the store must return.
 const TAMPERINGS: [(&str, TamperFn, &str); 6] = [
     ("rm db", |path| fs::remove_file(path).unwrap(), "`agent-worker.db` was removed"),
     ("mv over db", replace_with_other_database, "`agent-worker.db` was replaced by another file"),
@@ -226,7 +226,7 @@ async fn nothing_is_acknowledged_after_the_database_was_truncated_or_zeroed() {
         let path = folder.path().join("agent-worker.db");
         let store = Database::open(folder.path()).unwrap();
         let workflow = instance(&store).await;
-        // Enough for the log to have been copied into the database.
+        // Enough messages for SQLite to have copied the log into the database.
         for n in 0..400 {
             send(&store, workflow, format!("{n} {}", "y".repeat(2000))).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! Databases that teams have for themselves, beside the home's.
+//! Team databases next to the home's database.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{fs, path::Path};
@@ -147,7 +147,7 @@ async fn a_file_that_cannot_be_opened_is_told_of_and_tried_again() {
     let multi_store = MultiStore::open(&home).await.unwrap();
     open_in_file(&multi_store, &file, "a").await.unwrap();
     multi_store.close().await;
-    // A disk that is not there for now takes the folder with it.
+    // A disk that is not mounted hides the folder.
     fs::rename(&project, folder.path().join("away")).unwrap();
     let multi_store = MultiStore::open(&home).await.unwrap();
     assert!(instance_tags(&multi_store).await.is_empty());

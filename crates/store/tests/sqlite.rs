@@ -1,4 +1,4 @@
-//! What only a store on a SQLite file has: the file, its folder, and the process that may die.
+//! Properties of a store on a SQLite file only: the file, its folder, and the process that may be killed.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::{
@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 const NOW: Now = Now { store: StoreTime::new(1), wall: Millis::new(1) };
-/// Tells the process that is to be killed where to write.
+/// The variable that passes the folder to the process that will be killed.
 const FOLDER: &str = "AGENT_WORKER_TEST_STORE";
 
 fn raw(folder: &Path) -> Connection {
@@ -50,7 +50,7 @@ async fn say(store: &Database, workflow: WorkflowId, body: &str) -> Seq {
     store.message_append(by, workflow, message(body), None, NOW).await.unwrap().value()
 }
 
-/// An instance with a live run; the one that is there, if there is one.
+/// Returns an instance with a live run; an existing one if there is one.
 async fn instance(store: &Database, keep: Retention) -> (WorkflowId, RunId) {
     let workflow = store.instance_open("/p".into(), "w".parse().unwrap()).await.unwrap();
     let new = NewRun {
@@ -288,7 +288,7 @@ async fn a_large_resource_is_a_private_file_for_as_long_as_it_has_a_row() {
     ));
 }
 
-/// Writes from eight tasks and says so line by line, until it is killed or has written enough.
+/// Writes from eight tasks and prints each acknowledged message, until it is killed or has written enough.
 async fn write_until_killed(folder: &Path) {
     let store = Database::open(folder).unwrap();
     let (workflow, _) = instance(&store, Retention::Always).await;
@@ -308,7 +308,7 @@ async fn write_until_killed(folder: &Path) {
     writers.join_all().await;
 }
 
-/// Starts this very test in a process of its own, kills it after `count` messages, and answers with what it was told.
+/// Starts this test in a process of its own, kills it after `count` messages, and returns the lines that it printed.
 fn kill_a_writer(folder: &Path, count: usize) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "what_was_acknowledged_survives_kill_nine", "--nocapture"])
@@ -359,7 +359,7 @@ async fn what_was_acknowledged_survives_kill_nine() {
     assert!(acknowledged.len() > 1_000);
 }
 
-/// What a database says its clock continues from.
+/// Returns the anchor from which a database's clock continues.
 fn anchor(folder: &Path) -> (i64, i64) {
     let sql = "SELECT store_time, wall FROM clock";
     raw(folder).query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
@@ -386,8 +386,8 @@ async fn store_time_is_saved_with_every_batch_that_changes_something_and_continu
     assert!((saved..saved + 60_000).contains(&continued), "{continued} after {saved}");
     store.close().await;
 
-    // The wall clock was an hour ahead when the anchor was saved. In the same boot that does not matter; after a reboot
-    // store time does not go back for it, and goes on with it.
+    // The wall clock was an hour ahead when the anchor was saved. In the same boot that does not matter; after a
+    // reboot store time does not go back for it, and continues with it.
     let set = |change: &str| raw(folder.path()).execute(&format!("UPDATE clock SET {change}"), []);
     for (change, passed) in [
         ("wall = wall + 3600000", 0),

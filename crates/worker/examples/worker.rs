@@ -1,4 +1,4 @@
-//! A worker as a program of its own: what `agent-worker worker` is, for this room's tests.
+//! The worker as a standalone program, the equivalent of `agent-worker worker` for the tests of this crate.
 
 use agent_worker_worker::{Error, run_worker};
 

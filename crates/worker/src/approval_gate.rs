@@ -1,8 +1,8 @@
-//! Whether a call of the program may happen: asked of the daemon, and waited for.
+//! The approval gate: asks the daemon whether a call of the program may happen, and waits for the decision.
 //!
-//! The program asks here by itself, before it carries out what its model wants; its model has no business here. Invariant:
-//! nothing is allowed here that the daemon has not allowed for exactly these arguments. What a model says here by itself opens
-//! a request and no more.
+//! The program calls this server itself before it carries out a tool call of its model; the server is not meant for
+//! the model. Invariant: the gate allows only calls that the daemon has allowed for exactly these arguments. A
+//! model that calls the gate itself opens a request and achieves nothing more.
 
 use std::{
     pin::Pin,
@@ -31,29 +31,30 @@ use tokio::{
 
 use crate::{event_reporter::EventReporter, turn::TurnFailure};
 
-/// What programs call this server, and its only tool.
+/// Name of this server in the configuration of programs, followed by the name of its only tool.
 pub(crate) const GATE_SERVER_NAME: &str = "gate";
 pub(crate) const APPROVE_TOOL_NAME: &str = "approve";
 
 const ASK_RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// The daemon holds a question for less.
+/// Timeout of one request; the daemon holds a request for less.
 const ASK_TIMEOUT: Duration = Duration::from_mins(1);
-/// How often whoever waits is told that somebody is still there. Programs give up on silence.
+/// Interval of keepalive events to a waiting program, because programs give up on silence.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Asks the daemon. Clones share it.
+/// Asks the daemon for permission. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct ToolApprovalGate {
     daemon: DaemonSocket,
     path: String,
     report: EventReporter,
-    /// How often it was asked. Every call is its own, whatever names its program gives: an answer is used once.
+    /// Number of requests so far. Every call has its own number, whatever id its program gives: an answer is used
+    /// once.
     call_count: Arc<AtomicU64>,
-    /// Why the turn is over, once the daemon has said so.
+    /// The reason that the turn failed, once the daemon has returned one.
     failed: watch::Sender<Option<String>>,
 }
 
-/// What a program asks.
+/// Arguments of the approval tool, as a program sends them.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ApproveToolArguments {
     tool_name: String,
@@ -61,7 +62,7 @@ pub(crate) struct ApproveToolArguments {
     input: Value,
 }
 
-/// What it is told, as a stream: signs of life, then the answer.
+/// The response to the program as an event stream: keepalive events, then the answer.
 pub(crate) struct ApprovalEventStream(mpsc::Receiver<Event>);
 
 impl ToolApprovalGate {
@@ -70,19 +71,19 @@ impl ToolApprovalGate {
         Self { daemon, path, report, call_count: Arc::default(), failed: watch::Sender::default() }
     }
 
-    /// Returns once the turn has failed for want of a person.
+    /// Returns the failure once the turn has failed because no person approved a call.
     pub(crate) async fn wait_for_failure(&self) -> TurnFailure {
         let mut failed = self.failed.subscribe();
         loop {
             if let Some(why) = failed.borrow_and_update().clone() {
                 return TurnFailure::new(FailureClass::Permission, why);
             }
-            // The sender lives in `self`, so that it cannot be gone.
+            // The sender is a field of `self`, so the channel cannot close.
             let _ = failed.changed().await;
         }
     }
 
-    /// Its one tool.
+    /// Returns the result of `tools/list`: the one tool of the gate.
     pub(crate) fn list_tools_result() -> Value {
         let schema = json!({
             "type": "object",
@@ -97,7 +98,7 @@ impl ToolApprovalGate {
         json!({"tools": [{"name": APPROVE_TOOL_NAME, "description": about, "inputSchema": schema}]})
     }
 
-    /// The answer to one call, told with signs of life; nobody is asked any more once nobody listens.
+    /// Answers one call, with keepalive events until the decision. Stops asking once the program has disconnected.
     pub(crate) async fn handle_approve_call(
         self,
         id: Value,
@@ -124,7 +125,7 @@ impl ToolApprovalGate {
                         )),
                         None => Event::default().comment("waiting for a person"),
                     };
-                    // Whoever is slow misses one.
+                    // A slow reader misses this event.
                     let _ = tell.0.try_send(event);
                 }
             }
@@ -133,7 +134,7 @@ impl ToolApprovalGate {
         let _ = tell.0.send(message_event(&McpRpcReply::new(id, result))).await;
     }
 
-    /// What the program is told, in its own words.
+    /// Returns the decision in the format that the program expects.
     async fn approve_tool_result(&self, asked: Value) -> Value {
         let deny = |why: String| json!({"behavior": "deny", "message": why});
         let petition = match ApproveToolArguments::deserialize(asked) {
@@ -151,7 +152,7 @@ impl ToolApprovalGate {
         }
     }
 
-    /// Whether a call may happen, exactly so and once; else why not.
+    /// Requests permission for exactly this call, to be used once; the error is the reason of a denial.
     pub(crate) async fn request_permit(&self, request: &PermitRequest) -> Result<(), String> {
         match self.ask_daemon(request).await {
             PermitReply::Allow => Ok(()),
@@ -161,17 +162,17 @@ impl ToolApprovalGate {
                 self.failed.send_replace(Some(failure));
                 Err(why)
             }
-            // It is asked again for as long as it is open.
+            // `ask_daemon` never returns this reply: it asks again while a request is open.
             PermitReply::Open { .. } => Err("nobody has answered".to_owned()),
         }
     }
 
-    /// What tells a call from every other of its attempt.
+    /// Returns an id that is unique among the calls of this attempt.
     pub(crate) fn next_call_id(&self) -> String {
         self.call_count.fetch_add(1, Ordering::Relaxed).to_string()
     }
 
-    /// Asks until there is an answer, however often the daemon restarts. The clocks stand still meanwhile.
+    /// Asks until the daemon decides, also across its restarts. The time limits are suspended meanwhile.
     async fn ask_daemon(&self, request: &PermitRequest) -> PermitReply {
         let _held = self.report.pause_clocks();
         loop {
@@ -195,10 +196,10 @@ impl ToolApprovalGate {
     }
 }
 
-/// Where an answer is told.
+/// The sending end of a response stream.
 pub(crate) struct ApprovalEventSender(mpsc::Sender<Event>);
 
-/// Both ends of an answer.
+/// Creates both ends of a response stream.
 pub(crate) fn approval_event_channel() -> (ApprovalEventSender, ApprovalEventStream) {
     let (tell, told) = mpsc::channel(2);
     (ApprovalEventSender(tell), ApprovalEventStream(told))

@@ -1,8 +1,8 @@
-//! One attempt, from the line on stdin to the last word.
+//! One attempt, from the job on stdin to the final event.
 //!
-//! Lock, report `started`, work, end the tree, report `finished`. Whatever cuts the work short (a
-//! clock, TERM, the daemon's order) takes the same way out. Invariant: no backend starts before
-//! `started` is acknowledged, and `finished` is written when no process of the attempt is left.
+//! Lock, report `started`, work, end the process tree, report `finished`. Every early end (a time limit, TERM, the
+//! daemon's order) takes the same path. Invariant: no backend starts before `started` is acknowledged, and
+//! `finished` is written after the last process of the attempt has ended.
 
 use std::{
     io::{self, BufRead},
@@ -28,36 +28,37 @@ use crate::{
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// How long a backend may take to end after its turn was cancelled.
+/// Grace period for a backend to end after its turn was cancelled.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
-/// Why a worker could not do what it is for. How an attempt went is no error: it is reported.
+/// Failure of the worker itself. The outcome of an attempt is no error: the worker reports it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There was no job on stdin.
+    /// The worker read no job from stdin.
     #[error("could not read the job from stdin")]
     Job(#[source] io::Error),
-    /// The attempt's folder could not be used.
+    /// The worker could not use the folder of the attempt.
     #[error("could not {doing} in {}", folder.display())]
     Folder {
-        /// The attempt, as a verb phrase.
+        /// The operation that failed, as a verb phrase.
         doing: &'static str,
-        /// Where.
+        /// The folder of the attempt.
         folder: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The system did not let it look after its children.
+    /// The system did not let the worker become a subreaper or catch signals.
     #[error("could not become the parent of its orphans, or hear signals")]
     Process(#[source] io::Error),
-    /// The daemon knows no such attempt, or has ended it. Its processes are gone.
+    /// The daemon does not know the attempt, or has ended it. The worker has ended the processes of the attempt.
     #[error("the daemon does not want this attempt any more")]
     Rejected(#[source] Problem),
 }
 
-/// Carries out the job that is on the first line of `stdin`.
+/// Carries out the job on the first line of `stdin`.
 ///
-/// Reads it blocking, and then never again: nothing else is going on yet. Wants a runtime to itself.
+/// Reads that line with a blocking call, before any other work starts, and nothing after it. Needs a runtime of its
+/// own.
 pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
     let began = Instant::now();
     let job = read_job(stdin).map_err(Error::Job)?;
@@ -66,7 +67,7 @@ pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
         move |source| Error::Folder { doing, folder, source }
     };
     let lock = LockFile::acquire(&job.folder.join("worker.lock")).map_err(folder("lock"))?;
-    // Whoever loses its parent below us becomes our child: nobody leaves the tree.
+    // A descendant that loses its parent becomes a child of this process, so none leaves the tree.
     let adopted = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     adopted.map_err(|errno| Error::Process(errno.into()))?;
     let signals = WorkerSignals::catch().map_err(Error::Process)?;
@@ -94,10 +95,11 @@ fn read_job(mut stdin: impl BufRead) -> io::Result<WorkerJob> {
     Ok(serde_json::from_str(&line)?)
 }
 
-/// TERM, which stops an attempt; and those that are not for it.
+/// TERM, which stops an attempt, and the signals that the worker discards.
 struct WorkerSignals {
     term: Signal,
-    /// A terminal's signals are for whoever sits there. Caught, not ignored: children would inherit that.
+    /// Signals of a terminal are meant for its user. The worker catches them because children would inherit an
+    /// ignored signal.
     _terminal: [Signal; 2],
 }
 
@@ -113,11 +115,11 @@ struct Attempt {
     daemon: DaemonSocket,
     report: EventReporter,
     began: Instant,
-    /// Ends the turn.
+    /// Cancels the turn when it fires.
     cancelled: CancellationToken,
 }
 
-/// What ended the work.
+/// The reason that the work ended.
 enum WorkerEnding {
     Completed(Result<TurnAnswer, TurnFailure>),
     Expired(Expiry),
@@ -139,7 +141,7 @@ impl Attempt {
             };
             self.cancelled.cancel();
             if let WorkerEnding::Expired(_) | WorkerEnding::Stopped = &ending {
-                // The backend may still report usage. Its result does not matter any more.
+                // The backend may still report usage. The worker discards its result.
                 let _ = timeout(CANCEL_GRACE, turn).await;
             }
             ending
@@ -161,7 +163,7 @@ impl Attempt {
         self.report_finished(finished).await
     }
 
-    /// Lets the backend carry out the turn, once the daemon has acknowledged `started`.
+    /// Runs the turn in the backend, once the daemon has acknowledged `started`.
     async fn run_turn(&self, started: i64) -> Result<TurnAnswer, TurnFailure> {
         let acknowledged = self.report.wait_acknowledged(started);
         if self.cancelled.run_until_cancelled(acknowledged).await.is_none() {
@@ -176,7 +178,7 @@ impl Attempt {
         unserved.override_outcome(done)
     }
 
-    /// Waits until a clock has run out. Time in which this process did not run does not count.
+    /// Waits until a time limit has expired. Time in which this process did not run does not count.
     async fn wait_for_expiry(&self) -> Expiry {
         let limits = &self.job.limits;
         let limits = [limits.wall, limits.silence, limits.orphan_grace].map(Span::duration);
@@ -206,10 +208,10 @@ impl Attempt {
         }
     }
 
-    /// Says the last word, and waits until it is heard: for as long as a daemon may be away.
+    /// Reports `finished` and waits for its acknowledgement, at most for the time that a daemon may be away.
     ///
-    /// It is on disk by then. A daemon that comes later reads it there. Where the disk did not take it, this process has
-    /// the only copy, and waits for as long as a daemon answers.
+    /// The event is on disk by then, and a later daemon reads it from there. If the write failed, this process has
+    /// the only copy and waits for as long as a daemon answers.
     async fn report_finished(&self, finished: Finished) -> Result<(), Error> {
         let (_, answered) = self.report.last_activity_and_reply();
         let last = self.report.record(WorkerEvent::Finished(finished));
@@ -238,7 +240,7 @@ impl Attempt {
     }
 }
 
-/// A last word without words.
+/// Makes a `finished` event without a text.
 fn finished_without_text(outcome: WorkerOutcome) -> Finished {
     Finished { text: String::new(), outcome }
 }

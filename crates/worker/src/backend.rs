@@ -1,4 +1,4 @@
-//! The seam between an attempt and its agent: one trait for the tool loop, for programs and for agents of the Agent Client
+//! The seam between an attempt and its agent: one trait for the tool loop, programs and agents of the Agent Client
 //! Protocol.
 
 use agent_worker_protocol::{Backend, WorkerJob};
@@ -13,15 +13,15 @@ use crate::{
 
 /// Carries out the turns of an agent.
 ///
-/// Invariant: when `TurnContext::cancelled` fires, `turn` returns by itself, soon, with any result. The attempt ends the
-/// processes that are left and reports why it cancelled.
+/// Invariant: after `TurnContext::cancelled` fires, `turn` returns by itself, soon, with any result. The attempt
+/// ends the processes that are left and reports the reason for the cancellation.
 #[async_trait]
 pub(crate) trait AgentBackend: Send {
     /// Runs one turn to its answer.
     async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure>;
 }
 
-/// Returns the backend that a job asks for. Fails for one that the registry does not have.
+/// Returns the backend of a job. Fails for a backend that the registry does not have.
 pub(crate) fn backend_for(job: &WorkerJob) -> Result<Box<dyn AgentBackend>, TurnFailure> {
     Ok(match &job.backend {
         Backend::Mock { rules } => Box::new(ToolLoop::new(MockModel::new(rules, job))),
@@ -72,7 +72,7 @@ mod tests {
             let turn = TurnContext::new(&job, &daemon, &reporter, cancelled.clone());
             let mut agent = backend_for(&job).unwrap();
             let mut running = agent.turn(turn);
-            // No daemon is there: programs wait for the schemas of their tools.
+            // No daemon is running: programs wait for the schemas of their tools.
             let early = timeout(Duration::from_secs(5), &mut running).await;
             assert!(early.is_err(), "{backend}: {early:?}");
             cancelled.cancel();

@@ -1,7 +1,8 @@
-//! Where and with what the programs of an attempt run, and the end of what they write.
+//! Working folder and environment of the programs of an attempt, and the tail of their output.
 //!
-//! A program gets the environment of its job, the attempt's two marks and the way to its daemon, and nothing of the
-//! worker's own. It stays in the worker's process group; where its children go is for the end of the tree.
+//! A program gets the environment of its job, the two markers of the attempt and the location of its daemon, and no
+//! other variable of the worker. The program stays in the worker's process group; its children may leave the group,
+//! because the worker ends the whole process tree.
 
 use std::{
     collections::BTreeMap,
@@ -20,16 +21,16 @@ use tokio::{
 
 use crate::{event_reporter::EventReporter, worker_log::WorkerLog};
 
-/// The activation, for children whose effects outside the daemon want a key that is stable over attempts.
+/// Variable with the activation: a key, stable over attempts, for effects of children outside the daemon.
 const ACTIVATION_MARKER: &str = "AGENT_WORKER_ACTIVATION";
-/// Where commands find their daemon.
+/// Variable from which commands locate their daemon.
 const HOME_VARIABLE: &str = "AGENT_WORKER_HOME";
-/// How much of an output is kept: its end.
+/// Maximum size of the kept tail of an output.
 const MAX_TAIL_BYTES: usize = 64 * 1024;
-/// How long an output is read after its program has ended, when a process it left behind holds it open.
+/// Time to read an output after its program has ended, if a process that it left behind holds the pipe open.
 pub(crate) const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Where and with what programs run.
+/// Working folder and environment of programs.
 #[derive(Clone, Default)]
 pub(crate) struct ChildEnv {
     pub(crate) cwd: PathBuf,
@@ -41,14 +42,14 @@ impl ChildEnv {
         let mut env = job.env.clone();
         env.insert(ATTEMPT_MARKER.to_owned(), job.attempt.to_string());
         env.insert(ACTIVATION_MARKER.to_owned(), job.activation.clone());
-        // `agent-worker` in an agent's shell asks the daemon the agent belongs to, not the caller's usual one.
+        // `agent-worker` in an agent's shell calls the daemon of the agent, not the user's default daemon.
         if let Some(home) = job.socket.parent().and_then(Path::to_str) {
             env.insert(HOME_VARIABLE.to_owned(), home.to_owned());
         }
         Self { cwd: job.cwd.clone(), env }
     }
 
-    /// A program that is about to run here. What it writes is read.
+    /// Returns a command that runs in this environment, with its outputs piped.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command
@@ -60,7 +61,7 @@ impl ChildEnv {
         command
     }
 
-    /// Where a program of this name is, by the agent's own `PATH`.
+    /// Finds a program by the `PATH` of the agent.
     pub(crate) fn find_program(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return Some(self.cwd.join(name)).filter(|path| path.is_file());
@@ -72,12 +73,12 @@ impl ChildEnv {
     }
 }
 
-/// The end of a stream.
+/// The tail of a stream.
 #[derive(Default)]
 pub(crate) struct OutputTail(Vec<u8>);
 
 impl OutputTail {
-    /// Reads to the end. One that cannot be read any more has ended.
+    /// Reads to the end. A read error counts as the end.
     pub(crate) async fn read(
         &mut self,
         stream: Option<impl AsyncRead + Unpin>,
@@ -95,7 +96,7 @@ impl OutputTail {
 
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         self.0.extend_from_slice(chunk);
-        // Cut rarely: moving the end forward costs as much as reading it did.
+        // Cuts rarely, because moving the tail forward costs as much as reading it did.
         if self.0.len() > 2 * MAX_TAIL_BYTES {
             self.0.drain(..self.0.len() - MAX_TAIL_BYTES);
         }
@@ -107,7 +108,7 @@ impl OutputTail {
     }
 }
 
-/// How a process ended.
+/// Describes the exit status of a process.
 pub(crate) fn exit_status_text(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),

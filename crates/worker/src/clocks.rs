@@ -1,31 +1,31 @@
-//! A worker's own clocks: when an attempt is cut short. Pure: instants in, verdict out.
+//! The time limits that a worker enforces on its attempt. Pure: instants in, verdict out.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use agent_worker_protocol::{FailureClass, JobLimits, Millis, WorkerOutcome};
 use tokio::time::Instant;
 
-/// What the clocks are read from. All of it is monotonic.
+/// The input of the time limits. All instants are monotonic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptClockReadings {
-    /// The worker began, later by all the time that does not count: waiting for people, suspension.
+    /// Start of the worker, shifted by all time that does not count: waiting for people, suspension.
     pub(crate) began: Instant,
-    /// The last event, text or tool traffic.
+    /// Time of the last event, text or tool traffic.
     pub(crate) last_activity: Instant,
-    /// The last time a daemon answered.
+    /// Time of the last reply of a daemon.
     pub(crate) last_reply: Instant,
-    /// Whether a person is waited for now.
+    /// Current state of waiting for a person.
     pub(crate) approval_wait: WorkerApprovalWait,
 }
 
-/// Whether a person is waited for.
+/// State of waiting for the decision of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerApprovalWait {
     Waiting,
     NotWaiting,
 }
 
-/// Which clock has run out.
+/// The time limit that has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
     Wall,
@@ -33,8 +33,8 @@ pub(crate) enum Expiry {
     Orphaned,
 }
 
-/// The next clock to run out, and when. It has, if that is past. While a person is waited for only the daemon's absence
-/// counts.
+/// Returns the next time limit to expire, and its instant, which may be past. While the attempt waits for a person
+/// only the daemon's absence counts.
 pub(crate) fn next_expiry(times: AttemptClockReadings, limits: &JobLimits) -> (Instant, Expiry) {
     let wall = (times.began + limits.wall.duration(), Expiry::Wall);
     let silence = (times.last_activity + limits.silence.duration(), Expiry::Silence);
@@ -46,7 +46,7 @@ pub(crate) fn next_expiry(times: AttemptClockReadings, limits: &JobLimits) -> (I
 }
 
 impl Expiry {
-    /// What becomes of the attempt.
+    /// Returns the outcome of the attempt.
     pub(crate) fn outcome(self, limits: &JobLimits) -> WorkerOutcome {
         let timeout =
             |why| WorkerOutcome::Failed { class: FailureClass::Timeout, why, retry_at: None };
@@ -61,7 +61,7 @@ impl Expiry {
     }
 }
 
-/// The time of day, for events; never for a timer.
+/// Returns the wall-clock time, for events; never for a timer.
 pub(crate) fn time_of_day() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::new(0).plus(since)

@@ -1,8 +1,8 @@
-//! What the daemon hears of this attempt, and what it orders.
+//! The reporter: sends the events of this attempt to the daemon and receives its orders.
 //!
-//! Every durable event goes to the journal first and is posted from memory until it is acknowledged:
-//! a lost reply, a restart and a daemon that is away are one path. Words and heartbeats are posted
-//! once. Invariant: numbers rise by one and are posted in order.
+//! Every durable event is written to the journal first and posted from memory until the daemon acknowledges it: a
+//! lost reply, a restart and an absent daemon take the same path. Text and heartbeats are posted once. Invariant:
+//! numbers rise by one and are posted in order.
 
 use std::{
     collections::VecDeque,
@@ -32,15 +32,15 @@ use crate::{
     truncation::{truncate, truncate_args},
 };
 
-/// The most events of one post, so that no daemon finds it too large.
+/// Maximum number of events in one post, which keeps a post below the daemon's size limit.
 const MAX_EVENTS_PER_POST: usize = 50;
-/// A daemon that takes longer than this over a post is asked again; the numbers make that harmless.
+/// Timeout of a post. The worker then posts again; the event numbers make that harmless.
 const POST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of a tool's answer an event shows.
+/// Maximum length of a tool result in an event.
 const MAX_RESULT_SUMMARY_BYTES: usize = 500;
 
-/// The attempt's reporter. Clones share it.
+/// The reporter of the attempt. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct EventReporter(Arc<EventReporterInner>);
 
@@ -49,46 +49,46 @@ struct EventReporterInner {
     path: String,
     heartbeat: Duration,
     outbox: Mutex<Outbox>,
-    /// Something was laid on the outbox.
+    /// Signals new content of the outbox.
     wake: Notify,
-    /// A person is no longer waited for.
+    /// Signals that the attempt no longer waits for a person.
     clocks_resumed: Notify,
     feedback: watch::Sender<DaemonFeedback>,
 }
 
-/// What is to be posted.
+/// The events that are not posted or not acknowledged yet.
 struct Outbox {
     journal: Journal,
-    /// The first thing that did not get onto the disk.
+    /// The first write error of the journal.
     write_error: Option<io::Error>,
     last_no: i64,
     unacknowledged: VecDeque<NumberedEvent>,
     live: Vec<LiveEvent>,
-    /// `started` or `finished` is there and was not tried yet.
+    /// True while `started` or `finished` is queued and was not posted yet.
     is_urgent: bool,
     last_post: Instant,
     next_heartbeat: Instant,
     last_activity: Instant,
     last_reply: Instant,
-    /// How often a person is waited for now, since when, and how long that was before.
+    /// Number of waits for a person that are open now, their start, and the total duration of earlier ones.
     pause_count: usize,
     paused_since: Instant,
     paused_total: Duration,
 }
 
-/// What the daemon has said so far.
+/// The daemon's replies so far.
 #[derive(Default)]
 struct DaemonFeedback {
-    /// The highest number it has stored.
+    /// The highest event number that the daemon has stored.
     stored: i64,
-    /// It has ordered the attempt to stop. That is never taken back.
+    /// True once the daemon has ordered the attempt to stop, which it never revokes.
     is_stopped: bool,
-    /// Why it will hear no more of this attempt.
+    /// The reason that the daemon accepts no more events of this attempt.
     refusal: Option<Problem>,
 }
 
 impl EventReporter {
-    /// Opens the journal in `folder`; nothing is posted before [`Report::post_forever`].
+    /// Opens the journal in `folder`. Posting starts with [`EventReporter::post_forever`].
     pub(crate) fn open(
         folder: &Path,
         attempt: AttemptId,
@@ -123,9 +123,10 @@ impl EventReporter {
         })))
     }
 
-    /// Writes an event down for good and has it posted. Returns its number.
+    /// Writes an event to the journal and queues it for posting. Returns its number.
     ///
-    /// What the disk does not take is posted all the same; [`Report::trouble`] tells of it.
+    /// An event that the disk refuses is posted all the same; [`EventReporter::take_write_error`] returns the
+    /// error.
     pub(crate) fn record(&self, event: WorkerEvent) -> i64 {
         let mut outbox = self.outbox();
         outbox.last_no += 1;
@@ -147,20 +148,20 @@ impl EventReporter {
         no
     }
 
-    /// A tool is about to be called.
+    /// Records the start of a tool call.
     pub(crate) fn record_tool_call(&self, id: &str, tool: &str, args: Value) {
         let (id, tool) = (id.to_owned(), tool.to_owned());
         self.record(WorkerEvent::ToolCall { id, tool, args: truncate_args(args) });
     }
 
-    /// It has answered.
+    /// Records the result of a tool call.
     pub(crate) fn record_tool_result(&self, id: &str, tool: &str, result: &ToolResult) {
         let (id, tool, ok) = (id.to_owned(), tool.to_owned(), result.is_done());
         let summary = truncate(result.text(), MAX_RESULT_SUMMARY_BYTES);
         self.record(WorkerEvent::ToolResult { id, tool, ok, summary });
     }
 
-    /// Shows a model's next words to whoever watches.
+    /// Streams the next text of a model to observers.
     pub(crate) fn stream_text(&self, words: &str) {
         let mut outbox = self.outbox();
         outbox.last_activity = Instant::now();
@@ -174,18 +175,18 @@ impl EventReporter {
         self.0.wake.notify_one();
     }
 
-    /// Notes that something moves, so that the attempt is not taken for silent.
+    /// Records activity, so that the attempt does not count as silent.
     pub(crate) fn touch(&self) {
         self.outbox().last_activity = Instant::now();
     }
 
-    /// When something last moved here, and when a daemon last answered.
+    /// Returns the time of the last activity and the time of the daemon's last reply.
     pub(crate) fn last_activity_and_reply(&self) -> (Instant, Instant) {
         let outbox = self.outbox();
         (outbox.last_activity, outbox.last_reply)
     }
 
-    /// Lets the clocks stand still for as long as what it returns is kept: a person is waited for.
+    /// Suspends the time limits, because the attempt waits for a person, until the returned guard is dropped.
     pub(crate) fn pause_clocks(&self) -> ClockPause {
         let mut outbox = self.outbox();
         if outbox.pause_count == 0 {
@@ -196,7 +197,7 @@ impl EventReporter {
         ClockPause(self.clone())
     }
 
-    /// How long people were waited for or the process was suspended, and whether a person is waited for now.
+    /// Returns the total time of waiting for people and of suspension, and the current state of waiting.
     pub(crate) fn paused_time(&self) -> (Duration, clocks::WorkerApprovalWait) {
         let outbox = self.outbox();
         let waiting = if outbox.pause_count > 0 {
@@ -207,18 +208,18 @@ impl EventReporter {
         (outbox.paused_total, waiting)
     }
 
-    /// Notes that this process did not run for `gap`: none of that time counts.
+    /// Records that this process did not run for `gap`, and excludes that time from all limits.
     pub(crate) fn record_suspension(&self, gap: Duration) {
         let (mut outbox, now) = (self.outbox(), Instant::now());
         outbox.last_activity = now;
         outbox.last_reply = now;
-        // While a person is waited for, the time is counted as waiting already.
+        // While the attempt waits for a person, the time already counts as waiting.
         if outbox.pause_count == 0 {
             outbox.paused_total += gap;
         }
     }
 
-    /// Returns when the clocks go on.
+    /// Returns when the time limits resume.
     pub(crate) async fn wait_clocks_resumed(&self) {
         self.0.clocks_resumed.notified().await;
     }
@@ -233,7 +234,7 @@ impl EventReporter {
         self.wait_for_feedback(|feedback| feedback.is_stopped.then_some(())).await;
     }
 
-    /// Waits until the daemon will hear no more of this attempt.
+    /// Waits until the daemon accepts no more events of this attempt.
     pub(crate) async fn wait_rejected(&self) -> Problem {
         self.wait_for_feedback(|feedback| feedback.refusal.clone()).await
     }
@@ -244,22 +245,22 @@ impl EventReporter {
             if let Some(found) = look(&feedback.borrow_and_update()) {
                 return found;
             }
-            // The sender lives in `self`, so that it cannot be gone.
+            // The sender is a field of `self`, so the channel cannot close.
             let _ = feedback.changed().await;
         }
     }
 
-    /// The first thing that did not get onto the disk, if any.
+    /// Takes the first write error of the journal, if any.
     pub(crate) fn take_write_error(&self) -> Option<io::Error> {
         self.outbox().write_error.take()
     }
 
-    /// Whether something did not get onto the disk.
+    /// Returns true if a write to the journal has failed.
     pub(crate) fn has_write_error(&self) -> bool {
         self.outbox().write_error.is_some()
     }
 
-    /// Posts whatever is there, whenever it is time. Runs beside the attempt for as long as it lives.
+    /// Posts all queued events as the schedule permits. Runs for the whole life of the attempt.
     pub(crate) async fn post_forever(&self) -> Infallible {
         loop {
             let pause = post_schedule::delay_until_post(self.post_facts());
@@ -296,7 +297,8 @@ impl EventReporter {
             Ok(Err(DialError::Refused(problem))) if is_final_refusal(problem.code) => {
                 self.0.feedback.send_modify(|feedback| feedback.refusal = Some(problem));
             }
-            // It is there and cannot take it now: tried again, but nobody is orphaned.
+            // The daemon is running but cannot take the post now: the worker retries, and the attempt is not
+            // orphaned.
             Ok(Err(DialError::Refused(_) | DialError::Garbled { .. })) => {
                 self.outbox().last_reply = Instant::now();
             }
@@ -310,7 +312,7 @@ impl EventReporter {
         }
     }
 
-    /// The next post: the oldest events that were not acknowledged, and what is live.
+    /// Builds the next post: the oldest unacknowledged events, and the live ones.
     fn next_request(&self) -> EventsRequest {
         let (mut outbox, now) = (self.outbox(), Instant::now());
         outbox.last_post = now;
@@ -334,7 +336,7 @@ impl EventReporter {
             outbox.unacknowledged.pop_front();
         }
         if outbox.unacknowledged.len() < before {
-            // What did not fit into this post and is waited for goes with the next one, now.
+            // Urgent events that did not fit into this post are posted next, without a delay.
             outbox.is_urgent |= outbox.unacknowledged.iter().any(is_urgent);
         }
         drop(outbox);
@@ -345,12 +347,12 @@ impl EventReporter {
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        // A panic ends the worker; there is no half-done outbox to be found.
+        // A panic ends the worker, so no caller sees a half-updated outbox.
         sync::lock(&self.0.outbox)
     }
 }
 
-/// A person is waited for, until dropped.
+/// Suspends the time limits until dropped.
 pub(crate) struct ClockPause(EventReporter);
 
 impl Drop for ClockPause {
@@ -367,7 +369,7 @@ impl Drop for ClockPause {
     }
 }
 
-/// Whether somebody waits for it.
+/// Returns true if the attempt waits for the acknowledgement of this event.
 fn is_urgent(event: &NumberedEvent) -> bool {
     match event.event {
         WorkerEvent::Started { .. } | WorkerEvent::Finished(_) => true,
@@ -379,7 +381,7 @@ fn is_urgent(event: &NumberedEvent) -> bool {
     }
 }
 
-/// Whether the daemon will never take an event of this attempt again.
+/// Returns true if the daemon will never accept an event of this attempt again.
 fn is_final_refusal(code: Code) -> bool {
     matches!(code.status(), 401 | 403 | 404 | 409)
 }

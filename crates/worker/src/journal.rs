@@ -1,7 +1,7 @@
-//! `events.jsonl`: what this attempt has reported, on disk before anybody hears of it.
+//! `events.jsonl`: the events of this attempt, written to disk before they are posted.
 //!
-//! One event a line, each written with one call: a crash can tear the last line only, and whoever
-//! reads takes a line without its end for one that is not there.
+//! One event per line, each written with one call: a crash can tear only the last line, and readers ignore a line
+//! without its end.
 
 use std::{
     fs::{File, OpenOptions},
@@ -12,17 +12,17 @@ use std::{
 
 use agent_worker_protocol::NumberedEvent;
 
-/// The file, open for its only writer.
+/// The journal file, open for its only writer.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
     folder: PathBuf,
-    /// The last write was cut short; the next one starts on a line of its own.
+    /// True after a short write; the next event then starts on a new line.
     is_torn: bool,
 }
 
 impl Journal {
-    /// Makes the file. One that is there already belongs to another worker: an error.
+    /// Creates the file. Fails if the file exists, because it then belongs to another worker.
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         let file =
@@ -30,7 +30,7 @@ impl Journal {
         Ok(Self { file, folder: folder.to_owned(), is_torn: false })
     }
 
-    /// Adds an event.
+    /// Appends one event.
     pub(crate) fn append(&mut self, event: &NumberedEvent) -> io::Result<()> {
         let mut line = if self.is_torn { vec![b'\n'] } else { Vec::new() };
         line.extend(event.to_line()?);
@@ -42,7 +42,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns when everything, and that the file exists, survives a power cut.
+    /// Makes the file, its content and its directory entry durable across a power loss.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()?;
         File::open(&self.folder)?.sync_all()

@@ -1,7 +1,7 @@
-//! LABOUR: the process that carries out one attempt, as f(prompt, tools) → result.
+//! The worker: the process that carries out one attempt, as f(prompt, tools) → result.
 //!
-//! It is a client of the daemon like any other: it reports events over the socket, calls tools over
-//! MCP, and goes on for a while when no daemon is there. Whether its work counts is not decided here.
+//! A worker is an ordinary client of the daemon: it reports events over the socket, calls tools over MCP, and
+//! continues for a while without a daemon. The daemon decides if the work counts.
 
 mod approval_gate;
 mod attempt;

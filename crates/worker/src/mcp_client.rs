@@ -1,7 +1,7 @@
 //! Tool calls over MCP, as a client of the daemon's `/mcp`.
 //!
-//! Revision 2026-07-28: no handshake and no session; every request says by itself what it is, in its
-//! headers and in `_meta`. So it does not matter which daemon answers, or how often it restarted.
+//! Revision 2026-07-28: no handshake and no session; every request describes itself in its headers and in `_meta`.
+//! Any daemon can therefore answer, also after any number of restarts.
 
 use agent_worker_host::{DaemonSocket, DialError};
 use agent_worker_protocol::{Code, Problem, mcp_wire};
@@ -16,19 +16,19 @@ use serde_json::{Map, Value, json};
 use crate::model::ToolResult;
 
 const MCP_NAME_HEADER: HeaderName = HeaderName::from_static(mcp_wire::NAME_HEADER);
-/// One request, one answer: there is nothing to tell apart.
+/// Constant id: a connection carries one request and one response, so no response needs to be matched.
 const REQUEST_ID: u32 = 1;
 
-/// The daemon's tools, in the name of the attempt's token.
+/// Client of the daemon's tools, with the token of the attempt.
 #[derive(Clone)]
 pub(crate) struct McpClient(DaemonSocket);
 
-/// Why a call has no result.
+/// Failure of a call that has no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DaemonCallError {
-    /// The daemon is not there, broke off, or cannot store anything now: it may be tried again with the same key.
+    /// The daemon is absent, broke off, or cannot store anything now: the caller may retry with the same key.
     Unavailable(String),
-    /// It will not be otherwise next time.
+    /// A permanent refusal: a retry gives the same.
     Refused(String),
 }
 
@@ -48,7 +48,7 @@ impl McpClient {
         Self(daemon)
     }
 
-    /// Calls a tool once. A tool that says it failed has a result all the same.
+    /// Calls a tool once. A tool that reports a failure still has a result.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -61,7 +61,7 @@ impl McpClient {
         parse_tool_result(self.send_request(request).await?)
     }
 
-    /// The tools there are, as the daemon describes them.
+    /// Returns the tools with the daemon's descriptions.
     pub(crate) async fn list_tools(&self) -> Result<Vec<Value>, DaemonCallError> {
         let mut result = self.send_request(build_request("tools/list", json!({}))?).await?;
         serde_json::from_value(result["tools"].take()).map_err(|error| invalid_response(&error))
@@ -96,7 +96,7 @@ fn build_request(
         .map_err(|error| DaemonCallError::Refused(error.to_string()))
 }
 
-/// The result in an answer, whatever its status and form.
+/// Parses the result of a response, whatever its status and form.
 fn parse_response(answer: &Response<Bytes>) -> Result<Value, DaemonCallError> {
     let is_stream = answer
         .headers()
@@ -116,7 +116,7 @@ fn parse_response(answer: &Response<Bytes>) -> Result<Value, DaemonCallError> {
     Ok(reply["result"].take())
 }
 
-/// What the result of a call means.
+/// Parses the result of a tool call.
 fn parse_tool_result(result: Value) -> Result<ToolResult, DaemonCallError> {
     match serde_json::from_value::<DaemonCallResult>(result) {
         Ok(result) => match result.unavailable_reason() {
@@ -131,7 +131,7 @@ fn invalid_response(error: &serde_json::Error) -> DaemonCallError {
     DaemonCallError::Refused(format!("the answer was not understood: {error}"))
 }
 
-/// An answer that is no JSON-RPC: the door's own.
+/// Maps a response without JSON-RPC, which comes from the HTTP layer of the daemon.
 fn error_from_response(answer: &Response<Bytes>) -> DaemonCallError {
     match serde_json::from_slice::<Problem>(answer.body()) {
         Ok(problem) if is_daemon_unavailable(problem.code) => {
@@ -146,12 +146,12 @@ fn error_from_response(answer: &Response<Bytes>) -> DaemonCallError {
     }
 }
 
-/// Whether a refusal comes from the state of the daemon and not from the call.
+/// Returns true if the state of the daemon, not the call, caused a refusal.
 fn is_daemon_unavailable(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::ReadOnly)
 }
 
-/// The answer in a stream of events: the last one that is a response and no notification.
+/// Finds the response in an event stream: the last message that is no notification.
 fn last_response(stream: &str) -> Option<Value> {
     let stream = stream.replace("\r\n", "\n");
     let replies = stream.split("\n\n").filter_map(|entry| {
@@ -162,7 +162,7 @@ fn last_response(stream: &str) -> Option<Value> {
 }
 
 impl DaemonCallResult {
-    /// The message of a refusal that comes from the state of the daemon.
+    /// Returns the message of a refusal that the state of the daemon caused.
     fn unavailable_reason(&self) -> Option<String> {
         let content = self.structured_content.as_ref().filter(|_| self.is_error)?;
         let problem = Problem::deserialize(content).ok()?;

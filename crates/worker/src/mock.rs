@@ -1,7 +1,7 @@
-//! The scripted model: what a `mock` agent does instead of thinking.
+//! The scripted model of a `mock` agent.
 //!
-//! One rule, acted out in order: sleep, calls, run, fail, say. Its failures are real: a crash kills
-//! the worker.
+//! Carries out one rule in this order: sleep, calls, run, fail, say. Its failures are real: a crash kills the
+//! worker.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::{
     turn::TurnFailure,
 };
 
-/// A rule, and how far it is acted out.
+/// A rule and the progress of its execution.
 pub(crate) struct MockModel {
     rule: MockRule,
-    /// How it fails, if this attempt is one that fails.
+    /// The failure of this attempt, if the rule makes this attempt fail.
     fail: Option<MockFailure>,
     stage: MockStage,
 }
@@ -34,7 +34,8 @@ enum MockStage {
 }
 
 impl MockModel {
-    /// The first rule whose `on` occurs in what woke the agent. Without one, nothing is done.
+    /// Selects the first rule whose `on` occurs in the messages that woke the agent. Without one the model does
+    /// nothing.
     pub(crate) fn new(rules: &[MockRule], job: &WorkerJob) -> Self {
         let applies = |rule: &&MockRule| {
             rule.on.as_ref().is_none_or(|text| job.woken_by.contains(text.as_str()))
@@ -90,7 +91,7 @@ impl MockModel {
         calls.collect()
     }
 
-    /// What its command wrote. One that failed is a failure of the agent.
+    /// Returns the output of the rule's command. A failed command fails the turn.
     fn command_output(&self, so_far: &ModelConversation) -> Result<String, TurnFailure> {
         let last = so_far.exchanges.last().and_then(|exchange| exchange.results.last());
         match (&self.rule.run, last) {
@@ -108,7 +109,7 @@ fn shell_call(command: &str) -> ModelToolCall {
     ModelToolCall { id: "run".to_owned(), tool: SHELL_TOOL.to_owned(), args }
 }
 
-/// Fails as told. Returns only from failures that a worker survives.
+/// Fails as scripted. Returns only for failures that a worker survives.
 async fn fail_as_scripted(failure: MockFailure) -> TurnFailure {
     let scripted = |class| TurnFailure::new(class, "scripted");
     match failure {

@@ -1,7 +1,7 @@
-//! The seam between the tool loop and what it asks for the next step: an LLM, or a script.
+//! The seam between the tool loop and its model: an LLM, or a script.
 //!
-//! A model is made with what does not change (its settings, the tools it may offer) and asked with
-//! what does: the conversation so far.
+//! A model is constructed with the constant parts (its settings, the tools it may offer) and called with the
+//! conversation so far.
 
 use agent_worker_protocol::Usage;
 use async_trait::async_trait;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::{event_reporter::EventReporter, turn::TurnFailure};
 
-/// Thinks one step at a time.
+/// Produces one step at a time.
 #[async_trait]
 pub(crate) trait Model: Send {
-    /// Takes the next step. Words are shown through `report` as they come; so are its own retries.
+    /// Takes the next step. Streams text through `report` as it arrives, and records its own retries there.
     async fn step(
         &mut self,
         so_far: &ModelConversation,
@@ -20,31 +20,31 @@ pub(crate) trait Model: Send {
     ) -> Result<ModelStep, TurnFailure>;
 }
 
-/// Everything said in this attempt.
+/// The whole conversation of this attempt.
 #[derive(Clone, Debug)]
 #[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
 pub(crate) struct ModelConversation {
-    /// Who the agent is told it is.
+    /// Instructions that describe the agent's identity.
     pub(crate) system_prompt: String,
-    /// What it is told to do.
+    /// The task of the turn.
     pub(crate) prompt: String,
-    /// What followed.
+    /// The exchanges that followed the prompt.
     pub(crate) exchanges: Vec<ToolExchange>,
 }
 
-/// A step that called tools, and what they answered.
+/// A step that called tools, and their results.
 #[derive(Clone, Debug)]
 #[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
 pub(crate) struct ToolExchange {
-    /// What the model said beside its calls.
+    /// Text of the model next to its calls.
     pub(crate) text: String,
-    /// What it called.
+    /// The calls of this step.
     pub(crate) calls: Vec<ModelToolCall>,
     /// One result for each call, in the same order.
     pub(crate) results: Vec<ToolResult>,
 }
 
-/// What a model wants next. Without calls, it is done and `text` is its last word.
+/// The next step of a model. Without calls the model is done and `text` is its answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelStep {
     pub(crate) text: String,
@@ -52,16 +52,16 @@ pub(crate) struct ModelStep {
     pub(crate) usage: Usage,
 }
 
-/// One tool call.
+/// One tool call of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelToolCall {
-    /// The model's own name for it.
+    /// The id that the model gave to the call.
     pub(crate) id: String,
     pub(crate) tool: String,
     pub(crate) args: Map<String, Value>,
 }
 
-/// What a tool answered. A tool that failed has answered too: its model reads why.
+/// The result of a tool. A failure is a result too: the model reads the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToolResult {
     Done(String),

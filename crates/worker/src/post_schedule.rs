@@ -1,34 +1,33 @@
-//! When a worker posts: at once for what somebody waits for, else at most four times a second.
-//! Pure: facts in, step out.
+//! The schedule of posts: urgent events at once, all others at most four times a second. Pure: facts in, step out.
 
 use std::time::Duration;
 
-/// The shortest time between two posts that nobody waits for, a repeated one among them.
+/// Minimum interval between two posts that are not urgent, including repeated posts.
 const MIN_POST_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What there is to post.
+/// The kind of content that is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PostBacklog {
-    /// Nothing but the next heartbeat.
+    /// Nothing except the next heartbeat.
     Empty,
-    /// Events or words.
+    /// Events or text.
     Pending,
-    /// `started` or `finished`, not tried yet.
+    /// `started` or `finished`, not posted yet.
     Urgent,
 }
 
-/// What the poster knows when it asks.
+/// The input of the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PostFacts {
     pub(crate) backlog: PostBacklog,
-    /// Since the last post was tried.
+    /// Time since the last attempt to post.
     pub(crate) since_post: Duration,
-    /// Until the next heartbeat is due.
+    /// Time until the next heartbeat is due.
     pub(crate) heartbeat_in: Duration,
 }
 
-/// How long to wait before the next post.
+/// Returns the delay before the next post.
 pub(crate) fn delay_until_post(facts: PostFacts) -> Duration {
     let spaced = MIN_POST_INTERVAL.saturating_sub(facts.since_post);
     match facts.backlog {
@@ -38,7 +37,7 @@ pub(crate) fn delay_until_post(facts: PostFacts) -> Duration {
     }
 }
 
-/// How often a worker says that it is there: often enough that a lost one orphans nobody.
+/// Returns the interval of heartbeats, which is short enough that one lost heartbeat orphans no attempt.
 pub(crate) fn heartbeat_interval(orphan_grace: Duration) -> Duration {
     MAX_HEARTBEAT_INTERVAL.min(orphan_grace / 4)
 }

@@ -1,32 +1,32 @@
-//! The cost of a turn by the vendors' price lists, for programs that report tokens alone. An unknown cost is none.
+//! The cost of a turn by the vendors' price lists, for programs that report only tokens. An unknown cost is `None`.
 
 use agent_worker_backends::{find_price, request_window};
 use agent_worker_protocol::Usage;
 
-/// What a program used of one model, where it does not say what that cost.
+/// Tokens that a program used of one model, without their cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModelTokenUsage {
-    /// Which, if the program says so; else the one it was told to use.
+    /// The model that the program reports; else the configured one applies.
     pub(crate) model: Option<String>,
-    /// Everything read, with what follows.
+    /// All input tokens, including the cached ones below.
     pub(crate) input: u64,
     pub(crate) from_cache: u64,
     pub(crate) into_cache: u64,
     pub(crate) output: u64,
 }
 
-/// What is known beforehand of what a program will use.
+/// The facts about a program that are known before its turn.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PricingContext {
     pub(crate) backend: &'static str,
-    /// The model it was told to use, as it was told.
+    /// The configured model, in the form that the program received.
     pub(crate) model: Option<String>,
-    /// Whether it makes no larger requests than it does by itself: nobody's settings say otherwise.
+    /// True if no user settings can make the program's requests larger than by default.
     pub(crate) has_default_settings: bool,
 }
 
 impl PricingContext {
-    /// What was used in all, and what that costs by the list: of each share, or not at all.
+    /// Returns the total usage and its list price, which is `None` unless the price of each share is known.
     pub(crate) fn usage(&self, shares: &[ModelTokenUsage]) -> Usage {
         let cost = shares.iter().map(|share| self.cost(share)).sum::<Option<u128>>();
         let cost_micros = cost.and_then(|cost| u64::try_from(cost.div_ceil(MILLION)).ok());
@@ -39,7 +39,7 @@ impl PricingContext {
         if usage.has_tokens() { usage } else { Usage::default() }
     }
 
-    /// In millionths of a micro-dollar.
+    /// Returns the list price in millionths of a micro-dollar.
     fn cost(&self, share: &ModelTokenUsage) -> Option<u128> {
         let ModelTokenUsage { input, from_cache, into_cache, output, .. } = *share;
         if input + output == 0 {
@@ -47,7 +47,7 @@ impl PricingContext {
         }
         let model = share.model.as_deref().or(self.model.as_deref())?;
         let price = find_price(model)?;
-        // Only the sum of its requests is told: none was larger than that.
+        // Programs report only the sum of their requests, which bounds the largest one.
         let window =
             request_window(self.backend, &price.model).filter(|_| self.has_default_settings);
         let largest = window.map_or(input, |window| window.min(input));

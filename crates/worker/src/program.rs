@@ -1,8 +1,9 @@
 //! Backends that start a program for every turn, read its output and judge its end.
 //!
-//! `ProgramBackend` runs a program with a stream of its own, by an adapter each; `AcpBackend` holds a conversation in the
-//! Agent Client Protocol. An adapter is pure but for its private files: it says how its program is started and what each
-//! line means. The outcome comes from the last event and the exit status together; no text decides anything.
+//! `ProgramBackend` runs a program with an output stream of its own, through one adapter per program; `AcpBackend`
+//! holds a conversation in the Agent Client Protocol. An adapter is pure except for its private files: it defines
+//! the start of its program and the meaning of each line. The last event and the exit status together determine the
+//! outcome; no text does.
 
 mod acp;
 mod adapters;
@@ -43,13 +44,13 @@ use crate::{
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// How much of what a program complained about stands in a failure.
+/// Maximum length of a program's error output in a failure.
 const MAX_FAILURE_DETAIL_BYTES: usize = 500;
 
-/// One turn of a program: the turn itself, and what the program reaches it by.
+/// One turn of a program: the turn itself, and the endpoints and settings of the program.
 struct ProgramTurn<'a> {
     context: &'a TurnContext,
-    /// The model, as the program takes its name.
+    /// The model, in the program's own naming.
     model: Option<String>,
     mode: CredentialMode,
     endpoint: ModelEndpoint,
@@ -106,20 +107,20 @@ struct ProgramExit {
 enum ProgramOutcome {
     Answered(String),
     Failed(TurnFailure),
-    /// The program does not know the conversation that it was to continue. It did nothing.
+    /// The program does not know the conversation that it had to continue, and did nothing.
     SessionLost,
 }
 
-/// One kind of program: how it is started, and the state of reading its output. Made for each process.
+/// One kind of program: the way to start it, and the state of reading its output. Created for each process.
 trait ProgramAdapter: Send {
     fn invocation(&self, turn: &ProgramTurn<'_>) -> std::io::Result<ProgramInvocation>;
     fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent>;
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome;
-    /// Reads a line of the program's log on stderr. `None` if the line is a complaint and not a log line.
+    /// Parses a line of the program's log on stderr. Returns `None` if the line is a complaint and not a log line.
     fn parse_log_line(&mut self, _line: &str) -> Option<Vec<ProgramEvent>> {
         None
     }
-    /// Returns until when the worker waits for the next line, and the failure after that.
+    /// Returns the deadline for the next line, and the failure after that deadline.
     fn wait_limit(&self) -> Option<(Instant, TurnFailure)> {
         None
     }
@@ -187,7 +188,7 @@ impl ProgramBackend {
         }
     }
 
-    /// Starts the program; once more without its conversation, if the program has lost that.
+    /// Starts the program, and once more without its conversation if the program has lost that conversation.
     async fn run_processes(
         &self,
         path: &Path,
@@ -248,7 +249,7 @@ impl ProgramExit {
         )
     }
 
-    /// Whether it ended by itself and complained of this.
+    /// Returns true if the program exited by itself and wrote `complaint` to stderr.
     fn stderr_contains(&self, complaint: &str) -> bool {
         self.status.code().is_some() && self.stderr_tail.contains(complaint)
     }

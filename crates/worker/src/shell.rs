@@ -1,4 +1,5 @@
-//! A shell command as a child of the worker, and the last of what it wrote. All of that is in the log as well.
+//! Runs a shell command as a child of the worker and returns the tail of its output. The log contains all of the
+//! output.
 
 use std::{
     pin::pin,
@@ -14,7 +15,7 @@ use crate::{
     worker_log::WorkerLog,
 };
 
-/// Runs commands.
+/// Runs shell commands.
 #[derive(Clone)]
 pub(crate) struct Shell(ChildEnv);
 
@@ -23,7 +24,7 @@ impl Shell {
         Self(child_env)
     }
 
-    /// Runs a command to its end. Its result is its stdout, or how it failed and its stderr.
+    /// Runs a command to its end. Returns its stdout, or its exit status and stderr if it failed.
     pub(crate) async fn run(
         &self,
         command: &str,
@@ -48,7 +49,7 @@ impl Shell {
     }
 }
 
-/// Waits for a child and reads what it writes.
+/// Waits for a child and reads its output.
 async fn wait_with_output(
     mut child: Child,
     report: &EventReporter,
@@ -63,7 +64,7 @@ async fn wait_with_output(
         tokio::select! {
             () = &mut reading => child.wait().await?,
             status = child.wait() => {
-                // What the command itself wrote is in the pipe already.
+                // The pipe already holds everything that the command itself wrote.
                 let _ = timeout(PIPE_DRAIN_TIMEOUT, reading).await;
                 status?
             }

@@ -1,5 +1,5 @@
-//! The backend for models without a program: asks the model, calls its tools, returns their results to it, and asks again
-//! until the model calls no tool.
+//! The backend for models without a program: asks the model, calls its tools, returns their results to it, and
+//! repeats this until the model calls no tool.
 
 use agent_worker_protocol::{FailureClass, Usage, WorkerEvent};
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use crate::{
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// Runs the turns of a model.
+/// Runs the turns of a model through its tools.
 pub(crate) struct ToolLoop<M> {
     model: M,
 }

@@ -1,9 +1,10 @@
-//! The worker's own MCP server, on loopback: the only one the program it runs gets to see.
+//! The worker's own MCP server on loopback, the only server that its program gets.
 //!
-//! It keeps no session and passes tools on to the daemon, with the attempt's token and a key for every call. So a daemon
-//! that restarts is invisible from here, no token is in anybody's configuration, and whether the program has looked at
-//! its tools is seen on the spot. Who may come in is who knows the token. `/gate` is another server with a token of its own:
-//! there the program itself asks whether a call may happen (`gate.rs`).
+//! The server keeps no session and forwards tool calls to the daemon, with the attempt's token and a key for every
+//! call. A restart of the daemon is therefore invisible to the program, no configuration contains the attempt's
+//! token, and the server knows if the program has listed its tools. Access requires the server's token. `/gate` is
+//! a second server with a token of its own: there the program itself asks for the permission of a call
+//! (`approval_gate.rs`).
 
 use std::{
     net::Ipv4Addr,
@@ -37,31 +38,31 @@ use crate::{
     tool_set::ToolSet,
 };
 
-/// The revisions it speaks, the newest first. All of them begin with `initialize`.
+/// Supported revisions, the newest first. All of them begin with `initialize`.
 const PROTOCOL_REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 const TEAM_PATH: &str = "/mcp";
 const GATE_PATH: &str = "/gate";
-/// More than a document or a resource may have.
+/// Maximum size of a request body, larger than any document or resource.
 const MAX_BODY_BYTES: usize = 68 * 1024 * 1024;
 
-/// An open door.
+/// A server with an open port.
 pub(crate) struct ToolServer {
     listener: TcpListener,
     pub(crate) endpoint: ToolServerEndpoint,
-    /// Where the program asks whether it may.
+    /// The endpoint for permission requests of the program.
     pub(crate) gate_endpoint: ToolServerEndpoint,
     state: ToolServerState,
 }
 
-/// Where it is, and what opens it.
+/// Address of a server and the token for it.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolServerEndpoint {
     pub(crate) url: String,
-    /// Goes to the program by its environment or a file of its own; arguments are for everybody to read.
+    /// The program gets the token in its environment or in a private file; every user can read arguments.
     pub(crate) token: String,
 }
 
-/// What is behind it. Clones share it.
+/// The shared state of the server.
 #[derive(Clone)]
 struct ToolServerState(Arc<ToolServerInner>);
 
@@ -70,18 +71,18 @@ struct ToolServerInner {
     gate_authorization: String,
     gate: ToolApprovalGate,
     tools: ToolSet,
-    /// The tools, as they are shown.
+    /// The tools, as `tools/list` returns them.
     tool_list: Vec<Value>,
-    /// Somebody has asked which tools there are.
+    /// True once a client has listed the tools.
     has_listed_tools: AtomicBool,
-    /// How many calls there were.
+    /// Number of tool calls so far.
     call_count: AtomicU32,
-    /// Calls end with the work they are for.
+    /// Cancels the calls when the work that they serve ends.
     closing: CancellationToken,
     calls: TaskTracker,
 }
 
-/// A request, or a notification if it has no id.
+/// A request, or a notification if the id is missing.
 #[derive(Deserialize)]
 struct ToolServerMessage {
     id: Option<Value>,
@@ -98,14 +99,14 @@ struct ToolServerCallParams {
 }
 
 impl ToolServer {
-    /// Opens a door at a free port.
+    /// Opens the server at a free port.
     pub(crate) async fn open(
         tools: ToolSet,
         gate: ToolApprovalGate,
         mut schemas: Vec<Value>,
     ) -> std::io::Result<Self> {
         for tool in schemas.iter_mut().filter_map(Value::as_object_mut) {
-            // Only a program that checks answers would read it.
+            // Only a program that validates results would read the schema.
             tool.remove("outputSchema");
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -131,9 +132,9 @@ impl ToolServer {
         Ok(Self { listener, endpoint, gate_endpoint, state: ToolServerState(Arc::new(inner)) })
     }
 
-    /// Lets a program in for as long as `work` takes. Returns when no call is left either.
+    /// Serves requests while `work` runs. Returns after the last call has ended.
     ///
-    /// Answers with what came of the work, and whether anybody has looked at the tools meanwhile.
+    /// Returns the result of the work, and true if a client listed the tools meanwhile.
     pub(crate) async fn serve<T>(self, work: impl Future<Output = T>) -> (T, bool) {
         let Self { listener, state, .. } = self;
         let router = Router::new()
@@ -144,7 +145,7 @@ impl ToolServer {
             .with_state(state.clone());
         let done = tokio::select! {
             done = work => done,
-            // It ends with an error it can do nothing about: whoever is inside shows that soon enough.
+            // The server cannot recover from its own error; the program soon shows the effect.
             never = async { let _ = axum::serve(listener, router).await; std::future::pending().await } => never,
         };
         state.0.closing.cancel();
@@ -154,14 +155,14 @@ impl ToolServer {
     }
 }
 
-/// What nobody guesses.
+/// Generates an unguessable token.
 fn generate_token() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// Nothing of a stranger is read but who they say they are. Who knows one endpoint does not know the other.
+/// Checks the token before any other part of a request is read. Each endpoint has its own token.
 async fn authenticate(
     State(state): State<ToolServerState>,
     request: Request,
@@ -223,7 +224,7 @@ async fn handle_gate_request(
     }
 }
 
-/// A request that wants an answer.
+/// A request that expects a response.
 struct ToolServerRequest {
     id: Value,
     method: String,
@@ -238,7 +239,7 @@ fn parse_request(message: Value) -> Result<ToolServerRequest, Box<Response>> {
         let refusal = (StatusCode::BAD_REQUEST, Json(McpRpcErrorReply::new(Value::Null, refusal)));
         return Err(Box::new(refusal.into_response()));
     };
-    // Nothing is waited for by whoever wants no answer.
+    // A notification gets no response.
     let id = id.ok_or_else(|| Box::new(StatusCode::ACCEPTED.into_response()))?;
     Ok(ToolServerRequest { id, method, params })
 }
@@ -246,7 +247,8 @@ fn parse_request(message: Value) -> Result<ToolServerRequest, Box<Response>> {
 fn rpc_response(id: &Value, answer: Result<Value, McpRpcErrorBody>) -> Response {
     match answer {
         Ok(result) => Json(McpRpcReply::new(id, result)).into_response(),
-        // Programs of the next era ask something else first, and take this for an older server.
+        // Clients of the next protocol generation first send another request, and take this error for an older
+        // server.
         Err(refusal) if refusal.code == METHOD_NOT_FOUND => {
             (StatusCode::BAD_REQUEST, Json(McpRpcErrorReply::new(id, refusal))).into_response()
         }
@@ -293,7 +295,7 @@ impl ToolServerState {
     }
 }
 
-/// The answer to `initialize`: the revision that was asked for, or the newest that is known here.
+/// Builds the response to `initialize`: the requested revision, or the newest supported one.
 fn initialize_result(server: &str, params: &Map<String, Value>) -> Value {
     let wanted = params.get("protocolVersion").and_then(Value::as_str);
     let revision = PROTOCOL_REVISIONS.into_iter().find(|revision| Some(*revision) == wanted);

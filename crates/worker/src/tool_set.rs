@@ -1,7 +1,7 @@
 //! The tools of an attempt: the daemon's, over MCP, and the worker's own shell.
 //!
-//! Invariant: every call to the daemon carries a key, and repeating a call repeats its key. So a lost
-//! reply and a daemon that restarts cost time, never a second effect.
+//! Invariant: every call to the daemon carries a key, and repeating a call repeats its key. A lost reply or a
+//! restart of the daemon therefore costs time, never a second effect.
 
 use std::{
     collections::HashMap,
@@ -30,17 +30,17 @@ use crate::{
 const IDEMPOTENCY_KEY_FIELD: &str = "idempotency_key";
 const RESOURCE_CREATE_TOOL: &str = ToolName::ResourceCreate.word();
 const RESOURCE_READ_TOOL: &str = ToolName::ResourceRead.word();
-/// A result over this becomes a resource, and so much of it stays in place.
+/// A longer result becomes a resource; a preview of it stays in place.
 const MAX_INLINE_RESULT_BYTES: usize = 32 * 1024;
 const RESULT_PREVIEW_BYTES: usize = 2 * 1024;
 
-/// How long a call is held while the daemon is away or cannot store anything, and how often it is tried.
+/// Time to hold a call while the daemon is away or cannot store anything, and the interval of its retries.
 const UNAVAILABLE_TIMEOUT: Duration = Duration::from_secs(45);
 const CALL_RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// No tool of the daemon takes longer than 50 s.
+/// Timeout of a call; no tool of the daemon takes longer than 50 s.
 const TOOL_CALL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What the daemon says of a resource it keeps.
+/// The daemon's reply about a stored resource.
 #[derive(Deserialize)]
 struct ToolResultResource {
     id: ResourceId,
@@ -50,19 +50,21 @@ struct ToolResultResource {
 #[derive(Clone)]
 pub(crate) struct ToolSet {
     daemon: McpClient,
-    /// Present in the tool loop only: a program has its own, or none.
+    /// Present in the tool loop only: a program has a shell of its own, or none.
     shell: Option<Shell>,
     reporter: EventReporter,
     log: WorkerLog,
-    /// How often each call was made in this attempt, by tool and arguments.
+    /// Number of equal calls in this attempt, by tool and arguments.
     call_counts: Arc<Mutex<HashMap<Hash, u32>>>,
-    /// The first call that the daemon did not carry out for reasons of its own.
+    /// The first call that the daemon failed to carry out for a reason of its own.
     unserved: UnservedCall,
 }
 
-/// The first call of an attempt that the daemon did not carry out for reasons of its own. Clones share it.
+/// The first call of an attempt that the daemon failed to carry out for a reason of its own. Clones share the
+/// state.
 ///
-/// Invariant: an attempt with such a call does not end `ok`. Its model read a failure that says nothing about the work.
+/// Invariant: an attempt with such a call does not end `ok`. Its model read a failure that says nothing about the
+/// work.
 #[derive(Clone, Default)]
 pub(crate) struct UnservedCall(Arc<Mutex<Option<String>>>);
 
@@ -71,7 +73,8 @@ impl UnservedCall {
         sync::lock(&self.0).get_or_insert_with(|| why.to_owned());
     }
 
-    /// The outcome of a turn: its answer does not count if a call was not carried out. The next attempt repeats it.
+    /// Returns the outcome of a turn: an answer does not count if a call was not carried out. The next attempt
+    /// repeats the turn.
     pub(crate) fn override_outcome<T>(
         &self,
         done: Result<T, TurnFailure>,
@@ -93,17 +96,17 @@ impl ToolSet {
         Self { daemon, shell: None, reporter, log, call_counts, unserved }
     }
 
-    /// Adds the worker's own shell.
+    /// Adds the worker's own shell to the tools.
     pub(crate) fn with_shell(self, shell: Shell) -> Self {
         Self { shell: Some(shell), ..self }
     }
 
-    /// The calls of this attempt that the daemon did not carry out.
+    /// Returns the record of calls that the daemon failed to carry out.
     pub(crate) fn unserved(&self) -> UnservedCall {
         self.unserved.clone()
     }
 
-    /// Carries out a call, with an event before and after. Whatever goes wrong is its result: the model reads it.
+    /// Carries out a call, with an event before and after. Every error becomes the result, which the model reads.
     pub(crate) async fn call(&self, call: &ModelToolCall) -> ToolResult {
         let began = Instant::now();
         self.log.log_tool_call(call);
@@ -115,7 +118,7 @@ impl ToolSet {
         result
     }
 
-    /// Returns the schemas of the daemon's tools. Asks repeatedly while the daemon is away.
+    /// Returns the schemas of the daemon's tools. Retries while the daemon is away.
     pub(crate) async fn schemas(&self) -> Result<Vec<Value>, String> {
         let began = Instant::now();
         loop {
@@ -143,11 +146,11 @@ impl ToolSet {
         self.call_daemon(&call.tool, &args).await
     }
 
-    /// Keeps what is too long to be read at once as a resource, and leaves its beginning and its id in place. Where the
-    /// daemon keeps none, it stays as it is.
+    /// Stores a long result as a resource, and leaves its beginning and its id in place. If the daemon does not
+    /// store it, the result stays unchanged.
     async fn store_long_result(&self, call: &ModelToolCall, result: ToolResult) -> ToolResult {
         let text = result.text();
-        // Whoever reads a resource has asked for so much of it.
+        // A model that reads a resource has requested that much of it.
         if text.len() <= MAX_INLINE_RESULT_BYTES
             || [RESOURCE_READ_TOOL, RESOURCE_CREATE_TOOL].contains(&call.tool.as_str())
         {
@@ -171,7 +174,7 @@ impl ToolSet {
         }
     }
 
-    /// Adds the call's key: the same for the k-th equal call of every attempt.
+    /// Adds the idempotency key of the call, which is the same for the k-th equal call of every attempt.
     fn with_idempotency_key(&self, tool: &str, mut args: Map<String, Value>) -> Map<String, Value> {
         if args.contains_key(IDEMPOTENCY_KEY_FIELD) {
             return args;
@@ -188,7 +191,7 @@ impl ToolSet {
         args
     }
 
-    /// Asks the daemon, and while it is away again and again.
+    /// Calls the daemon, and retries while the daemon is away.
     async fn call_daemon(&self, tool: &str, args: &Map<String, Value>) -> ToolResult {
         let mut away_since = None;
         loop {
@@ -227,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// A call to whatever is at `daemon.sock` in `folder`, and how long it took on a virtual clock.
+    /// Calls the server at `daemon.sock` in `folder`, and returns the duration on a virtual clock.
     async fn call(folder: &std::path::Path) -> (ToolResult, Duration) {
         let (result, took, done) = attempt(folder).await;
         let why = done.unwrap_err();
@@ -236,7 +239,7 @@ mod tests {
         (result, took)
     }
 
-    /// The same, with the outcome of a turn that ends with `done` after that call.
+    /// Returns the same, and the outcome of a turn that ends with `done` after that call.
     async fn attempt(
         folder: &std::path::Path,
     ) -> (ToolResult, Duration, Result<String, TurnFailure>) {

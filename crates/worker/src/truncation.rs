@@ -1,12 +1,12 @@
-//! How long texts are shown: their beginning.
+//! Shortens long texts to their beginning.
 
 use serde_json::Value;
 
-/// How much of a string among a call's arguments, and of all of them, an event shows.
+/// Maximum size in an event of one string among the arguments of a call, and of all arguments.
 const MAX_STRING_BYTES: usize = 1_000;
 const MAX_ARGS_BYTES: usize = 16_000;
 
-/// The first `most` bytes of a text, at a character's border, and a mark if there is more.
+/// Returns the first `most` bytes of a text, at a character boundary, with a mark if text was cut.
 pub(crate) fn truncate(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -14,7 +14,7 @@ pub(crate) fn truncate(text: &str, most: usize) -> String {
     format!("{}…", &text[..text.floor_char_boundary(most)])
 }
 
-/// Arguments as an event shows them: whole where they are short. A document's text is in its document.
+/// Shortens arguments for an event; short ones stay whole. The text of a document is in the document itself.
 pub(crate) fn truncate_args(args: Value) -> Value {
     let args = truncate_strings(args);
     let text = args.to_string();

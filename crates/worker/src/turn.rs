@@ -1,7 +1,7 @@
 //! One turn of an agent, in the same terms for every backend: its input, its tools, its report and its end.
 //!
-//! A `TurnContext` is made once per attempt from the job. It holds everything that a backend may use and nothing of
-//! the attempt's own state: clocks, the lock and the daemon's orders stay with `attempt.rs`.
+//! A `TurnContext` is created once per attempt from the job. It holds everything that a backend may use and nothing
+//! of the attempt's own state: time limits, the lock and the daemon's orders stay in `attempt.rs`.
 
 use std::{io, path::PathBuf};
 
@@ -17,15 +17,15 @@ use crate::{
     mcp_client::McpClient, tool_set::ToolSet, worker_log::WorkerLog,
 };
 
-/// Everything a backend needs to carry out one turn.
+/// The input of a backend for one turn.
 pub(crate) struct TurnContext {
     pub(crate) identity: TurnIdentity,
     pub(crate) request: TurnRequest,
-    /// Rules for the program's own tools. The daemon decides by them; a program may be configured with them.
+    /// Rules for the program's own tools. The daemon decides by these rules; a program may be configured with them.
     pub(crate) permissions: Permissions,
     /// Schemas of the team's tools, and calls to them.
     pub(crate) tools: ToolSet,
-    /// Asks the daemon whether a call of the program may happen.
+    /// Asks the daemon for permission of a call of the program.
     pub(crate) approvals: ToolApprovalGate,
     pub(crate) reporter: EventReporter,
     pub(crate) log: WorkerLog,
@@ -37,7 +37,7 @@ pub(crate) struct TurnContext {
     pub(crate) limits: TurnLimits,
 }
 
-/// Names the agent and the attempt.
+/// Identifies the agent and the attempt.
 pub(crate) struct TurnIdentity {
     pub(crate) agent: AgentName,
     pub(crate) instance: InstanceRef,
@@ -61,15 +61,15 @@ pub(crate) struct TurnRequest {
 
 /// Private folders. The working folder is in `TurnContext::child_env`.
 pub(crate) struct TurnFolders {
-    /// Belongs to this attempt.
+    /// Folder of this attempt.
     pub(crate) attempt: PathBuf,
-    /// Lasts over the agent's turns in this run. The backend creates it.
+    /// Folder that persists over the agent's turns in this run. The backend creates it.
     pub(crate) keep: PathBuf,
 }
 
 /// Limits that a backend enforces. The attempt enforces those on time.
 pub(crate) struct TurnLimits {
-    /// The most requests to the model.
+    /// Maximum number of requests to the model.
     pub(crate) max_steps: u32,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct TurnFailure {
     pub(crate) why: String,
     /// The time before which the provider refuses further requests.
     pub(crate) retry_at: Option<Millis>,
-    /// Whether the machine lacked a resource: such a failure says nothing about the work.
+    /// True if the machine lacked a resource: such a failure says nothing about the work.
     pub(crate) is_shortage: bool,
 }
 
@@ -151,13 +151,13 @@ impl TurnFailure {
         Self::new(FailureClass::Fatal, "it was stopped")
     }
 
-    /// A failure of the system while the worker was `doing` something.
+    /// Returns the failure for an error of the system while the worker was `doing` something.
     pub(crate) fn from_io_error(doing: &str, error: &io::Error) -> Self {
         let failure = Self::new(FailureClass::Fatal, format!("could not {doing}: {error}"));
         Self { is_shortage: is_shortage(error), ..failure }
     }
 
-    /// The outcome it is reported as.
+    /// Returns the outcome for the report.
     pub(crate) fn outcome(self) -> WorkerOutcome {
         let Self { class, why, retry_at, is_shortage } = self;
         if is_shortage {

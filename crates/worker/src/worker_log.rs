@@ -1,5 +1,5 @@
-//! The worker's log, for people: what its commands print, as they print it, and a line where each tool call begins and
-//! ends. The daemon has put the worker's stderr into a file; nothing is ever decided by what is in it.
+//! The worker's log, for people: the output of its commands as it is printed, and a line at the start and the end
+//! of each tool call. The daemon redirects the worker's stderr to a file; no decision depends on its content.
 
 use std::{
     collections::BTreeMap,
@@ -16,31 +16,31 @@ use crate::{
     truncation::truncate,
 };
 
-/// How much of what commands print is kept: one that prints for ever must not fill the disk.
+/// Maximum output of commands in the log: a command that prints forever must not fill the disk.
 const MAX_LOGGED_OUTPUT_BYTES: usize = 16 * 1024 * 1024;
-/// How much of a call, or of why it failed, a line shows.
+/// Maximum length of a call, or of the reason for its failure, in a line.
 const MAX_LOG_LINE_BYTES: usize = 200;
-/// A variable's value that is shorter stands in too many texts by chance.
+/// Minimum length of a secret; a shorter value occurs in too many texts by chance.
 const MIN_SECRET_BYTES: usize = 8;
-/// Variables that are nobody's secret.
+/// Variables that never contain a secret.
 const NON_SECRET_VARIABLES: [&str; 9] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "TMPDIR"];
 
-/// The log. Clones share it.
+/// The log of a worker. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct WorkerLog(Arc<Mutex<WorkerLogWriter>>);
 
 struct WorkerLogWriter {
     out: Box<dyn Write + Send>,
-    /// How much more of what commands print is kept.
+    /// Number of output bytes that may still be written.
     remaining_bytes: usize,
     is_mid_line: bool,
-    /// Values that a line never shows, by the variables that hold them.
+    /// Values that a line never shows, by the variables that contain them.
     secrets: BTreeMap<String, String>,
 }
 
 impl WorkerLog {
-    /// The log of a worker whose commands have this environment.
+    /// Returns the log of a worker whose commands have this environment.
     pub(crate) fn new(env: &BTreeMap<String, String>) -> Self {
         Self::with_writer(Box::new(io::stderr()), env)
     }
@@ -59,7 +59,7 @@ impl WorkerLog {
         })))
     }
 
-    /// A command printed this.
+    /// Writes output of a command.
     pub(crate) fn write_output(&self, bytes: &[u8]) {
         let mut writer = sync::lock(&self.0);
         let kept = &bytes[..bytes.len().min(writer.remaining_bytes)];
@@ -73,13 +73,13 @@ impl WorkerLog {
         writer.remaining_bytes -= kept.len();
     }
 
-    /// A tool is called.
+    /// Logs the start of a tool call.
     pub(crate) fn log_tool_call(&self, call: &ModelToolCall) {
         let ModelToolCall { tool, args, .. } = call;
         self.write_redacted_line(&format!("→ {tool}{}", call_summary(tool, args)));
     }
 
-    /// It has answered.
+    /// Logs the result of a tool call.
     pub(crate) fn log_tool_result(
         &self,
         call: &ModelToolCall,
@@ -104,7 +104,7 @@ impl WorkerLog {
     }
 }
 
-/// What a call asks for.
+/// Describes the arguments of a call.
 fn call_summary(tool: &str, args: &Map<String, Value>) -> String {
     match args.get("command").and_then(Value::as_str).filter(|_| tool == SHELL_TOOL) {
         Some(command) => format!(": {command}"),
@@ -119,7 +119,7 @@ impl WorkerLogWriter {
         self.write(format!("{begin}{text}\n").as_bytes());
     }
 
-    /// What cannot be written is lost: the work goes on.
+    /// Writes bytes. A failed write is lost, and the work continues.
     fn write(&mut self, bytes: &[u8]) {
         if let Some(last) = bytes.last() {
             self.is_mid_line = *last != b'\n';
@@ -130,7 +130,7 @@ impl WorkerLogWriter {
 
 #[cfg(test)]
 impl WorkerLog {
-    /// One that nobody reads.
+    /// Returns a log that discards everything.
     pub(crate) fn discarding() -> Self {
         Self::with_writer(Box::new(io::sink()), &BTreeMap::new())
     }

@@ -1,4 +1,4 @@
-//! `agents:` who takes part. Every default is filled in here, every number is within bounds.
+//! `agents:` section of the file. This code fills in every default and checks the range of every number.
 
 pub(crate) mod backend;
 pub(crate) mod mock;
@@ -54,7 +54,7 @@ pub(crate) const DEFAULT_SILENCE: Span = Span::from_secs(5 * 60);
 const MIN_SPAN: Span = Span::from_millis(1);
 const MAX_SPAN: Span = Span::from_secs(7 * 24 * 60 * 60);
 
-/// Reads every agent; one that is wrong does not hide what is wrong with the next.
+/// Reads every agent; a mistake in one agent does not hide mistakes in the next.
 pub(crate) fn read(
     field: &YamlField<'_>,
     folder: &Path,
@@ -134,7 +134,7 @@ fn read_agent(
     })
 }
 
-/// Tools that wait until a vote opens their gate.
+/// Reads the tools that stay locked until a vote opens their gate.
 fn read_required_gates(
     field: &YamlField<'_>,
     diagnostics: &mut Diagnostics,
@@ -200,7 +200,7 @@ fn env_name(field: &YamlField<'_>) -> Result<String, Diagnostic> {
         .with_hint("write names alone, such as `GITHUB_TOKEN`; their values come from the caller"))
 }
 
-/// A working folder, relative to the run's.
+/// Reads a working folder, relative to the run's.
 pub(crate) fn folder_name(field: &YamlField<'_>) -> Result<PathBuf, Diagnostic> {
     let text = field.literal_text()?;
     if text.is_empty() || text.contains('\0') {

@@ -1,5 +1,5 @@
-//! What is wrong with a file or with the values given to it, told so that it can be put right:
-//! what, where (file, line, column, the line itself), and what to write instead.
+//! Errors of a workflow file or of the values given to it. Each contains the mistake, its place (file, line, column,
+//! the line itself) and a correction.
 
 use std::{
     fmt,
@@ -17,53 +17,53 @@ use crate::{
     yaml::text_file::FileReadError,
 };
 
-/// Why there is no workflow, or why it cannot be filled in.
+/// Reason for which there is no workflow, or for which it cannot be interpolated.
 #[derive(Debug)]
 pub enum Error {
-    /// The file could not be taken: missing, a folder, too long, not UTF-8.
+    /// The file could not be read: it is missing, a folder, too long, or not UTF-8.
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why, in words.
+        /// Explanation of the failure, in words.
         why: String,
     },
     /// The file was read and is not a workflow.
     Invalid(DiagnosticReport),
-    /// The file has no such parameter.
+    /// The workflow has no such parameter.
     UnknownParam {
-        /// As given.
+        /// Name as given by the caller.
         name: String,
-        /// What may have been meant, or what there is.
+        /// Similar name, or the list of parameters.
         hint: String,
     },
-    /// A parameter that must be given was not.
+    /// A required parameter is missing.
     MissingParam {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
     },
-    /// The file asks for an environment variable that the caller does not have.
+    /// The file uses an environment variable that the caller does not have.
     UnsetEnv {
-        /// Its name.
+        /// Name of the variable.
         name: String,
     },
     /// A reference has no value yet: the setup step that makes it has not run.
     NoValue {
-        /// Which.
+        /// Reference without a value.
         reference: Reference,
     },
     /// A value has a NUL byte, which no shell variable can hold.
     NulByte {
-        /// Whose value.
+        /// Reference to that value.
         reference: Reference,
     },
 }
 
-/// Whether a rendered error has colours.
+/// Coloring of a rendered error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenderStyle {
-    /// Text alone.
+    /// Text without colors.
     Plain,
-    /// With terminal escapes.
+    /// Text with terminal escapes.
     Ansi,
 }
 
@@ -72,12 +72,12 @@ impl Error {
         Self::Unreadable { path: path.to_owned(), why: why.to_string() }
     }
 
-    /// There is at least one diagnostic.
+    /// Creates the error for a file with at least one diagnostic.
     pub(crate) fn invalid(path: &Path, text: &str, diagnostics: Diagnostics) -> Self {
         Self::Invalid(DiagnosticReport::new(path, text, diagnostics))
     }
 
-    /// One line: `file:line:column: what is wrong`.
+    /// Returns one line: `file:line:column: message`.
     pub fn summary(&self) -> String {
         escape_control_chars(&match self {
             Self::Unreadable { path, why } => format!("cannot read {}: {why}", path.display()),
@@ -94,7 +94,7 @@ impl Error {
         })
     }
 
-    /// What to do next, if that is known.
+    /// Returns a suggestion for the next step, if one is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreadable { .. } | Self::NoValue { .. } => None,
@@ -108,7 +108,7 @@ impl Error {
         }
     }
 
-    /// What is wrong with the file, each at its place; nothing for an error that has none.
+    /// Returns the mistakes of the file with their positions; empty for an error without a position.
     pub fn mistakes(&self) -> Vec<Mistake> {
         match self {
             Self::Invalid(report) => report.mistakes(),
@@ -121,7 +121,7 @@ impl Error {
         }
     }
 
-    /// The whole story, for people: each mistake with its line and a caret.
+    /// Renders the whole error for people: each mistake with its line and a caret.
     pub fn render(&self, paint: RenderStyle) -> String {
         let renderer = match paint {
             RenderStyle::Plain => Renderer::plain(),
@@ -143,7 +143,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Text from a file, made harmless for a terminal.
+/// Escapes control characters of a file's text, so that a terminal does not interpret them.
 pub(crate) fn escape_control_chars(text: &str) -> String {
     text.chars().fold(String::new(), |mut out, c| {
         if c.is_control() {

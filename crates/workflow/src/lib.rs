@@ -1,12 +1,11 @@
-//! SCRIPT: the YAML file. It is loaded with line and column, checked to the end, and filled in.
+//! The workflow file in YAML: loaded with line and column, checked to the end, and interpolated.
 //!
-//! [`load()`] turns a file into a [`Workflow`]: every name known, every default filled in, every
-//! reference placed. After that only values are missing: a [`Scope`] has them, a [`Template`]
-//! becomes text, a [`ShellTemplate`] becomes a script in which no value is ever code. [`mentions()`]
-//! reads whom a text is for.
+//! [`load()`] turns a file into a [`Workflow`]: every name is known, every default is filled in, every reference is
+//! placed. After that only values are missing: a [`TemplateScope`] has them, a [`Template`] becomes text, a
+//! [`ShellTemplate`] becomes a script in which no value is ever code. [`mentions()`] reads the recipients of a text.
 //!
-//! Not here: running anything, the environment, the network. The only I/O is reading the file the
-//! caller names and the prompt files beneath its folder.
+//! This crate executes nothing and reads neither the environment nor the network. Its only I/O is reading the file
+//! that the caller names and the prompt files beneath its folder.
 
 mod agents;
 mod definition;

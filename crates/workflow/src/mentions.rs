@@ -1,7 +1,7 @@
-//! Who a text is for: the one grammar of `@name`, as a pure function.
+//! Recipients of a text: the only grammar of `@name`, as a pure function.
 //!
-//! Invariant: only the author's own words address anybody. Code spans, fenced blocks, quoted lines and interpolated
-//! data are read, never obeyed.
+//! Invariant: only the author's own words address an agent. Mentions in code spans, fenced blocks, quoted lines and
+//! interpolated data are ignored.
 
 pub(crate) mod kickoff_check;
 
@@ -13,18 +13,19 @@ use std::{
 use agent_worker_protocol::AgentName;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
-/// Everybody a text addresses.
+/// Recipients that a text mentions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mentions {
-    /// Agents, in the order of their first mention.
+    /// Mentioned agents, in the order of their first mention.
     pub agents: Vec<AgentName>,
-    /// Whether `@all` is among them.
+    /// True if the text mentions `@all`.
     pub everyone: bool,
-    /// What looks like a mention and is nobody, each once, as written.
+    /// Mentions that match no agent, each once, as written.
     pub unknown: Vec<String>,
 }
 
-/// Reads the mentions of `text`, whose byte ranges `data` came from elsewhere. `team` is everybody there is.
+/// Parses the mentions of `text`. The byte ranges `data` are not the author's words, and `team` has all existing
+/// agents.
 pub fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentions {
     if !text.contains('@') {
         return Mentions::default();
@@ -45,7 +46,7 @@ pub fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentio
     finding.mentions
 }
 
-/// What was found so far, and what is asked for each mention: both by name, for a text may be one long list of them.
+/// State of a scan. Team and findings are indexed by name, because a text may be one long list of mentions.
 struct MentionScan<'a> {
     team: BTreeMap<String, &'a AgentName>,
     seen: BTreeSet<String>,
@@ -54,7 +55,7 @@ struct MentionScan<'a> {
 
 impl MentionScan<'_> {
     fn add(&mut self, token: &str) {
-        // `_@reviewer_` and `@reviewer--` mean the reviewer, unless somebody is called exactly that.
+        // `_@reviewer_` and `@reviewer--` mean the reviewer, unless an agent has exactly that name.
         let mut name = token.to_ascii_lowercase();
         loop {
             if let Some(agent) = self.team.get(&name).copied() {
@@ -68,7 +69,7 @@ impl MentionScan<'_> {
                     self.mentions.everyone = true;
                     return;
                 }
-                // People and the daemon are spoken of, not woken.
+                // A mention of a person or of the daemon wakes no agent.
                 "user" | "system" => return,
                 _ => {}
             }
@@ -90,13 +91,13 @@ fn token_after(text: &str, at: usize) -> &str {
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// What stands before an `@` tells a mention from an address, a path or an escape.
+/// Returns true if an `@` after this text is a mention, not part of an address, a path or an escape.
 fn may_precede(before: &str) -> bool {
     let last = before.chars().next_back();
     !last.is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '@' | '/' | '\\'))
 }
 
-/// Whether `wanted` lies in any of `ranges`, which are in order and apart.
+/// Returns true if `wanted` overlaps any of `ranges`, which are sorted and disjoint.
 fn overlaps_any(ranges: &[Range<usize>], wanted: &Range<usize>) -> bool {
     let next = ranges.partition_point(|range| range.end <= wanted.start);
     ranges.get(next).is_some_and(|range| range.start < wanted.end)
@@ -111,7 +112,8 @@ fn ignored_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
     }));
     let mut start = 0;
     for line in own.split_inclusive('\n') {
-        // Line by line, not CommonMark's lazy quotes: `@coder` on the line below a quote is the author's again.
+        // Line by line, unlike the lazy quotes of CommonMark: `@coder` on the line below a quote is the author's
+        // again.
         let indent = line.len() - line.trim_start_matches(' ').len();
         if indent <= 3 && line[indent..].starts_with('>') {
             deaf.push(start..start + line.len());
@@ -121,7 +123,7 @@ fn ignored_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
     merge_ranges(deaf)
 }
 
-/// The same bytes as ranges in order that do not touch.
+/// Merges ranges into sorted ranges that do not touch.
 fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -134,7 +136,7 @@ fn merge_ranges(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// The author's text with data made neutral, so that a stray fence in a diff cannot swallow what follows it.
+/// Replaces data by neutral characters, so that a stray fence in a diff cannot hide the text after it.
 fn mask_data(text: &str, data: &[Range<usize>]) -> String {
     let mut own = String::with_capacity(text.len());
     let mut from = 0;
@@ -157,7 +159,7 @@ mod tests {
         ["reviewer", "coder", "a_b", "a-b", "Lead", "x-"].map(|name| name.parse().unwrap()).into()
     }
 
-    /// Spells a result as `coder reviewer @all ?codr`.
+    /// Formats a result as `coder reviewer @all ?codr`.
     fn mentions_text(found: &Mentions) -> String {
         let mut words: Vec<String> = found.agents.iter().map(ToString::to_string).collect();
         words.extend(found.everyone.then(|| "@all".to_owned()));
@@ -166,7 +168,7 @@ mod tests {
     }
 
     const TABLE: [(&str, &str); 68] = [
-        // plain
+        // Mentions in plain text.
         ("@reviewer", "reviewer"),
         ("@reviewer please look", "reviewer"),
         ("please look @reviewer", "reviewer"),
@@ -178,7 +180,7 @@ mod tests {
         ("", ""),
         ("@", ""),
         ("@ reviewer", ""),
-        // what may stand around it
+        // Characters that may surround a mention.
         ("请@reviewer看", "reviewer"),
         ("(@reviewer)", "reviewer"),
         ("_@reviewer_", "reviewer"),
@@ -195,7 +197,7 @@ mod tests {
         ("@reviewer\n@coder", "reviewer coder"),
         ("\t@coder", "coder"),
         ("…@coder…", "coder"),
-        // what is not a mention
+        // Texts that are no mention.
         ("bob@reviewer.com", ""),
         ("bob@reviewer", ""),
         ("a.@reviewer", ""),
@@ -203,7 +205,7 @@ mod tests {
         ("path/@reviewer", ""),
         ("\\@reviewer", ""),
         ("9@reviewer", ""),
-        // whole tokens
+        // Only whole tokens are names.
         ("@reviewers", "?reviewers"),
         ("@review", "?review"),
         ("@a_b", "a_b"),
@@ -217,13 +219,13 @@ mod tests {
         ("@reviewer_x", "?reviewer_x"),
         ("@codr and @codr", "?codr"),
         ("@--", ""),
-        // everybody, people
+        // The name `@all`, and people.
         ("@all", "@all"),
         ("@ALL hands", "@all"),
         ("@all_ @coder", "coder @all"),
         ("@user done", ""),
         ("@system", ""),
-        // code
+        // Mentions inside code spans and blocks.
         ("`@reviewer`", ""),
         ("``a ` @reviewer``", ""),
         ("`open @reviewer", "reviewer"),
@@ -235,7 +237,7 @@ mod tests {
         ("- ```\n  @reviewer\n  ```\n\n@coder", "coder"),
         ("    @reviewer", "reviewer"),
         ("`a` @reviewer `b`", "reviewer"),
-        // quotes
+        // Mentions in quoted lines.
         ("> @reviewer", ""),
         (">@reviewer", ""),
         ("   > @reviewer", ""),
@@ -250,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Reads a text in which data stands between `⟨` and `⟩`.
+    /// Parses a text in which `⟨` and `⟩` delimit data.
     fn with_data(marked: &str) -> Mentions {
         let (mut text, mut data, mut start) = (String::new(), Vec::new(), 0);
         for c in marked.chars() {

@@ -1,6 +1,6 @@
-//! Text with `${{ name }}` in it. One pass: what a value says is never looked at again.
+//! Text with references `${{ name }}`. Interpolation is one pass: a value is never interpolated itself.
 //!
-//! `$${{` stands for the characters `${{`.
+//! `$${{` is the escape for the characters `${{`.
 
 pub(crate) mod reference;
 pub(crate) mod scope;
@@ -23,7 +23,7 @@ pub(crate) const OPEN: &str = "${{";
 const ESCAPED: &str = "$${{";
 const CLOSE: &str = "}}";
 
-/// Text that waits for its values: `${{ name }}`. For the characters themselves, `$${{`.
+/// Text with references `${{ name }}` to values; `$${{` is the escape for the characters themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
     parts: Vec<TemplatePart>,
@@ -36,30 +36,30 @@ enum TemplatePart {
     Value(Reference),
 }
 
-/// A filled-in text.
+/// Result of an interpolation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// The text.
+    /// Text with all values.
     pub text: String,
-    /// The bytes of it that came from values: a mention in them wakes nobody.
+    /// Byte ranges that came from values; a mention in them wakes no agent.
     pub data: Vec<Range<usize>>,
 }
 
-/// A flaw and the reference that has it, counted from 0 by the `${{` of the text.
+/// Flaw of a reference, with the reference's index from 0 among the `${{` of the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FlawedReference {
     pub(crate) nth: usize,
     pub(crate) flaw: ReferenceFlaw,
 }
 
-/// A part of a text as written.
+/// Part of a text as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
     Text(&'a str),
     Reference { inner: &'a str, nth: usize },
 }
 
-/// Cuts a text at its references; behind one that is never closed there is nothing to cut.
+/// Splits a text at its references; the text after an unclosed reference is not split.
 pub(crate) fn split_references(text: &str) -> (Vec<Piece<'_>>, Option<FlawedReference>) {
     let mut pieces = Vec::new();
     let mut flawed = None;
@@ -88,7 +88,7 @@ pub(crate) fn split_references(text: &str) -> (Vec<Piece<'_>>, Option<FlawedRefe
 }
 
 impl Template {
-    /// Reads a text whose every reference must be known.
+    /// Parses a text in which every reference must be known.
     pub(crate) fn read(text: &str, known: &KnownNames) -> Result<Self, Vec<FlawedReference>> {
         let (pieces, unclosed) = split_references(text);
         let (mut parts, mut flaws) = (Vec::new(), Vec::new());
@@ -108,19 +108,19 @@ impl Template {
         if flaws.is_empty() { Ok(Self { parts }) } else { Err(flaws) }
     }
 
-    /// Fills in the values.
+    /// Interpolates the values of a scope.
     pub fn render(&self, scope: &TemplateScope) -> Result<Rendered, Error> {
         self.render_with_lookup(|reference| scope.value(reference))
     }
 
-    /// Fills in the same for every value.
+    /// Interpolates the same text for every reference.
     pub(crate) fn render_with(&self, value: &str) -> Rendered {
         let rendered: Result<_, Infallible> = self.render_with_lookup(|_| Ok(value));
         let Ok(rendered) = rendered;
         rendered
     }
 
-    /// Fills in the name and the tag of an instance; there is nothing else in it.
+    /// Interpolates the name and the tag of an instance; the template has no other references.
     pub(crate) fn render_names(&self, name: &WorkflowName, tag: &Tag) -> String {
         let rendered: Result<_, Infallible> = self.render_with_lookup(|reference| {
             Ok(match reference {
@@ -156,7 +156,7 @@ impl Template {
         Ok(rendered)
     }
 
-    /// What it needs a value of.
+    /// Returns the references in the text.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         self.parts.iter().filter_map(|part| match part {
             TemplatePart::Text(_) => None,

@@ -1,6 +1,6 @@
-//! The file as a tree in which everything knows its place. The only file that knows the YAML parser.
+//! The file as a tree in which every node has its position. No other file uses the YAML parser.
 //!
-//! The parser's budgets are set here: a file that is a bomb is refused in milliseconds.
+//! The parser's budgets are set here: a YAML bomb is refused in milliseconds.
 
 pub(crate) mod fields;
 pub(crate) mod text_file;
@@ -14,18 +14,18 @@ use crate::diagnostics::diagnostic::Diagnostic;
 
 const MAX_NODES: usize = 20_000;
 const MAX_ALIASES: usize = 200;
-/// Each level costs stack while it is read: an unoptimised build needs tens of KiB for one.
+/// Each level uses stack during the parse: an unoptimised build needs tens of KiB for one.
 const MAX_DEPTH: usize = 20;
 
-/// A value and where it is written.
+/// Value with its position.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) value: Yaml,
-    /// Bytes of the file's text. A list or a mapping has only its beginning.
+    /// Byte range in the file; for a list or a mapping, only its beginning.
     pub(crate) at: Range<usize>,
 }
 
-/// What can be written in YAML 1.2.
+/// Value of YAML 1.2.
 #[derive(Debug)]
 pub(crate) enum Yaml {
     Null,
@@ -37,7 +37,7 @@ pub(crate) enum Yaml {
     Map(Vec<YamlEntry>),
 }
 
-/// One line of a mapping.
+/// Entry of a mapping.
 #[derive(Debug)]
 pub(crate) struct YamlEntry {
     pub(crate) key: String,
@@ -45,7 +45,7 @@ pub(crate) struct YamlEntry {
     pub(crate) value: Node,
 }
 
-/// Reads the whole text, which is of bounded length, as one YAML document without duplicate keys.
+/// Parses the whole text, which is of bounded length, as one YAML document without duplicate keys.
 pub(crate) fn read(text: &str) -> Result<Node, Diagnostic> {
     serde_saphyr::from_str_with_options::<Spanned<Yaml>>(text, parser_options())
         .map(Node::from)
@@ -66,7 +66,7 @@ fn parser_options() -> Options {
 }
 
 impl From<Spanned<Yaml>> for Node {
-    /// Where it is defined, not where an alias uses it: there is the text to be changed.
+    /// Takes the position of the definition, not of an alias: the user must change the text there.
     fn from(spanned: Spanned<Yaml>) -> Self {
         Self { at: byte_range(&spanned.defined), value: spanned.value }
     }
@@ -79,7 +79,7 @@ fn byte_range(location: &Location) -> Range<usize> {
     start..start + number(span.byte_len())
 }
 
-/// The parser tells the place of a syntax error in lines and characters only.
+/// Returns the byte range of a syntax error, for which the parser reports only line and character.
 fn byte_range_in(text: &str, location: Option<Location>) -> Range<usize> {
     let Some(location) = location else { return 0..0 };
     if location.span().byte_offset().is_some() {

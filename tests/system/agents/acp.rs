@@ -1,4 +1,4 @@
-//! Real agents over the Agent Client Protocol: Gemini CLI, and Claude Code by its adapter.
+//! Real agents over the Agent Client Protocol: Gemini CLI, and Claude Code through its adapter.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ fn a_team_of_which_one_speaks_acp_finishes_a_workflow() {
     check_hand_over([Cli::Claude, Cli::Codex, Cli::AcpGemini]);
 }
 
-/// Waits for the one request that is open.
+/// Waits for the only open request.
 fn open_request(testbed: &AgentTestbed) -> Value {
     wait_for("a request", || {
         let open = testbed.world.json(&["pending", "--json"]);
@@ -43,7 +43,8 @@ fn open_request(testbed: &AgentTestbed) -> Value {
     })
 }
 
-/// It asks before it runs a command: what is approved after the daemon was killed runs once, what is denied never.
+/// Checks that an agent asks before it runs a command: an approval after a kill of the daemon runs it once, a
+/// denial never.
 fn check_approval(cli: Cli, tool: &str) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a real agent over ACP that asks") else {
         return;

@@ -1,4 +1,4 @@
-//! What Claude Code does only if a person says so: approved, denied, with nobody there, and with kills in between.
+//! Calls of Claude Code that need approval: approved, denied, without a person, and with kills in between.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ impl AgentTestbed {
         fs::read_to_string(self.world.project().join(name)).ok()
     }
 
-    /// Follows it without a terminal: the exit code, and what it says of itself.
+    /// Follows the run without a terminal; returns the exit code and the outcome in the envelope.
     fn envelope_outcome(&self, words: &[&str]) -> (i32, Value) {
         let (code, envelope) = self.world.envelope(words);
         (code, envelope["outcome"].clone())
@@ -33,7 +33,7 @@ impl AgentTestbed {
         self.world.json(&["pending", "--json"]).as_array().unwrap().clone()
     }
 
-    /// What the model was told last.
+    /// Returns the last input of the model.
     fn last_model_input(&self) -> String {
         self.models.requests().pop().unwrap().body["messages"].to_string()
     }
@@ -108,7 +108,7 @@ fn what_claude_code_asked_is_answered_and_done_once_though_the_daemon_and_then_t
     daemon.wait().unwrap();
     let mut daemon = testbed.world.daemon();
     assert_eq!(testbed.open_requests().len(), 1, "it waits in the next daemon too");
-    // The worker and its program, without a word.
+    // Kills the worker and its program without notice.
     for (pid, _) in testbed.other_processes() {
         kill(pid, "KILL");
     }
@@ -149,7 +149,7 @@ fn an_answer_given_while_no_attempt_of_claude_code_lives_is_used_by_the_next_and
     }
     let mut daemon = testbed.world.daemon();
     assert_eq!(testbed.world.run(&["approve", "1"]).code, 0);
-    // The same again is another request: one answer is for one call.
+    // The same call again is a new request: one answer is for one call.
     wait_for("the second request", || {
         let open = testbed.open_requests();
         (open.first()?["id"] == 2).then_some(())
@@ -217,7 +217,7 @@ fn the_model_of_claude_code_approves_nothing_itself() {
     assert_eq!(testbed.text("ran.txt"), None);
 }
 
-/// Reads a file in two ways that Claude Code does not ask for by itself.
+/// Reads a file in two ways for which Claude Code does not ask by default.
 const READS: &str = "CALL Bash {\"command\":\"cat secret.txt\",\"description\":\"reads\"}\n\
     CALL Read {\"file_path\":\"secret.txt\"}\nSAY Over.";
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::testbed::{AgentEntry, AgentTestbed, Cli};
 use crate::world::kill;
 
-/// Kills the daemon at two moments of a turn: between two of its calls it comes back before the next, later only after it.
+/// Kills the daemon at two moments of a turn: first it restarts before the next call, then only after it.
 fn check_daemon_kills(cli: Cli) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a daemon killed in a real agent's turn") else {
         return;

@@ -1,4 +1,4 @@
-//! How real agents fail, and what it is called: by what they report and how they end, never by what they say.
+//! Failures of real agents and their classes: by their reports and exit statuses, never by their texts.
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -7,10 +7,10 @@ use serde_json::json;
 use super::testbed::{AgentEntry, AgentTestbed, Cli, files};
 use crate::world::kill;
 
-/// One failure is enough to see: the next try is far away.
+/// One failure is enough: the next attempt is far away.
 const LONG_BACKOFF: &str = "retry: { backoff: 1h }";
 
-/// What becomes of an agent whose provider does this: its state, and the class of its failure.
+/// Failures of the provider, with the agent's state and the failure class that follow.
 const FAILURES: [(&str, &str, &str, &str); 5] = [
     ("refused", "FAIL 401", "stopped", "auth"),
     ("limited", "FAIL 429\nRETRY_AFTER 600", "parked", "rate_limited"),
@@ -37,16 +37,16 @@ fn check_failures(cli: Cli) {
     }
     testbed.send("talker", "SAY Error: rate limit exceeded (429)");
     for (name, _, state, class) in FAILURES {
-        // It does not say what it waits for.
+        // This program does not report the reason for waiting.
         let (state, class) = match (cli, class) {
             (Cli::Opencode, "rate_limited") => ("backing_off", "transient"),
             _ => (state, class),
         };
-        // This one takes what broke off for an answer, and does not say why it is none.
+        // This program takes a broken-off response for an answer, and does not report the reason.
         let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
         let ended = testbed.end_of_turn(name);
         let seen = (&*ended.0, ended.1["class"].as_str());
-        // And this one says of a connection that was reset what it says of a bad request.
+        // This program reports a reset connection in the same way as a bad request.
         let class = match (cli, name, seen.1) {
             (Cli::AcpClaude, "cut", Some("fatal")) => "fatal",
             _ => class,
@@ -60,14 +60,14 @@ fn check_failures(cli: Cli) {
         "{}",
         testbed.diagnostics("talker")
     );
-    // One of them notices by itself, and ends without a result.
+    // This program notices by itself, and ends without a result.
     let class = if cli == Cli::Codex { "crash" } else { "fatal" };
     for name in ["deaf", "shut"] {
         let (state, ended) = testbed.end_of_turn(name);
         let seen = (&*state, ended["class"].as_str());
         assert_eq!(seen, ("backing_off", Some(class)), "{}", testbed.diagnostics(name));
         let told = ended["why"].as_str().unwrap();
-        // That one does not begin without the file that names them.
+        // This program does not start without the file that names the tools.
         let why = match cli {
             Cli::AcpClaude => "Internal error",
             _ => "has never asked for the team's tools",
@@ -76,14 +76,15 @@ fn check_failures(cli: Cli) {
     }
     assert_eq!(testbed.other_processes(), []);
     if cli == Cli::Gemini {
-        // It writes what was said into a file when its provider fails: where nobody else reads it.
+        // If its provider fails, this program writes the conversation to a file, in a folder that other users
+        // cannot read.
         let written = files(&testbed.world.home().join("runs"));
         let is_report = |path: &Path| path.to_string_lossy().contains("/tmp/gemini-client-error-");
         assert!(written.iter().any(|(path, _)| is_report(path)));
     }
 }
 
-/// The program with settings in which our server's address is another, by a rule of `sed`, and no token is right.
+/// Returns the program with settings that have a wrong server address, by a rule of `sed`, and wrong tokens.
 fn program_with_wrong_settings(office: &AgentTestbed, cli: Cli, name: &str, rule: &str) -> String {
     let words: Vec<_> = cli.command().unwrap().iter().map(|word| format!("'{word}'")).collect();
     if let Cli::AcpClaude | Cli::AcpGemini = cli {
@@ -142,13 +143,13 @@ fn opencode_fails_by_what_it_reports() {
     check_failures(Cli::Opencode);
 }
 
-/// In the middle of its answer: one is stopped, one is told to end by somebody else, and one is silent for too long. Nothing of
-/// them is left.
+/// Checks three ends in the middle of an answer: a stop, a signal from another process, and a silence limit. No
+/// process is left.
 fn check_stop_ends_processes(cli: Cli) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a real agent that hangs or is stopped") else {
         return;
     };
-    // Longer than it takes to begin.
+    // Longer than the program takes to start.
     let silence = if cli == Cli::Opencode { "40s" } else { "10s" };
     let silent = format!("silence: {silence}\n{LONG_BACKOFF}");
     let desks = [

@@ -1,4 +1,4 @@
-//! What real agents leave in the project and at home, while daemons and workers are killed around them: nothing.
+//! Checks that real agents leave nothing in the project and in the user's home, under kills of daemons and workers.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS, files};
 use crate::world::{kill, wait_for};
 
-/// A server of a person, as each program has it. It would not start.
+/// A server of the user, in the format of each program. The server would not start.
 const USER_MCP_JSON: &str = "{\"mcpServers\": {\"theirs\": {\"command\": \"/nowhere/theirs\"}}}\n";
 const USER_MCP_TOML: &str = "[mcp_servers.theirs]\ncommand = \"/nowhere/theirs\"\n";
 
-/// Settings of a project, which nobody else touches.
+/// Settings of a project, which the agents must not change.
 const PROJECT: [(&str, &str); 5] = [
     (".codex/config.toml", USER_MCP_TOML),
     (".cursor/mcp.json", USER_MCP_JSON),
@@ -23,7 +23,7 @@ const PROJECT: [(&str, &str); 5] = [
     (".opencode/opencode.json", "{}"),
 ];
 
-/// Settings and memory of a person.
+/// Settings and memory of a user.
 const HOME: [(&str, &str); 9] = [
     (".claude.json", USER_MCP_JSON),
     (".claude/settings.json", "{\"cleanupPeriodDays\": 7}\n"),
@@ -44,7 +44,7 @@ fn write_all(folder: &Path, entries: &[(&str, &str)]) {
     }
 }
 
-/// What is in a person's home but for the project and the daemon's own. Caches come and go.
+/// Returns the files of a user's home, except the project, the daemon's files and caches.
 fn home(testbed: &AgentTestbed) -> Vec<(PathBuf, Vec<u8>)> {
     let home = testbed.world.project().parent().unwrap().to_owned();
     let mut found = Vec::new();
@@ -62,19 +62,19 @@ fn home(testbed: &AgentTestbed) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
-/// How many rounds: `scripts/nightly` asks for more.
+/// Returns the number of rounds; `scripts/nightly` sets more.
 #[expect(clippy::disallowed_methods, reason = "how long it takes is a setting of the test itself")]
 fn rounds() -> u64 {
     std::env::var("AW_ROUNDS").map_or(20, |rounds| rounds.parse().unwrap())
 }
 
-/// A number below `end`, another one every time.
+/// Returns a random number below `end`.
 fn random_below(end: usize) -> usize {
     let end = u64::try_from(end).unwrap();
     usize::try_from(RandomState::new().hash_one(()) % end).unwrap()
 }
 
-/// The workers that are alive.
+/// Returns the pids of the live workers.
 fn workers(testbed: &AgentTestbed) -> Vec<u32> {
     let is_worker = |line: &str| line.trim_end().ends_with("/exe worker");
     testbed
@@ -85,7 +85,7 @@ fn workers(testbed: &AgentTestbed) -> Vec<u32> {
         .collect()
 }
 
-/// Rounds of kills while every one of them works: a daemon or a worker, at any moment of their turns.
+/// Runs rounds of kills while every agent works: a daemon or a worker, at any moment of a turn.
 fn check_no_leftovers(clis: &[Cli], rounds: u64) {
     let Some(testbed) = AgentTestbed::open(clis, "what real agents leave behind") else { return };
     let project = testbed.world.project();
@@ -105,7 +105,7 @@ fn check_no_leftovers(clis: &[Cli], rounds: u64) {
     for round in 1..=rounds {
         let program = "@all\nCALL channel_send {\"message\":\"still here\"}\nSAY Done.";
         assert_eq!(testbed.world.run(&["send", "@team", program]).code, 0);
-        // At a moment that the work itself decides: before the first answer of the round, or after one.
+        // The work itself determines the moment: before the first answer of the round, or after one.
         let asked = testbed.models.requests().len() + random_below(2 * clis.len());
         wait_for("somebody at work", || (testbed.models.requests().len() >= asked).then_some(()));
         let workers = workers(&testbed);
@@ -122,7 +122,7 @@ fn check_no_leftovers(clis: &[Cli], rounds: u64) {
             daemon = testbed.world.daemon();
         }
     }
-    // Whatever was killed, all of it is done in the end.
+    // All work completes in the end, whatever was killed.
     for cli in clis {
         wait_for("the end of all work", || {
             (testbed.status(cli.name())["state"] == "idle").then_some(())
@@ -146,7 +146,8 @@ fn opencode_leaves_nothing_in_the_project_and_at_home_either() {
     check_no_leftovers(&[Cli::Opencode], 3);
 }
 
-/// With a person's login their programs keep what is theirs where it is, and their settings are read, not written.
+/// Checks that with a user's login the programs keep the user's files in place and read the settings without
+/// writing them.
 #[test]
 fn the_settings_of_a_person_are_as_they_were_when_agents_use_their_login() {
     let clis = [Cli::Claude, Cli::Codex];
@@ -177,7 +178,7 @@ fn the_settings_of_a_person_are_as_they_were_when_agents_use_their_login() {
         let text = if name == ".codex/config.toml" { &codex } else { text };
         let now = std::fs::read_to_string(home.join(name)).unwrap();
         if name == ".claude.json" {
-            // It keeps its own notes there, beside what is a person's.
+            // The program keeps its own notes in this file, next to the user's settings.
             let servers =
                 |text: &str| serde_json::from_str::<Value>(text).unwrap()["mcpServers"].clone();
             assert_eq!(servers(&now), servers(text), "{now}");

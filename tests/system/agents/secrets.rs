@@ -1,16 +1,16 @@
-//! What every user of the machine can read of a real agent at work: the arguments of its processes.
+//! The arguments of a real agent's processes, which every user of the machine can read.
 
 use serde_json::json;
 
 use super::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS};
 use crate::model_server::KEY;
 
-/// Whether it may be a token: as long as ours, and no word.
+/// Returns true if a word may be a token: as long as ours, and no ordinary word.
 fn is_secret(piece: &str) -> bool {
     piece.len() >= 32 && piece.contains(|c: char| c.is_ascii_digit())
 }
 
-/// Looks at its processes in the middle of a turn, when it has its key and the team's tools.
+/// Reads the arguments in the middle of a turn, while the agent has its key and the team's tools.
 fn check_arguments(cli: Cli) {
     let Some(testbed) = AgentTestbed::open(&[cli], "the arguments of a real agent's processes")
     else {

@@ -1,4 +1,5 @@
-//! Where agents that nobody here wrote work: a world with a scripted model, and the programs that `scripts/agents` gets.
+//! The test environment of third-party agents: a world with a scripted model, and the programs that
+//! `scripts/agents` installs.
 
 use std::{
     fmt::Write as _,
@@ -13,23 +14,23 @@ use crate::{
     world::{World, record_skip, wait_for},
 };
 
-/// Whose program it is.
+/// The program of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cli {
     Claude,
     Codex,
     Gemini,
-    /// Only where all are asked for.
+    /// Tested only with `REAL_CLIS=all`.
     Opencode,
-    /// Over the Agent Client Protocol: Claude Code by its adapter, and Gemini CLI by itself.
+    /// Over the Agent Client Protocol: Claude Code through its adapter, and Gemini CLI directly.
     AcpClaude,
     AcpGemini,
-    /// These too only where all are asked for.
+    /// Also tested only with `REAL_CLIS=all`.
     AcpCopilot,
     AcpQwen,
 }
 
-/// Those that are always tried.
+/// Programs that are always tested.
 pub(super) const DEFAULT_CLIS: [Cli; 3] = [Cli::Claude, Cli::Codex, Cli::Gemini];
 
 impl Cli {
@@ -46,13 +47,13 @@ impl Cli {
         }
     }
 
-    /// How a file says it, and its model.
+    /// Returns the backend and the model as lines of a workflow file.
     fn backend(self) -> &'static str {
         match self {
             Self::Claude => "backend: claude\n    model: sonnet",
             Self::Codex => "backend: codex\n    model: gpt-5.1-codex",
             Self::Gemini => "backend: gemini\n    model: gemini-2.5-flash",
-            // Whose it is and where, only the environment knows.
+            // Only the environment defines this provider.
             Self::Opencode => {
                 "backend: opencode\n    model: local/scripted\n    env: [LOCAL_API_KEY, LOCAL_BASE_URL]"
             }
@@ -65,17 +66,17 @@ impl Cli {
         }
     }
 
-    /// Whether a turn goes on with the conversation of the last one.
+    /// Returns true if a turn continues the conversation of the last one.
     pub(super) fn continues_session(self) -> bool {
         self != Self::AcpGemini
     }
 
-    /// Whether it says how many tokens it used.
+    /// Returns true if the program reports its token usage.
     pub(super) fn reports_tokens(self) -> bool {
         self != Self::AcpQwen
     }
 
-    /// How it is started, if it is there.
+    /// Returns the command of the program, if it is installed.
     pub(super) fn command(self) -> Option<Vec<String>> {
         let (theirs, ours) = match std::env::consts::ARCH {
             "x86_64" => ("x64", "x86_64"),
@@ -106,22 +107,22 @@ impl Cli {
     }
 }
 
-/// A team of them at work.
+/// A team of real agents with a scripted model.
 pub(super) struct AgentTestbed {
     pub(super) world: World,
     pub(super) models: ModelServer,
 }
 
-/// One agent, as a file has it.
+/// One agent of a workflow file.
 pub(super) struct AgentEntry<'a> {
     pub(super) name: &'a str,
     pub(super) cli: Cli,
-    /// What else its entry says.
+    /// Further lines of its entry.
     pub(super) settings: &'a str,
 }
 
 impl AgentTestbed {
-    /// None where one of the programs cannot be had; then what was not tried is counted.
+    /// Returns `None` if one of the programs is not installed; the test is then counted as skipped.
     pub(super) fn open(clis: &[Cli], untried: &str) -> Option<Self> {
         let missing = clis.iter().find(|cli| cli.command().is_none());
         if let Some(cli) = missing {
@@ -135,7 +136,7 @@ impl AgentTestbed {
         Some(Self { world: World::with(&variables), models })
     }
 
-    /// Writes the file of a team.
+    /// Writes the workflow file of a team.
     pub(super) fn write(&self, desks: &[AgentEntry<'_>], rest: &str) {
         let mut yaml = "name: team\nagents:\n".to_owned();
         for AgentEntry { name, cli, settings: besides } in desks {
@@ -150,21 +151,21 @@ impl AgentTestbed {
         self.world.file("team.yaml", &(yaml + rest));
     }
 
-    /// Writes it, and starts the team.
+    /// Writes the file and starts the team.
     pub(super) fn start(&self, desks: &[AgentEntry<'_>], rest: &str) {
         self.write(desks, rest);
         let started = self.world.run(&["start", "--background", "team.yaml"]);
         assert_eq!(started.code, 0, "{started:?}");
     }
 
-    /// Gives an agent its program, and answers with what it answered.
+    /// Sends a script to an agent, and returns its answer.
     pub(super) fn ask(&self, agent: &str, program: &str) -> String {
         let said = self.world.run(&["send", &format!("{agent}@team"), program, "--wait"]);
         assert_eq!(said.code, 0, "{said:?}\n{}", self.diagnostics(agent));
         said.stdout.trim().to_owned()
     }
 
-    /// Gives an agent its program, and lets it work.
+    /// Sends a script to an agent without waiting.
     pub(super) fn send(&self, agent: &str, program: &str) {
         let said = self.world.run(&["send", &format!("{agent}@team"), program]);
         assert_eq!(said.code, 0, "{said:?}");
@@ -174,7 +175,7 @@ impl AgentTestbed {
         self.world.json(&["status", &format!("{agent}@team"), "--json"])
     }
 
-    /// Waits until its turn is over and its state is not that of one at work. Answers with the state and how the turn ended.
+    /// Waits until the turn is over and the agent is not at work. Returns the state and the end of the turn.
     pub(super) fn end_of_turn(&self, agent: &str) -> (String, Value) {
         wait_for(&format!("the end of a turn of {agent}"), || {
             let status = self.status(agent);
@@ -184,7 +185,7 @@ impl AgentTestbed {
         })
     }
 
-    /// Who said what in the channel, answers aside.
+    /// Returns sender and text of each message in the channel, without answers.
     pub(super) fn channel_messages(&self) -> Vec<(String, String)> {
         let read = self.world.json(&["peek", "@team", "-n", "200", "--json"]);
         let messages = read["messages"].as_array().unwrap().iter();
@@ -195,13 +196,13 @@ impl AgentTestbed {
             .collect()
     }
 
-    /// Every process but the daemon.
+    /// Returns every process except the daemon.
     pub(super) fn other_processes(&self) -> Vec<(u32, String)> {
         let daemon = self.world.daemon_pid();
         self.world.processes().into_iter().filter(|(pid, _)| Some(*pid) != daemon).collect()
     }
 
-    /// Every process of an agent's program: they know what they work for.
+    /// Returns the pids of an agent's program, by the activation in their environment.
     pub(super) fn agent_pids(&self, agent: &str) -> Vec<u32> {
         let works_for_it = |pid: &u32| {
             let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -213,7 +214,7 @@ impl AgentTestbed {
         self.other_processes().into_iter().map(|(pid, _)| pid).filter(works_for_it).collect()
     }
 
-    /// All there is to know when a test fails.
+    /// Returns the details that a failed test prints.
     pub(super) fn diagnostics(&self, agent: &str) -> String {
         let logs = self.world.run(&["logs", &format!("{agent}@team")]);
         let asked: Vec<_> = self.models.requests().into_iter().map(|one| one.path).collect();
@@ -221,7 +222,7 @@ impl AgentTestbed {
     }
 }
 
-/// Every file beneath a folder, with what is in it.
+/// Returns every file below a folder, with its content.
 pub(super) fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

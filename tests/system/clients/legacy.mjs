@@ -1,4 +1,4 @@
-// The TypeScript SDK's client of the older revisions. It can be asked something, so it gets a session and a stream.
+// The TypeScript SDK's client of the older revisions, with the elicitation capability: it gets a session and a stream.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';

@@ -1,4 +1,4 @@
-"""The Python SDK's client: lists what there is and says something. `stdio COMMAND…` or `http URL TOKEN`."""
+"""The Python SDK's client: lists tools and resources and sends a message. `stdio COMMAND…` or `http URL TOKEN`."""
 
 import asyncio
 import json

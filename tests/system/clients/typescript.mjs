@@ -1,4 +1,4 @@
-// The TypeScript SDK's client: lists what there is and says something. `stdio COMMAND…` or `http URL TOKEN`.
+// The TypeScript SDK's client: lists tools and resources and sends a message. `stdio COMMAND…` or `http URL TOKEN`.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { use } from './use.mjs';

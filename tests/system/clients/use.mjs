@@ -1,4 +1,4 @@
-// What every client does, and prints as one JSON document.
+// Runs the steps of every client and prints the results as one JSON document.
 export async function use(client, transport, watch) {
   await client.connect(transport);
   const { tools } = await client.listTools();

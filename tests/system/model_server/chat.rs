@@ -1,4 +1,4 @@
-//! Chat Completions, which `OpenAI` has and many others speak.
+//! The Chat Completions API of `OpenAI`, which many other providers implement.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Google's Gemini.
+//! The Gemini API of Google.
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn chunk(plan: &AnswerPlan, part: &Value, reason: Option<&str>) -> Value {
     json!({
         "candidates": [candidate],
         "usageMetadata": {"promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output},
-        // What agents in tests ask for.
+        // The model that the agents in the tests use.
         "modelVersion": "gemini-2.5-flash",
     })
 }

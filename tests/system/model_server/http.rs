@@ -1,4 +1,4 @@
-//! As much of HTTP as a scripted model needs: one request, one answer, and the line is closed.
+//! A minimal HTTP server for the scripted model: one request and one response per connection.
 
 use std::{
     collections::HashMap,
@@ -8,24 +8,24 @@ use std::{
 
 use crate::world::TEST_TIMEOUT;
 
-/// More than a long conversation has.
+/// Maximum size of a body, larger than a long conversation.
 const MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
-/// More than the fields of a request have.
+/// Maximum size of a request head.
 const MAX_HEAD_BYTES: u64 = 64 * 1024;
 
-/// What a request says about itself.
+/// The head of a request.
 pub(super) struct RequestHead {
     pub(super) method: String,
-    /// Without what comes after a question mark.
+    /// The path without the query.
     pub(super) path: String,
-    /// Names are in small letters.
+    /// Header fields with lower-case names.
     pub(super) fields: HashMap<String, String>,
 }
 
-/// What it brings along.
+/// The body of a request.
 pub(super) struct RequestBody(pub(super) String);
 
-/// Reads a request. Nothing, if whoever called has nothing to say.
+/// Reads a request. Returns `None` if the client sends nothing.
 pub(super) fn read_request(visitor: &TcpStream) -> io::Result<Option<(RequestHead, RequestBody)>> {
     visitor.set_read_timeout(Some(TEST_TIMEOUT))?;
     let mut from = BufReader::new(visitor).take(MAX_HEAD_BYTES);
@@ -54,7 +54,7 @@ pub(super) fn read_request(visitor: &TcpStream) -> io::Result<Option<(RequestHea
     Ok(Some((RequestHead { method, path, fields }, RequestBody(body))))
 }
 
-/// Answers in one piece.
+/// Writes a complete response.
 pub(super) fn write_response(
     mut visitor: &TcpStream,
     status: u16,
@@ -71,7 +71,7 @@ pub(super) fn write_response(
     )
 }
 
-/// Hangs up in the middle of the same.
+/// Closes the connection in the middle of a response.
 pub(super) fn write_truncated_response(mut visitor: &TcpStream, body: &str) -> io::Result<()> {
     let length = body.len() * 2;
     write!(
@@ -81,7 +81,7 @@ pub(super) fn write_truncated_response(mut visitor: &TcpStream, body: &str) -> i
     )
 }
 
-/// Begins an answer that comes in chunks.
+/// Starts a chunked response.
 pub(super) fn begin_stream(mut visitor: &TcpStream) -> io::Result<()> {
     visitor.set_nodelay(true)?;
     visitor.write_all(
@@ -90,7 +90,7 @@ pub(super) fn begin_stream(mut visitor: &TcpStream) -> io::Result<()> {
     )
 }
 
-/// The next of them. An empty one is the end; without it, the answer broke off.
+/// Writes the next chunk. An empty chunk is the end; without it the response counts as broken off.
 pub(super) fn chunk(mut visitor: &TcpStream, text: &str) -> io::Result<()> {
     visitor.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! The Messages API of Anthropic.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ impl ModelApi for Messages {
         let mut message = self.full_response(body, plan);
         let (mut block, reason) = (message["content"][0].take(), message["stop_reason"].take());
         message["content"] = json!([]);
-        // All but the answer's own are there from the start.
+        // The first event has the complete usage, except the output tokens.
         message["usage"]["output_tokens"] = json!(1);
         let mut all = vec![json!({"type": "message_start", "message": message})];
         let deltas: Vec<Value> = match &plan.content {

@@ -1,4 +1,4 @@
-//! Responses, as `OpenAI` has them.
+//! The Responses API of `OpenAI`.
 
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ impl ModelApi for Responses {
     }
 }
 
-/// A refusal, the same over both of its wires.
+/// Builds a refusal, the same for both APIs of `OpenAI`.
 pub(super) fn openai_refusal(status: u16) -> Value {
     let (kind, code) = match status {
         400 => ("invalid_request_error", "invalid_value"),
@@ -95,7 +95,7 @@ fn item(item: &Value) -> Option<ConversationItem> {
         .then(|| ConversationItem::User(text_of(&item["content"])))
 }
 
-/// Those that lie in a drawer among them.
+/// Returns the offered tools, including those in a namespace.
 fn tools(list: &Value) -> Vec<OfferedTool> {
     let mut found = Vec::new();
     for tool in array_items(list) {
@@ -135,7 +135,7 @@ fn output(plan: &AnswerPlan) -> Value {
     }
 }
 
-/// A response that has this output, or has only begun.
+/// Builds a response with this output, or one that has only begun.
 fn response(body: &Value, plan: &AnswerPlan, name: &str, output: Option<Value>) -> Value {
     let (input, said) = (plan.usage.input, plan.usage.output);
     let (status, output, usage) = match output {

@@ -1,44 +1,44 @@
-//! What a scripted model answers: the prompt is its program, one directive a line. Pure.
+//! The answers of the scripted model: the prompt is its script, one directive per line. Pure.
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `CALL tool {json}` | call this tool; the n-th is answered with after n-1 results; `mcp__…` whether it is offered or not |
-//! | `SAY text`, `ECHO` | the last answer: this text, or what the last tool said |
-//! | `HOLD` | the next of these waits in the middle of its answer until the test lets it go on |
-//! | `FAIL status [n]` | refuse the request, or only the first n of them |
-//! | `RETRY_AFTER s` | what a refusal says about when to come again |
-//! | `DELAY ms`, `DRIP ms` | before an answer; between the parts of one |
-//! | `CUT` | hang up in the middle of an answer |
+//! | `CALL tool {json}` | call this tool; the n-th call follows n-1 results; `mcp__…` also if it is not offered |
+//! | `SAY text`, `ECHO` | the final answer: this text, or the result of the last tool |
+//! | `HOLD` | the next of these pauses in the middle of its answer until the test releases it |
+//! | `FAIL status [n]` | refuse every request, or only the first n |
+//! | `RETRY_AFTER s` | the retry delay in a refusal |
+//! | `DELAY ms`, `DRIP ms` | the pause before an answer; the pause between its parts |
+//! | `CUT` | close the connection in the middle of an answer |
 //! | `USAGE in out` | the tokens of each answer (100 10) |
 
 use std::{collections::HashMap, time::Duration};
 
 use serde_json::Value;
 
-/// One entry of a conversation, whatever wire it came over.
+/// One entry of a conversation, independent of the API.
 #[derive(Debug, PartialEq)]
 pub(super) enum ConversationItem {
     User(String),
-    /// What a tool answered.
+    /// The result of a tool.
     Result(String),
 }
 
-/// A tool that is offered.
+/// A tool that the request offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OfferedTool {
-    /// Some wires have drawers for them.
+    /// The namespace of the tool, in APIs that have namespaces.
     pub(super) namespace: Option<String>,
     pub(super) name: String,
 }
 
-/// What a request says.
+/// The parsed content of a request.
 #[derive(Debug, Default)]
 pub(super) struct ModelInput {
     pub(super) items: Vec<ConversationItem>,
     pub(super) tools: Vec<OfferedTool>,
 }
 
-/// What it is answered with.
+/// The planned answer to a request.
 #[derive(Debug, PartialEq)]
 pub(super) struct AnswerPlan {
     pub(super) content: AnswerContent,
@@ -53,7 +53,7 @@ pub(super) enum AnswerContent {
     Fail { status: u16, retry_after: Option<String> },
 }
 
-/// How an answer comes.
+/// The timing of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AnswerTiming {
     pub(super) delay: Duration,
@@ -61,7 +61,7 @@ pub(super) struct AnswerTiming {
     pub(super) interruption: Interruption,
 }
 
-/// What happens in the middle of an answer.
+/// An event in the middle of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Interruption {
     #[default]
@@ -76,13 +76,13 @@ pub(super) struct Tokens {
     pub(super) output: u64,
 }
 
-/// How often each program was refused so far.
+/// Number of refusals so far, by script.
 pub(super) type RefusalCounts = HashMap<String, u32>;
 
 const DIRECTIVES: [&str; 10] =
     ["CALL", "SAY", "ECHO", "HOLD", "FAIL", "RETRY_AFTER", "DELAY", "DRIP", "CUT", "USAGE"];
 
-/// Answers by the newest message of the user that is a program.
+/// Plans the answer by the newest user message that is a script.
 pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> AnswerPlan {
     let newest = asked.items.iter().enumerate().rev().find_map(|(at, item)| match item {
         ConversationItem::User(text) if !directives(text).is_empty() => Some((at, text)),
@@ -127,7 +127,7 @@ pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> An
     }
 }
 
-/// The directives of a text, in their order.
+/// Returns the directives of a text, in order.
 fn directives(text: &str) -> Vec<(&str, &str)> {
     text.lines()
         .filter_map(|line| {
@@ -142,7 +142,7 @@ fn number(text: &str) -> u64 {
     text.trim().parse().unwrap_or_else(|_| panic!("no number: {text}"))
 }
 
-/// The status a request is refused with, if it is.
+/// Returns the status of a refusal, if the request is refused.
 fn refusal(fail: Option<&str>, program: &str, refused: &mut RefusalCounts) -> Option<u16> {
     let mut words = fail?.split_whitespace();
     let status = words.next()?.parse().ok()?;
@@ -151,7 +151,7 @@ fn refusal(fail: Option<&str>, program: &str, refused: &mut RefusalCounts) -> Op
     words.next().is_none_or(|most| u64::from(*so_far) <= number(most)).then_some(status)
 }
 
-/// What comes after these results, and whether it is held.
+/// Returns the next answer after these results, and true if it is held.
 fn step(
     program: &[(&str, &str)],
     results: &[&str],
@@ -162,7 +162,7 @@ fn step(
     for (name, rest) in program {
         match *name {
             "HOLD" => is_held = true,
-            // Those who ask on the side, for a title, offer no tools.
+            // Secondary requests, such as for a title, offer no tools.
             "CALL" if !tools.is_empty() => {
                 if done == results.len() {
                     return (call(rest, tools), is_held);
@@ -191,12 +191,12 @@ fn call(rest: &str, tools: &[OfferedTool]) -> AnswerContent {
     let tool = tools.iter().filter(ends_so).min_by_key(|tool| tool.name.len());
     match (tool, serde_json::from_str(args)) {
         (Some(tool), Ok(args)) => AnswerContent::Call { tool: tool.clone(), args },
-        // Models call what nobody offers them, too.
+        // Models also call tools that are not offered.
         (None, Ok(args)) if name.starts_with("mcp__") => AnswerContent::Call {
             tool: OfferedTool { namespace: None, name: name.to_owned() },
             args,
         },
-        // One that is found by a search can be called without it.
+        // A tool that a search would find can be called without the search.
         (None, Ok(args)) if tools.iter().any(|tool| tool.name == "tool_search") => {
             AnswerContent::Call {
                 tool: OfferedTool { namespace: None, name: format!("mcp__team__{name}") },

@@ -1,4 +1,4 @@
-//! The scripted model by itself, over every wire.
+//! Tests of the scripted model itself, over every API.
 
 use std::{
     io::{Read as _, Write as _},
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{KEY, ModelServer};
 
-/// Asks with a key, and answers with the status, the fields and the text without its chunks' lengths.
+/// Sends a request with a key, and returns the status and the raw response.
 fn ask(server: &ModelServer, key: &str, path: &str, body: &Value) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let body = body.to_string();
@@ -25,7 +25,7 @@ fn ask(server: &ModelServer, key: &str, path: &str, body: &Value) -> (u16, Strin
     (answer.split_whitespace().nth(1).unwrap().parse().unwrap(), answer)
 }
 
-/// The same request over each wire: its path, and its body for a prompt.
+/// Returns the same request for each API: its path, and its body for a prompt.
 fn requests_by_api(prompt: &str) -> [(&'static str, Value); 4] {
     let messages = json!([{"role": "user", "content": prompt}]);
     let drawer = json!({"type": "namespace", "name": "mcp__team", "tools": [{"type": "function", "name": "look"}]});
@@ -48,7 +48,7 @@ fn requests_by_api(prompt: &str) -> [(&'static str, Value); 4] {
     ]
 }
 
-/// Where the same is answered in one piece.
+/// Returns the path for a response in one piece.
 fn non_streaming_path(path: &str) -> String {
     path.replace(":streamGenerate", ":generate")
 }

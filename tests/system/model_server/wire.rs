@@ -1,4 +1,4 @@
-//! A vendor's way to ask a model: what its requests say, and what answers look like.
+//! The API of a vendor: the parsing of its requests and the format of its responses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,28 +12,28 @@ use super::{
     script::{AnswerPlan, ModelInput},
 };
 
-/// One of them.
+/// One model API.
 pub(super) trait ModelApi {
     fn parse_request(&self, body: &Value) -> ModelInput;
-    /// An answer in one piece.
+    /// Builds a response in one piece.
     fn full_response(&self, body: &Value, plan: &AnswerPlan) -> Value;
-    /// The same as server-sent events.
+    /// Builds the same response as server-sent events.
     fn stream_events(&self, body: &Value, plan: &AnswerPlan) -> Vec<String>;
     fn error_body(&self, status: u16) -> Value;
-    /// What counts tokens answers with.
+    /// Builds the response to a request that counts tokens.
     fn token_count_body(&self, tokens: usize) -> Value;
 }
 
-/// What a path asks for.
+/// The response mode that a path selects.
 pub(super) enum ResponseMode {
     Full,
     Stream,
-    /// Whichever the body says.
+    /// The body selects the mode.
     FromBody,
     Count,
 }
 
-/// Which wire a path belongs to, and what it asks for.
+/// Returns the API and the response mode of a path.
 pub(super) fn route(path: &str) -> Option<(&'static dyn ModelApi, ResponseMode)> {
     let end = path.rsplit('/').next()?;
     let method = end.split_once(':').map(|(_, method)| method);
@@ -49,7 +49,7 @@ pub(super) fn route(path: &str) -> Option<(&'static dyn ModelApi, ResponseMode)>
     })
 }
 
-/// An event of a stream.
+/// Formats one event of a stream.
 pub(super) fn event(data: &Value) -> String {
     match data["type"].as_str() {
         Some(name) => format!("event: {name}\ndata: {data}\n\n"),
@@ -57,18 +57,18 @@ pub(super) fn event(data: &Value) -> String {
     }
 }
 
-/// An id nobody had before.
+/// Returns a unique id.
 pub(super) fn id(before: &str) -> String {
     static LAST: AtomicU64 = AtomicU64::new(1);
     format!("{before}_{:016x}", LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A text as it comes: word by word.
+/// Splits a text into words, as a model streams it.
 pub(super) fn words(text: &str) -> Vec<&str> {
     if text.is_empty() { vec![""] } else { text.split_inclusive(' ').collect() }
 }
 
-/// The text of a content: a string, or blocks that have texts.
+/// Returns the text of a content value: a string, or blocks with texts.
 pub(super) fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -78,7 +78,7 @@ pub(super) fn text_of(content: &Value) -> String {
     }
 }
 
-/// What is in a list, if it is one.
+/// Returns the items of a value that may be a list.
 pub(super) fn array_items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }

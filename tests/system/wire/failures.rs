@@ -1,4 +1,4 @@
-//! What goes wrong: retries, dead letters, limits, stops.
+//! Failures: retries, dead letters, limits, stops.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn retries_and_dead_letters_are_stored_as_they_were() {
     tape.finish();
 }
 
-/// A `run` that fails, one whose setup fails, and one that wakes nobody.
+/// Records a `run` that fails, one whose setup fails, and one that wakes no agent.
 fn once(tape: &mut Tape) {
     let agents =
         "agents: { a: { backend: mock, mock: [{ fail: fatal }], retry: { max_attempts: 1 } } }\n";
@@ -101,7 +101,7 @@ fn limits_pauses_and_stops_are_stored_as_they_were() {
     tape.finish();
 }
 
-/// An agent in the middle of its turn, a run that is paused, and both stopped.
+/// Records an agent in the middle of its turn, a paused run, and the stop of both.
 fn stops(tape: &mut Tape) {
     let team = r#"
 name: slow

@@ -1,6 +1,8 @@
-//! The plainest HTTP client: one request on the daemon's socket, in HTTP/1.0 so that the body ends with the connection.
+//! A minimal HTTP client: one request on the daemon's socket, in HTTP/1.0 so that the body ends with the
+//! connection.
 //!
-//! It shares no code with the product, so that a change of the product's own client cannot hide a change on the wire.
+//! The client shares no code with the product, so that a change of the product's client cannot hide a change on the
+//! wire.
 
 use std::{
     fs,
@@ -12,17 +14,17 @@ use serde_json::Value;
 
 use crate::world::{TEST_TIMEOUT, World};
 
-/// One request.
+/// One request to the daemon.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) body: &'a str,
-    /// Whole header lines, without their ends.
+    /// Complete header lines, without line ends.
     pub(crate) headers: &'a [&'a str],
 }
 
-/// The status, the type and the body of a reply.
+/// Status, content type and body of a reply.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) content_type: Option<String>,
@@ -38,18 +40,18 @@ impl Ask<'_> {
             lines.push("Content-Type: application/json".to_owned());
         }
         lines.extend(headers.iter().map(|header| (*header).to_owned()));
-        // A reply may come before the whole body was taken.
+        // A reply may arrive before the server has read the whole body.
         let _ = to.write_all(format!("{}\r\n\r\n{body}", lines.join("\r\n")).as_bytes());
     }
 
-    /// Asks on the daemon's socket and reads the whole reply.
+    /// Sends the request on the daemon's socket and reads the whole reply.
     pub(crate) fn reply(&self, world: &World) -> Reply {
         let mut stream = connect(world);
         self.send(&mut stream);
         read(stream)
     }
 
-    /// The same on the loopback port, where only a token says who asks.
+    /// Sends the request on the loopback port, where only a token identifies the caller.
     pub(crate) fn reply_on_port(&self, world: &World) -> Reply {
         let card = fs::read_to_string(world.home().join("daemon.json")).unwrap();
         let card: Value = serde_json::from_str(&card).unwrap();
@@ -60,7 +62,7 @@ impl Ask<'_> {
         read(stream)
     }
 
-    /// Reads the events of a stream up to and with the first that `is_last` accepts.
+    /// Reads the events of a stream up to and including the first that `is_last` accepts.
     pub(crate) fn events(&self, world: &World, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut stream = connect(world);
         self.send(&mut stream);

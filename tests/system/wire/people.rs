@@ -1,4 +1,4 @@
-//! People and programs beside a team: questions, approvals, tokens, standalone agents, files.
+//! People and programs outside a team: questions, approvals, tokens, standalone agents, files.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

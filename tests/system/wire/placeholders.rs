@@ -1,8 +1,8 @@
-//! Replaces values that differ from run to run with placeholders, so that two recordings can be compared.
+//! Replaces values that differ between runs with placeholders, so that two recordings can be compared.
 //!
-//! The presence of a key always counts. The value of a key in `WORDING` is text for people and does not count;
-//! the value of a key in `VOLATILE` is a measurement or a process number. Ids get a number in the order in which
-//! they appear in the recording, so that two places that name the same attempt still do.
+//! The presence of a key always counts. The value of a key in `WORDING` is text for people and does not count; the
+//! value of a key in `VOLATILE` is a measurement or a process number. Ids get a number in the order of their first
+//! appearance in the recording, so that equal ids stay equal.
 
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ const WORDING: [&str; 11] = [
 const VOLATILE: [&str; 9] =
     ["pos", "pid", "start_time", "ms", "token", "version", "position", "port", "next"];
 
-/// A longer string is recorded by its beginning and its length.
+/// Maximum length of a recorded string; a longer one is recorded by its beginning and its length.
 const LONGEST_STRING: usize = 1000;
 
 /// The folders of a world and the ids seen so far.
@@ -34,12 +34,12 @@ pub(super) struct Placeholders {
 }
 
 impl Placeholders {
-    /// Folders are replaced in the given order, so a folder within another one comes first.
+    /// Replaces folders in the given order, so a folder within another one must come first.
     pub(super) fn new(folders: Vec<(String, &'static str)>) -> Self {
         Self { folders, ids: Vec::new() }
     }
 
-    /// Returns the value with every placeholder in its place.
+    /// Returns the value with all placeholders.
     pub(super) fn value(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => self.string(text),
@@ -57,7 +57,7 @@ impl Placeholders {
         let volatile = VOLATILE.contains(&key) || key.ends_with("_ms");
         match value {
             Value::String(_) if WORDING.contains(&key) => json!("<text>"),
-            // Of a finding this is a word, of a backend a sentence.
+            // In a finding this is a word, in a backend a sentence.
             Value::String(text) if key == "about" && text.contains(' ') => json!("<text>"),
             // A list of sentences may have more of them in a slower run.
             Value::Array(list) if key == "because" && list.iter().all(Value::is_string) => {
@@ -69,7 +69,7 @@ impl Placeholders {
         }
     }
 
-    /// JSON within a string is read, because it has keys of its own.
+    /// Parses JSON within a string, because it has keys of its own.
     fn string(&mut self, text: &str) -> Value {
         if text.starts_with(['{', '['])
             && let Ok(inner) = serde_json::from_str::<Value>(text)
@@ -102,7 +102,7 @@ impl Placeholders {
         kept
     }
 
-    /// The placeholder for the beginning of the text, and how many bytes it stands for.
+    /// Returns the placeholder for the beginning of the text, and the number of bytes that it replaces.
     fn found(&mut self, text: &str) -> Option<(String, usize)> {
         if let Some(id) =
             text.get(..36).filter(|id| shaped(id, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"))
@@ -132,7 +132,7 @@ impl Placeholders {
     }
 }
 
-/// Whether a text has the form of the pattern: `x` is a hexadecimal digit, `0` a decimal one.
+/// Returns true if a text has the form of the pattern: `x` is a hexadecimal digit, `0` a decimal one.
 fn shaped(text: &str, pattern: &str) -> bool {
     text.len() == pattern.len()
         && text.bytes().zip(pattern.bytes()).all(|(byte, wanted)| match wanted {

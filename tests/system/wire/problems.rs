@@ -1,4 +1,4 @@
-//! Everything that is refused: status, code and shape of each problem, over HTTP and from the command line.
+//! All refusals: status, code and shape of each problem, over HTTP and from the command line.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{http::Ask, tape::Tape};
 const TEAM: &str = "name: team\nagents:\n  coder: { backend: mock, mock: [{ say: Done. }] }\n";
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Requests of the user that are refused: method, path, body.
+/// Refused requests of the user: method, path, body.
 const REFUSED: [(&str, &str, &str); 45] = [
     ("GET", "/nowhere", ""),
     ("PUT", "/messages", "{}"),
@@ -60,7 +60,7 @@ const REFUSED: [(&str, &str, &str); 45] = [
     ("POST", "/inbox/ack", r#"{"until":1}"#),
 ];
 
-/// Commands that are refused.
+/// Commands that must be refused.
 const COMMANDS: &str = "
     frobnicate
     run
@@ -133,7 +133,7 @@ fn what_is_refused_is_refused_with_the_same_codes() {
     tape.finish();
 }
 
-/// Problems of a request as such: its size, its headers, its key, its sender.
+/// Records problems of the request itself: its size, its headers, its key, its sender.
 fn requests(tape: &mut Tape) {
     let team = tape.world.project().join("team.yaml");
     let again = json!({ "file": team, "cwd": tape.world.project(), "mode": "start" });

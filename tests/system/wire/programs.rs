@@ -1,4 +1,4 @@
-//! What a program of the `command` backend reads, and what becomes of each kind of line it writes.
+//! The input of a program of the `command` backend, and the effect of each kind of line that it writes.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::tape::Tape;
 
-/// Keeps what it is given, and writes a line of each kind.
+/// Stores its input, and writes a line of each kind.
 const PROGRAM: &str = r#"#!/bin/bash
 n=$(ls task.* 2>/dev/null | wc -l)
 cat > task.$n

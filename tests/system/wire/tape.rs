@@ -1,6 +1,6 @@
-//! A recording of one scenario: what was asked, and what came back.
+//! A recording of one scenario: its requests and the replies.
 //!
-//! `finish` compares the recording with its golden; with `AW_RECORD=1` it writes that file instead.
+//! `finish` compares the recording with its golden; with `AW_RECORD=1` it writes the golden instead.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
 
@@ -15,10 +15,10 @@ use crate::{
     world::{World, wait_for},
 };
 
-/// Kinds that a worker reports by itself: their order among what the daemon stores is not fixed.
+/// Kinds that a worker reports itself: their order among the events of the daemon is not fixed.
 const BY_WORKERS: [&str; 5] = ["attempt.running", "tool_call", "tool_result", "usage", "retry"];
 
-/// A world, and what was recorded in it.
+/// A world and its recording.
 pub(crate) struct Tape {
     pub(crate) world: World,
     name: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct Tape {
 }
 
 impl Tape {
-    /// One worker at a time, so that the order of events is fixed.
+    /// Starts a recording with one worker at a time, so that the order of events is fixed.
     pub(crate) fn new(name: &'static str) -> Self {
         let world = World::with(&[
             ("AGENT_WORKER_WORKERS", "1"),
@@ -38,7 +38,7 @@ impl Tape {
         Self::of(name, world)
     }
 
-    /// A recording in a world that is there already.
+    /// Starts a recording in an existing world.
     pub(crate) fn of(name: &'static str, world: World) -> Self {
         let folder = |path: PathBuf| path.to_string_lossy().into_owned();
         let folders = vec![
@@ -49,19 +49,19 @@ impl Tape {
         Self { world, name, names: Placeholders::new(folders), entries: Map::new() }
     }
 
-    /// Records a value under a label that nothing else has.
+    /// Records a value under a unique label.
     pub(crate) fn note(&mut self, label: &str, value: &Value) {
         let (label, value) = (self.names.text(label), self.names.value(value));
         let before = self.entries.insert(label.clone(), value);
         assert!(before.is_none(), "{label} is recorded twice");
     }
 
-    /// Runs a command with `--json` and records how it ended and what it printed.
+    /// Runs a command with `--json` and records its exit code and output.
     pub(crate) fn cli(&mut self, line: &str) -> Value {
         self.cli_as(line, line)
     }
 
-    /// The same under another label, for a command that is given several times.
+    /// Records a command under another label, for a command that is repeated.
     pub(crate) fn cli_as(&mut self, label: &str, line: &str) -> Value {
         let said = shell(&self.world, &format!("agent-worker {line} --json"));
         let printed = serde_json::from_str(&said.stdout)
@@ -70,7 +70,7 @@ impl Tape {
         printed
     }
 
-    /// Asks on the socket, as the user, and records the reply.
+    /// Sends a request on the socket as the user, and records the reply.
     pub(crate) fn http(&mut self, method: &str, path: &str, body: &Value) -> Value {
         let label = format!("{method} {path}");
         self.http_as(&label, method, path, body)
@@ -86,7 +86,7 @@ impl Tape {
         self.http("GET", path, &Value::Null)
     }
 
-    /// Records a reply: its status, its type, and its body as JSON where it is JSON.
+    /// Records a reply: its status, its type, and its body, parsed if it is JSON.
     pub(crate) fn reply(&mut self, label: &str, reply: &Reply) -> Value {
         let body = serde_json::from_str(&reply.body).unwrap_or_else(|_| json!(reply.body));
         let recorded = json!({ "status": reply.status, "type": reply.content_type, "body": body });
@@ -101,7 +101,7 @@ impl Tape {
         started["run"].as_str().unwrap_or_else(|| panic!("{started}")).to_owned()
     }
 
-    /// Waits until every run of the instance has begun, nobody works and nobody has mail to work on.
+    /// Waits until every run of the instance has begun, no agent works and no agent has pending messages.
     pub(crate) fn rest(&self, target: &str) {
         let list = |what: &str| {
             let path = format!("/{what}?target={target}&all=true");
@@ -124,7 +124,7 @@ impl Tape {
         let ask = Ask { method: "GET", path: &path, ..Ask::default() };
         let mut events = ask.events(&self.world, |event| event["kind"] == "channel.cleared");
         if target == "@global" {
-            // Its permanent run begins beside the first agent that joins.
+            // The permanent run of this instance begins concurrently with the first agent that joins.
             events.sort_by_key(|event| match event["kind"].as_str() {
                 Some("run.setup") => 0,
                 Some("run.running") => 1,
@@ -134,9 +134,9 @@ impl Tape {
         self.note_events(&format!("events of {target}"), events);
     }
 
-    /// Records events in three lists, because their order is fixed only within each: what the daemon stores, what
-    /// workers report, and what is sent to readers alone. Heartbeats are sent by time and left out, and so is what
-    /// happens to the machine's clock.
+    /// Records events in three lists, because their order is fixed only within each: events that the daemon stores,
+    /// events that workers report, and live events. Excludes heartbeats, which depend on time, and changes of the
+    /// machine's clock.
     pub(crate) fn note_events(&mut self, label: &str, events: Vec<Value>) {
         let counts =
             |event: &Value| event["kind"] != "heartbeat" && event["kind"] != "clock.jumped";
@@ -152,12 +152,12 @@ impl Tape {
         self.note(label, &lists);
     }
 
-    /// Compares the recording with its golden, or writes the golden where recording is asked for.
+    /// Compares the recording with its golden, or writes the golden if `AW_RECORD` is set.
     pub(crate) fn finish(self) {
         if is_set("AW_RECORD") { self.write() } else { self.check() }
     }
 
-    /// Writes the golden.
+    /// Writes the golden file.
     pub(crate) fn write(self) {
         let recorded = Value::Object(self.entries);
         fs::write(golden(self.name), format!("{}\n", broken(&recorded, 0))).unwrap();
@@ -184,7 +184,7 @@ impl Tape {
     }
 }
 
-/// Puts the events of each attempt together, in the order in which the attempts began.
+/// Groups the events by attempt, in the order in which the attempts began.
 fn by_attempt(events: Vec<Value>) -> Vec<Value> {
     let mut attempts: Vec<Vec<Value>> = Vec::new();
     for event in events {
@@ -197,18 +197,18 @@ fn by_attempt(events: Vec<Value>) -> Vec<Value> {
     attempts.into_iter().flatten().collect()
 }
 
-/// Where a golden is; its name is a path within `tests`.
+/// Returns the path of a golden; its name is a path within `tests`.
 pub(crate) fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(format!("{name}.json"))
 }
 
-/// Whether a variable of the tests themselves is `1`.
+/// Returns true if a variable of the tests themselves is `1`.
 #[expect(clippy::disallowed_methods, reason = "whether to record is a setting of the test itself")]
 pub(crate) fn is_set(name: &str) -> bool {
     std::env::var(name).is_ok_and(|value| value == "1")
 }
 
-/// Lists where two values differ. A problem may have gained `details`.
+/// Lists the differences of two values. A problem may have gained `details`.
 fn compare(at: &str, expected: &Value, found: &Value, differences: &mut Vec<String>) {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {
@@ -246,7 +246,7 @@ fn difference(at: &str, expected: Option<&Value>, found: Option<&Value>) -> Stri
     format!("{at}\n  expected {}\n  found    {}", shown(expected), shown(found))
 }
 
-/// JSON with a line for each value that fits on one.
+/// Formats JSON with one line for each value that fits on a line.
 fn broken(value: &Value, depth: usize) -> String {
     let short = value.to_string();
     let indent = " ".repeat(depth + 1);

@@ -137,7 +137,7 @@ fn runs_that_hand_work_on_report_as_they_did() {
     tape.finish();
 }
 
-/// Records how events are framed: the lines of the first three, without their data.
+/// Records the framing of events: the lines of the first three, without their data.
 fn stream(tape: &mut Tape, run: &str) {
     let path = format!("/events?run={run}");
     let reply = Ask { method: "GET", path: &path, ..Ask::default() }.reply(&tape.world);
@@ -147,8 +147,8 @@ fn stream(tape: &mut Tape, run: &str) {
     tape.note("the lines of GET /events", &recorded);
 }
 
-/// `scribe` votes while `critic` is stopped, so the order of the votes is fixed. `critic` then proposes, writes what is
-/// not its own, and suggests: first what was decided otherwise.
+/// `scribe` votes while `critic` is stopped, so the order of the votes is fixed. `critic` then proposes, writes a
+/// document that it does not own, and makes suggestions: first one against the decision.
 const COUNCIL: &str = r#"
 name: council
 context: { documentOwner: elect }

@@ -14,7 +14,7 @@ fn request(method: &str, params: &Value) -> String {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string()
 }
 
-/// A reply of the MCP server is JSON, or one event with JSON in it.
+/// Parses a reply of the MCP server, which is JSON, or one event that contains JSON.
 fn answer(body: &str) -> Value {
     let data = body.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or(body);
     serde_json::from_str(data).unwrap_or_else(|_| json!(body))
@@ -66,7 +66,7 @@ fn tools_their_schemas_and_their_errors_are_what_they_were() {
     tape.finish();
 }
 
-/// A request of revision 2026-07-28, which stands by itself.
+/// Records a request of revision 2026-07-28, which needs no session.
 fn newest(tape: &mut Tape) {
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
     let params =
@@ -85,7 +85,7 @@ fn newest(tape: &mut Tape) {
     tape.note("user: a call of 2026-07-28", &recorded);
 }
 
-/// The names of the tools that a token allows, and a call that it does not.
+/// Records the names of the tools that a token allows, and a call that the token does not allow.
 fn as_a_client(tape: &mut Tape) {
     for allow in ["read", "read,send,documents", "read,run,agents,approve"] {
         let made = tape.world.json(&[
@@ -166,7 +166,7 @@ fn errors(tape: &mut Tape) {
     }
 }
 
-/// The same from an agent's own shell.
+/// Records the same from an agent's own shell.
 fn as_an_agent(tape: &mut Tape) {
     let socket = tape.world.home().join("daemon.sock");
     let mut script = format!(

@@ -1,10 +1,10 @@
-//! Every way to read a team: all `GET` routes and all commands that print what they read.
+//! All reads of a team: all `GET` routes and all commands that print data.
 
 use serde_json::{Map, Value, json};
 
 use super::{http::Ask, tape::Tape};
 
-/// Records everything that can be read of the instance; `agent` is one of its agents.
+/// Records all reads of the instance; `agent` is one of its agents.
 pub(super) fn views(tape: &mut Tape, instance: &str, agent: &str, run: &str) {
     let member = format!("{agent}{instance}");
     for path in [
@@ -95,7 +95,7 @@ fn commands(tape: &mut Tape, instance: &str, member: &str) {
     for line in ["token list", "feedback list", "providers", "use"] {
         tape.cli(line);
     }
-    // Only the backends, which look for programs on the path: there are none on this one.
+    // These commands search for programs on the path, so they run with an empty path.
     for line in ["backends", "doctor", "daemon status"] {
         let mut command = tape.world.command(&[]);
         command.env("PATH", "/nowhere").args(line.split(' ')).arg("--json");
@@ -106,7 +106,7 @@ fn commands(tape: &mut Tape, instance: &str, member: &str) {
     }
 }
 
-/// Records the names of parameters and of the fields of bodies, whatever the types behind them are called.
+/// Records the names of parameters and of body fields, independent of the type names.
 fn openapi(tape: &mut Tape) {
     let ask = Ask { method: "GET", path: "/openapi.json", ..Ask::default() };
     let document: Value = serde_json::from_str(&ask.reply(&tape.world).body).unwrap();
@@ -127,7 +127,7 @@ fn openapi(tape: &mut Tape) {
     tape.note("GET /openapi.json", &Value::Object(routes));
 }
 
-/// The names of the fields of a body; a name with `*` must be there.
+/// Returns the field names of a body; `*` marks a required field.
 fn fields(document: &Value, body: &Value) -> Value {
     let schema = &body["content"]["application/json"]["schema"];
     let mut schema = schema;

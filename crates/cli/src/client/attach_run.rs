@@ -1,4 +1,4 @@
-//! Following a run that is there already, from where the caller left off: for `attach` and `resume`.
+//! Follows an existing run from the position the caller left it at, for `attach` and `resume`.
 
 use agent_worker_protocol::api::{RunStarted, RunView};
 
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// How a run is followed.
+/// Options for following a run.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct FollowArgs {
-    /// Tell tool calls and attempts too
+    /// Show tool calls and attempts too
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -30,18 +30,18 @@ pub(crate) struct FollowArgs {
 }
 
 impl FollowArgs {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(self) -> Format {
         self.output.format()
     }
 
-    /// How much is told.
+    /// Returns the level of detail.
     pub(crate) fn detail(self) -> Verbosity {
         if self.verbose { Verbosity::Verbose } else { Verbosity::Normal }
     }
 }
 
-/// Follows `run` from its snapshot on. A signal only ends the following.
+/// Follows `run` from its snapshot on; a signal only ends the following.
 pub(crate) async fn follow_existing_run(
     run: RunView,
     client: DaemonClient,

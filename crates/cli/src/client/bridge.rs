@@ -1,8 +1,8 @@
-//! `agent-worker mcp`: a program that starts us speaks MCP over stdin and stdout, and means the daemon.
+//! `agent-worker mcp`: connects a program that speaks MCP over stdin and stdout to the daemon.
 //!
-//! Every line is a message. A daemon that is away is started or waited for, and a message it may have heard is said again:
-//! a tool call carries a key, so that it happens once. Who speaks is decided by the daemon, from our process or the token
-//! we were given; nothing that comes in over stdin changes that.
+//! Every line is a message. If the daemon is away, the bridge starts it or waits for it, and repeats a message that the
+//! daemon may have received: a tool call carries a key, so that it happens once. The daemon identifies the caller by
+//! our process or by the given token; no input on stdin changes that.
 
 mod message;
 mod upstream;
@@ -24,10 +24,10 @@ use crate::{error::CliError, output::console::Console};
 
 pub(crate) use self::upstream::BridgeConfig;
 
-/// Lines read and written ahead.
+/// Number of lines buffered in each direction.
 const LINE_BUFFER_CAPACITY: usize = 64;
 
-/// Passes messages on, both ways, until nothing more can come in and everything was answered.
+/// Forwards messages in both directions until stdin is closed and every request is answered.
 pub(crate) async fn run(host: BridgeConfig, console: &mut Console) -> Result<(), CliError> {
     let (out, mut lines) = mpsc::channel(LINE_BUFFER_CAPACITY);
     let upstream = Arc::new(BridgeUpstream::new(host, out));
@@ -49,7 +49,7 @@ pub(crate) async fn run(host: BridgeConfig, console: &mut Console) -> Result<(),
             Some(_) = bridge.pending_requests.join_next() => {}
         }
     }
-    // What was answered last is on its way out.
+    // The last answers may still be in the channel.
     while let Ok(line) = lines.try_recv() {
         console.print_raw(&(line + "\n"))?;
     }
@@ -57,14 +57,14 @@ pub(crate) async fn run(host: BridgeConfig, console: &mut Console) -> Result<(),
     Ok(())
 }
 
-/// What is being said.
+/// The forwarding tasks of a bridge.
 struct Bridge {
     upstream: Arc<BridgeUpstream>,
-    /// Requests that will be answered.
+    /// Requests that will get an answer.
     pending_requests: JoinSet<()>,
-    /// What is told for as long as somebody listens.
+    /// Streams that last as long as the client listens.
     subscriptions: JoinSet<()>,
-    /// Both, by how the other side calls them.
+    /// Tasks of both kinds by the client's request id.
     tasks_by_id: HashMap<String, AbortHandle>,
 }
 
@@ -78,7 +78,7 @@ impl Bridge {
             Err(refusal) => return self.upstream.write_to_client(refusal).await,
         };
         if let Some(id) = message.cancelled_request_id() {
-            // Hanging up is how a request without a session is cancelled.
+            // Closing the connection cancels a request that has no session.
             if let Some(task) =
                 self.tasks_by_id.remove(&id).filter(|_| !self.upstream.has_session())
             {
@@ -86,12 +86,12 @@ impl Bridge {
             }
         }
         let Some(id) = message.id() else {
-            // In order: what follows may depend on it.
+            // Awaited to keep the order: later messages may depend on it.
             return self.upstream.forward_notification(&message).await;
         };
         let upstream = Arc::clone(&self.upstream);
         if message.is_initialize() {
-            // Everything that follows depends on it.
+            // Awaited, since all later messages depend on it.
             upstream.forward_request(message).await;
             self.subscriptions.shutdown().await;
             self.subscriptions.spawn(async move { upstream.forward_server_stream().await });
@@ -108,8 +108,7 @@ impl Bridge {
     }
 }
 
-/// The lines of stdin, read by a thread of their own: a process that waits for a terminal's or a pipe's next line cannot
-/// be told to do anything else.
+/// Reads the lines of stdin on a thread of its own, since a blocking read of a terminal or a pipe cannot be cancelled.
 fn spawn_stdin_reader() -> Receiver<String> {
     let (sender, lines) = mpsc::channel(LINE_BUFFER_CAPACITY);
     thread::spawn(move || read_stdin_lines(&sender));

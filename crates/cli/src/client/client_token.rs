@@ -1,5 +1,5 @@
-//! The tokens of programs on this machine that were given one: a file each, in a folder of the home, for nobody else to
-//! read. Taking a token back leaves its file, which is then worth nothing; only a person makes it anew.
+//! Tokens of programs on this machine: one file each, in a folder of the home that only the user can read. Revoking a
+//! token leaves its file, which is then useless; only a person creates a new token.
 
 use std::{fs, io, path::PathBuf, time::Duration};
 
@@ -13,25 +13,25 @@ use crate::{
     input::{grant::Grant, settings::CliSettings},
 };
 
-/// How long another bridge that makes the same token may take to write it down.
+/// Time limit for another bridge that creates the same token to write its file.
 const TOKEN_FILE_TIMEOUT: Duration = Duration::from_secs(1);
 const TOKEN_FILE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// One program's token.
+/// The token of one program.
 pub(crate) struct ClientToken {
-    /// What it is called.
+    /// Name of the token.
     pub(crate) name: String,
     file: PathBuf,
 }
 
 impl ClientToken {
-    /// The token of this program.
+    /// Creates the handle to the token of this program.
     pub(crate) fn for_program(program: &str, settings: &CliSettings) -> Self {
         let file = settings.home.join("clients").join(format!("{program}.token"));
         Self { name: format!("mcp-{program}"), file }
     }
 
-    /// The token; made where there never was one.
+    /// Returns the token, and creates it if there never was one.
     pub(crate) async fn get_or_create(&self, settings: &CliSettings) -> Result<String, CliError> {
         if let Some(token) = self.read()? {
             return Ok(token);
@@ -40,8 +40,8 @@ impl ClientToken {
         self.create(&discovery::connect_or_start(settings).await?, request).await
     }
 
-    /// Makes sure that there is one that counts, and tells what it is good for: made anew where it was taken back, where
-    /// the file holds none that is known, or where it was good for something else than what is asked for now.
+    /// Ensures a valid token and returns its scopes: the token is created again if it was revoked, if the file holds no
+    /// known token, or if other scopes are requested now.
     pub(crate) async fn renew(
         &self,
         client: &DaemonClient,
@@ -64,7 +64,7 @@ impl ClientToken {
         Ok(scopes)
     }
 
-    /// Whether the daemon knows the file's token; one that somebody makes at this moment is waited for.
+    /// Returns whether the daemon accepts the file's token; waits for one that another process is creating.
     async fn is_accepted(&self, client: &DaemonClient) -> Result<bool, CliError> {
         let token = match self.read()? {
             Some(token) => Some(token),
@@ -94,7 +94,7 @@ impl ClientToken {
         }
     }
 
-    /// What somebody else makes at this moment.
+    /// Waits for the token that another process is creating.
     async fn wait_for_concurrent_create(&self) -> Result<String, CliError> {
         let deadline = Instant::now() + TOKEN_FILE_TIMEOUT;
         while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! The daemon, as the command line sees it: one method per endpoint.
+//! The daemon's HTTP interface for commands: one method per endpoint.
 
 mod collaboration;
 mod operations;
@@ -20,118 +20,118 @@ use serde_json::Value;
 pub(crate) use self::operations::StopGrace;
 use crate::error::{CliError, CliErrorKind};
 
-/// A daemon that answers.
+/// A client of a running daemon.
 #[derive(Clone)]
 pub(crate) struct DaemonClient {
     daemon: DaemonSocket,
 }
 
-/// Which part of what the daemon knows is asked for.
+/// The part of the daemon's state that a request addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandScope {
-    /// As typed; without it, everything near the caller.
+    /// Target as the user typed it; `None` for everything in reach.
     pub(crate) target: Option<Target>,
-    /// The caller's folder: its project's instances come first.
+    /// Folder of the caller, whose project's instances come first.
     pub(crate) project: PathBuf,
-    /// How far to look.
+    /// Projects that the request includes.
     pub(crate) reach: ScopeReach,
 }
 
-/// How far to look.
+/// The projects that a request includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScopeReach {
     /// `global` and this project.
     CurrentProject,
-    /// Everywhere.
+    /// All projects of the daemon.
     AllProjects,
 }
 
-/// Which messages of a channel.
+/// A selection of messages of a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageFilter {
-    /// The newest so many.
+    /// Maximum number of messages, counted from the newest.
     pub(crate) limit: u32,
-    /// Only those with this text in them.
+    /// Only messages that contain this text.
     pub(crate) search: Option<String>,
-    /// This one and what replies to it; then the first so many.
+    /// Only this message and its replies; `limit` then counts from the first.
     pub(crate) thread: Option<Seq>,
-    /// The live (else the last) run's, or the whole log.
+    /// Messages of the live (else the last) run, or the whole log.
     pub(crate) runs: RunSelection,
 }
 
-/// Who reads what a run tells.
+/// The reader of a run's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventConsumer {
-    /// Somebody who can answer what is asked in it.
+    /// A person, who can answer the requests of agents.
     Person,
-    /// Nobody who could.
+    /// A program, which cannot answer them.
     Program,
 }
 
-/// Which runs' messages.
+/// The runs whose messages are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunSelection {
-    /// The live one, else the last.
+    /// The live run, else the last one.
     Current,
     /// The whole log.
     All,
 }
 
-/// What a stream of events is about.
+/// The subject of an event stream.
 #[derive(Clone, Debug)]
 pub(crate) enum FeedSource {
     /// One run, from its start to its end.
     Run(RunId),
-    /// One run, from its start until it is over, or paused and nobody works any more.
+    /// One run, from its start until it has ended, or is paused and no agent works any more.
     RunToRest(RunId, EventConsumer),
-    /// What is near the caller.
+    /// Everything in the caller's scope.
     Scope(CommandScope),
 }
 
 type ClientResult<T> = Result<T, DialError>;
 
 impl DaemonClient {
-    /// Talks to `daemon`.
+    /// Creates a client on `daemon`.
     pub(crate) fn new(daemon: DaemonSocket) -> Self {
         Self { daemon }
     }
 
-    /// `GET /health`
+    /// Sends `GET /health`.
     pub(crate) async fn health(&self) -> ClientResult<Health> {
         self.daemon.get("/health").await
     }
 
-    /// `POST /shutdown`
+    /// Sends `POST /shutdown`.
     pub(crate) async fn shutdown(&self, mode: ShutdownMode) -> ClientResult<()> {
         self.daemon.post::<_, Value>("/shutdown", &ShutdownRequest { mode }).await.map(drop)
     }
 
-    /// `GET /agents`
+    /// Sends `GET /agents`.
     pub(crate) async fn agents(&self, scope: &CommandScope) -> ClientResult<Vec<AgentView>> {
         self.daemon.get(&scope.url_for("/agents").build()).await
     }
 
-    /// `GET /runs`, newest first
+    /// Sends `GET /runs`; the newest run comes first.
     pub(crate) async fn runs(&self, scope: &CommandScope) -> ClientResult<Vec<RunView>> {
         self.daemon.get(&scope.url_for("/runs").build()).await
     }
 
-    /// `GET /runs/{id}`
+    /// Sends `GET /runs/{id}`.
     pub(crate) async fn run(&self, run: RunId) -> ClientResult<RunView> {
         self.daemon.get(&format!("/runs/{run}")).await
     }
 
-    /// `POST /runs`
+    /// Sends `POST /runs`.
     pub(crate) async fn run_start(&self, request: &RunRequest) -> ClientResult<RunStarted> {
         self.daemon.post("/runs", request).await
     }
 
-    /// `POST /messages`; asked again with the same key, it is still one message.
+    /// Sends `POST /messages`; a repetition with the same key creates no second message.
     pub(crate) async fn send(&self, key: &str, request: &SendRequest) -> ClientResult<SendReply> {
         self.daemon.post_once("/messages", key, request).await
     }
 
-    /// `GET /messages`
+    /// Sends `GET /messages`.
     pub(crate) async fn messages(
         &self,
         scope: &CommandScope,
@@ -150,7 +150,7 @@ impl DaemonClient {
         self.daemon.get(&query.build()).await
     }
 
-    /// `GET /messages/{seq}/receipts`
+    /// Sends `GET /messages/{seq}/receipts`.
     pub(crate) async fn receipts(
         &self,
         scope: &CommandScope,
@@ -159,7 +159,7 @@ impl DaemonClient {
         self.daemon.get(&scope.url_for(&format!("/messages/{seq}/receipts")).build()).await
     }
 
-    /// `POST /resources`
+    /// Sends `POST /resources`.
     pub(crate) async fn resource_create(
         &self,
         request: &ResourceRequest,
@@ -167,12 +167,12 @@ impl DaemonClient {
         self.daemon.post("/resources", request).await
     }
 
-    /// `GET /resources`
+    /// Sends `GET /resources`.
     pub(crate) async fn resources(&self, scope: &CommandScope) -> ClientResult<Vec<ResourceEntry>> {
         self.daemon.get(&scope.url_for("/resources").build()).await
     }
 
-    /// `GET /resources/{id}`, of it `from..to` or `from..`
+    /// Sends `GET /resources/{id}`, for all of it or for the range `from..to` or `from..`.
     pub(crate) async fn resource(
         &self,
         scope: &CommandScope,
@@ -186,7 +186,7 @@ impl DaemonClient {
         self.daemon.get(&query.build()).await
     }
 
-    /// `GET /events`, from the one after the id `after`
+    /// Opens `GET /events` after the event with the id `after`.
     pub(crate) async fn events(
         &self,
         watched: &FeedSource,
@@ -209,17 +209,17 @@ impl DaemonClient {
         self.daemon.events(&query.build(), after).await
     }
 
-    /// `POST /tokens`
+    /// Sends `POST /tokens`.
     pub(crate) async fn token_create(&self, request: TokenRequest) -> ClientResult<TokenCreated> {
         self.daemon.post("/tokens", &request).await
     }
 
-    /// `GET /tokens`
+    /// Sends `GET /tokens`.
     pub(crate) async fn tokens(&self) -> ClientResult<Vec<TokenView>> {
         self.daemon.get("/tokens").await
     }
 
-    /// `GET /openapi.json` in the name of a token's owner: whether there is one.
+    /// Sends `GET /openapi.json` with the token and returns whether the daemon accepts the token.
     pub(crate) async fn is_token_valid(&self, token: String) -> ClientResult<bool> {
         match self.daemon.clone().with_token(token).get::<Value>("/openapi.json").await {
             Ok(_) => Ok(true),
@@ -228,14 +228,14 @@ impl DaemonClient {
         }
     }
 
-    /// `DELETE /tokens/{name}`
+    /// Sends `DELETE /tokens/{name}`.
     pub(crate) async fn token_revoke(&self, name: &str) -> ClientResult<()> {
         self.daemon.delete::<Value>(&format!("/tokens/{}", percent_encode(name))).await.map(drop)
     }
 }
 
 impl CommandScope {
-    /// One instance, whatever the caller's folder.
+    /// Returns the scope of one instance, independent of the caller's folder.
     pub(crate) fn for_instance(instance: &InstanceRef, project: PathBuf) -> Self {
         Self {
             target: Some(Target::instance(instance)),
@@ -296,7 +296,7 @@ impl From<DialError> for CliError {
 /// The characters that are encoded: all but the unreserved ones of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A path with its query, written piece by piece.
+/// Builds a path with its query parameters.
 struct UrlBuilder(String);
 
 impl UrlBuilder {
@@ -317,7 +317,7 @@ impl UrlBuilder {
     }
 }
 
-/// Percent-encodes everything that might mean something in an address.
+/// Percent-encodes every byte that might have a meaning in a URL.
 fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }

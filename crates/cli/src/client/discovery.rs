@@ -1,7 +1,7 @@
-//! Finding the daemon, and starting one when there is none: lock, probe, spawn, wait until ready, check its version.
+//! Finds the daemon, or starts one: lock, probe, spawn, wait until ready, check the version.
 //!
-//! Never restarts a daemon of another version: it may hold work somebody paid for. Never starts one from
-//! inside an attempt: an agent's daemon would not be the user's.
+//! A daemon of another version is never restarted: it may hold work that the user paid for. No daemon is started from
+//! inside an attempt: the daemon of an agent would not be the user's.
 
 use std::{
     cmp::Ordering,
@@ -30,36 +30,37 @@ use crate::{
 
 /// The time limit of a health request.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
-/// The lock of the client that starts a daemon, and how long another client waits for it: a restart holds it from the old
-/// daemon's last second to the new one's first.
+/// The lock of the client that starts a daemon, and the time limit for other clients that wait for it: a restart holds
+/// the lock from the old daemon's last second to the new one's first.
 const START_LOCK: &str = "start.lock";
 const START_LOCK_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long a new daemon may take: it may first have to end what the one before left, which takes a kill grace.
+/// Time limit for a new daemon's start; it may first have to end the processes of its predecessor, which takes a kill
+/// grace.
 const DAEMON_START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a daemon that is stopping may take to let go of its home.
+/// Time limit for a stopping daemon to release its home.
 const DAEMON_EXIT_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the next daemon may take where one hands over to another, and how often it is looked for.
+/// Time limit and poll interval for the next daemon when one hands over to another.
 const SUCCESSOR_TIMEOUT: Duration = Duration::from_secs(3);
 const SUCCESSOR_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often somebody else's lock is looked at.
+/// Poll interval for a lock that another process holds.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// The longest path a socket can have.
+/// Maximum length of a socket's path, in bytes.
 pub(crate) const MAX_SOCKET_PATH_LEN: usize = 107;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// In a program made for trying things out, the version it says it is.
+/// Variable that overrides the reported version in a debug build.
 const VERSION_OVERRIDE: &str = "AGENT_WORKER_VERSION_OVERRIDE";
 /// The variable of [`BASE_ENV`] that a daemon does not get: it belongs to one login, and the daemon outlives that.
 const LOGIN_VARIABLE: &str = "SSH_AUTH_SOCK";
 
-/// A daemon that was found, and what it says of itself.
+/// A running daemon and its health report.
 pub(crate) struct DiscoveredDaemon {
-    /// The way to it.
+    /// Client for this daemon.
     pub(crate) client: DaemonClient,
-    /// What it answered.
+    /// Reply to the health request.
     pub(crate) health: Health,
 }
 
-/// Looks for a daemon; `None` when there is none. Starts nothing.
+/// Returns the running daemon, or `None`; starts nothing.
 pub(crate) async fn find_daemon(
     settings: &CliSettings,
 ) -> Result<Option<DiscoveredDaemon>, CliError> {
@@ -69,8 +70,8 @@ pub(crate) async fn find_daemon(
         match timeout_at(deadline, client.health()).await {
             Ok(Ok(health)) => return Ok(Some(DiscoveredDaemon { client, health })),
             Ok(Err(DialError::Absent { .. })) => return Ok(None),
-            // One that dies lets callers in until its socket is closed. Nothing was asked of it but how it is, so it can
-            // be asked again: it, the next one, or nobody.
+            // A dying daemon accepts connections until its socket is closed. A health request changes nothing, so it
+            // can be repeated: to the same daemon, to the next one, or to none.
             Ok(Err(DialError::Lost { .. })) if !is_daemon_lock_held(settings)? => return Ok(None),
             Ok(Err(DialError::Lost { .. })) if Instant::now() < deadline => {
                 sleep(LOCK_POLL_INTERVAL).await;
@@ -87,14 +88,14 @@ pub(crate) async fn find_daemon(
     }
 }
 
-/// Whether a daemon lives: it has the home's lock until it is gone.
+/// Returns whether a daemon is alive: it holds the home's lock until it exits.
 fn is_daemon_lock_held(settings: &CliSettings) -> Result<bool, CliError> {
     LockFile::is_held(&settings.home.join("daemon.lock")).map_err(|error| {
         CliError::with_source(CliErrorKind::BadHome, "could not look at the daemon's lock", error)
     })
 }
 
-/// A daemon of our own version, started if there is none.
+/// Connects to a daemon of this version and starts one if none runs.
 pub(crate) async fn connect_or_start(settings: &CliSettings) -> Result<DaemonClient, CliError> {
     prepare_private_home(settings)?;
     let found = match find_daemon(settings).await? {
@@ -122,7 +123,8 @@ fn require_same_version(
     }
 }
 
-/// The daemon after one that left in good order: handed over to, or none. Starting one would undo what somebody did.
+/// Waits for the successor of a daemon that stopped in good order; none is started, since that would undo the user's
+/// stop.
 pub(crate) async fn wait_for_successor(settings: &CliSettings) -> Result<DaemonClient, CliError> {
     let mut deadline = Instant::now() + SUCCESSOR_TIMEOUT;
     while Instant::now() < deadline {
@@ -146,24 +148,24 @@ pub(crate) async fn wait_for_successor(settings: &CliSettings) -> Result<DaemonC
 
 /// A daemon of another version.
 pub(crate) struct VersionMismatch {
-    /// Both versions.
+    /// Message with both versions.
     pub(crate) message: String,
-    /// What to do about it.
+    /// Hint about the next step.
     pub(crate) hint: &'static str,
-    /// Which of the two is the older.
+    /// Side with the older version.
     pub(crate) older: OlderSide,
 }
 
-/// Which of the two is the older.
+/// The side with the older version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OlderSide {
-    /// The daemon.
+    /// The daemon is older.
     Daemon,
-    /// This command.
+    /// This command is older.
     Command,
 }
 
-/// What to say of a daemon of another version.
+/// Returns the mismatch if the daemon has another version.
 pub(crate) fn version_mismatch(settings: &CliSettings, health: &Health) -> Option<VersionMismatch> {
     let ours = cli_version(settings);
     let older = match version_numbers(&health.version).cmp(&version_numbers(ours)) {
@@ -184,7 +186,7 @@ pub(crate) fn version_mismatch(settings: &CliSettings, health: &Health) -> Optio
     Some(VersionMismatch { message: what, hint, older })
 }
 
-/// The version we say we are.
+/// Returns the version that this command reports.
 pub(crate) fn cli_version(settings: &CliSettings) -> &str {
     let said = settings.env.get(VERSION_OVERRIDE).filter(|_| cfg!(debug_assertions));
     said.map_or(VERSION, String::as_str)
@@ -253,7 +255,7 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
         .and_then(|()| create_private_file(&log));
     let stderr = match stderr {
         Ok(file) => Stdio::from(file),
-        // A daemon can start on a full disk; only its complaint, if it does not, has nowhere to go.
+        // A daemon can start on a full disk; only the error output of a failed start is lost.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => Stdio::null(),
         Err(error) => return Err(failed("could not make the daemon's log", error)),
     };
@@ -288,7 +290,7 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
     })
 }
 
-/// Looks again: another starter may have been faster, and a daemon that leaves holds its lock to the last.
+/// Probes again: another client may have started a daemon, and a stopping daemon holds its lock until it exits.
 async fn find_or_wait_for_exit(
     settings: &CliSettings,
 ) -> Result<Option<DiscoveredDaemon>, CliError> {
@@ -315,7 +317,8 @@ fn create_private_file(path: &Path) -> io::Result<File> {
     File::options().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Its own process group, so that a Ctrl-C meant for us does not reach it; no pipe but the one it says `ready` on.
+/// Spawns the daemon. The daemon starts its own session, so that a Ctrl-C for this command does not reach it; its only
+/// pipe is the one for `ready`.
 fn spawn_daemon(settings: &CliSettings, stderr: Stdio) -> io::Result<Child> {
     let env = settings.filtered_env(|name| {
         let is_inherited = BASE_ENV.contains(&name) && name != LOGIN_VARIABLE;
@@ -350,7 +353,8 @@ async fn wait_until_ready(mut child: Child) -> io::Result<Readiness> {
     Ok(Readiness::Exited(child.wait().await?.to_string()))
 }
 
-/// Makes the home if it is missing; refuses one that others own or can look into, or where no socket can be.
+/// Creates the home if it is missing; refuses one that others own or can access, or one with too long a path for a
+/// socket.
 fn prepare_private_home(settings: &CliSettings) -> Result<(), CliError> {
     let socket = settings.socket();
     if socket.as_os_str().len() > MAX_SOCKET_PATH_LEN {

@@ -1,5 +1,5 @@
-//! From a workflow file to a run, for `run`, `start`, `up` and `restart`: read the file, take its parameters, ask the
-//! daemon, follow.
+//! Launches a run from a workflow file, for `run`, `start`, `up` and `restart`: loads the file, parses its parameters,
+//! sends the request, follows the run.
 
 use std::{
     collections::BTreeMap,
@@ -31,77 +31,77 @@ use crate::{
     },
 };
 
-/// A file, our own switches, and the file's parameters behind it.
+/// The workflow file, our own switches, and the file's parameters behind it.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArgs {
-    /// The workflow file
+    /// Path of the workflow file
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     switches: Switches,
-    /// The file's parameters, such as `--target main`; `--help` behind the file lists them
+    /// Parameters of the file, such as `--target main`; list them with `FILE --help`
     #[arg(value_name = "--PARAM VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-/// Our own switches: they may stand before the file and behind it.
+/// Switches of our own, allowed before and behind the file.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Switches {
-    /// Which instance of the workflow, such as `pr-123` [default: main]
+    /// Tag of the instance, such as `pr-123` [default: main]
     #[arg(long, visible_alias = "instance", value_name = "TAG")]
     tag: Option<Tag>,
-    /// Tell tool calls and attempts too
+    /// Show tool calls and attempts too
     #[arg(long, short)]
     verbose: bool,
-    /// Return while it goes on: a `run` once it exists, a `start` once its agents are awake
+    /// Return early: for `run` once the run exists, for `start` once its agents are awake
     #[arg(long, visible_alias = "background")]
     detach: bool,
-    /// Stop the run of this instance that goes on, and begin anew
+    /// Stop the live run of this instance first
     #[arg(long)]
     replace: bool,
-    /// Start each agent when it is first needed, which is always done
+    /// Start each agent on demand; this is always the case
     #[arg(long)]
     lazy: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// How a command starts a run.
+/// The command that starts a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaunchCommand {
-    /// What was typed.
+    /// Name of the command.
     pub(crate) command: &'static str,
     /// `run` or `start`.
     pub(crate) mode: RunMode,
 }
 
-/// A run to be made.
+/// A run that a command is about to request.
 pub(crate) struct LaunchPlan {
-    /// The workflow file, absolute.
+    /// Absolute path of the workflow file.
     pub(crate) file: PathBuf,
-    /// Where its commands run.
+    /// Folder for the run's commands.
     pub(crate) cwd: PathBuf,
-    /// Which instance.
+    /// Tag of the instance.
     pub(crate) tag: Option<Tag>,
     /// `run` or `start`.
     pub(crate) mode: RunMode,
     /// Values for the file's parameters.
     pub(crate) params: BTreeMap<String, String>,
-    /// What becomes of a run that goes on.
+    /// Treatment of a live run.
     pub(crate) existing_run: ExistingRunPolicy,
 }
 
-/// What becomes of a run of the same instance that goes on.
+/// The treatment of a live run of the same instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExistingRunPolicy {
-    /// It stays, and the new one is refused.
+    /// The live run stays, and the new one is refused.
     Keep,
-    /// It is stopped first.
+    /// The live run is stopped first.
     Replace,
 }
 
-/// Starts a run and follows it as far as was asked.
+/// Starts a run and follows it as far as requested.
 pub(crate) async fn launch(
     args: LaunchArgs,
     launch_command: LaunchCommand,
@@ -138,7 +138,7 @@ async fn launch_run(
     let started = start_run(&client, &request, &mut signals).await?;
     let format = switches.output.format();
     if switches.detach && mode == RunMode::Run {
-        // Nothing of it was shown.
+        // No event of the run was shown.
         LocalState::open(ctx.settings).save_last_shown_event(started.run, "").ok();
         return exit_report::print_detached_run(&started, format, ctx);
     }
@@ -158,7 +158,7 @@ async fn launch_run(
     finish_follow(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
 }
 
-/// Asks the daemon for a run.
+/// Requests a run from the daemon.
 pub(crate) async fn start_run(
     client: &DaemonClient,
     request: &RunRequest,
@@ -175,7 +175,7 @@ pub(crate) async fn start_run(
 }
 
 impl LaunchPlan {
-    /// What to ask the daemon for. What it would refuse about the file is told here, where it can be shown.
+    /// Builds the request; reports errors in the file here, where they can be rendered with the affected lines.
     pub(crate) fn request(
         self,
         workflow: &Workflow,
@@ -198,21 +198,21 @@ impl LaunchPlan {
 }
 
 impl LaunchArgs {
-    /// The same words, with the wish to know what may stand behind the file.
+    /// Adds `--help` behind the file, which requests the list of its parameters.
     #[must_use]
     pub(crate) fn with_help_requested(mut self) -> Self {
         self.rest.push("--help".to_owned());
         self
     }
 
-    /// The same words, for a command that always returns while the run goes on.
+    /// Sets `--detach`, for a command that always returns while the run continues.
     #[must_use]
     pub(crate) fn with_detach(mut self) -> Self {
         self.switches.detach = true;
         self
     }
 
-    /// How to answer, known even when the rest cannot be understood.
+    /// Returns the output format, also if the other arguments cannot be parsed.
     fn format(&self) -> Format {
         let behind = self.rest.iter().any(|word| word == "--json");
         if behind { Format::Json } else { self.switches.output.format() }
@@ -220,7 +220,7 @@ impl LaunchArgs {
 }
 
 impl Switches {
-    /// These, and what was found behind the file.
+    /// Merges these switches with those behind the file.
     #[must_use]
     pub(crate) fn merge(self, later: Self) -> Self {
         Self {
@@ -234,7 +234,8 @@ impl Switches {
     }
 }
 
-/// The file, absolute. Its folder is the project, so that must have one spelling; a file that is a link stays one.
+/// Returns the file's absolute path. Its folder is canonical, since it identifies the project; a link to a file stays a
+/// link.
 fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, CliError> {
     let file = cwd.join(file);
     let folder = file.parent().map(Path::canonicalize);
@@ -250,7 +251,7 @@ fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, CliError> {
     }
 }
 
-/// A `run` that would wake nobody has nothing to do; a `start` waits for what is sent to it.
+/// Refuses a `run` that wakes no agent; a `start` waits for messages.
 fn require_kickoff(workflow: &Workflow, mode: RunMode) -> Result<(), CliError> {
     match (mode, workflow.kickoff_problem()) {
         (RunMode::Run, Some(silence)) => {

@@ -1,7 +1,8 @@
-//! What the command line itself remembers between two commands: the agent `use` chose, and how far a run was followed.
+//! State that the command line keeps between two commands: the agent that `use` chose, and the position in each run
+//! that the user stopped following.
 //!
-//! A file for each, exchanged whole, so that two commands at once lose nothing of each other's. Nothing here is the truth
-//! about anything: without it, the next command asks for a target or tells a run from its beginning.
+//! Each entry is a file that is replaced as a whole, so that concurrent commands lose nothing of each other's. No
+//! result depends on these files: without them, the next command asks for a target or shows a run from its start.
 
 use std::{
     ffi::OsString,
@@ -16,16 +17,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::settings::CliSettings;
 
-/// What the files of runs begin with that somebody stopped following, and how many of them are kept.
+/// Prefix of the files with positions in runs that the user stopped following, and the number of files kept.
 const POSITION_FILE_PREFIX: &str = "left-";
 const MAX_POSITION_FILES: usize = 100;
 
-/// The memory, in a folder of the home. It is a person's: an agent's commands remember nothing and change nothing in it.
+/// The state in a folder of the home. It belongs to a person: commands of an agent neither read nor change it.
 pub(crate) struct LocalState {
     folder: Option<PathBuf>,
 }
 
-/// What `use` wrote down. The folder is in it for whoever reads the file.
+/// The content of the file that `use` writes; the folder is included for a person who reads the file.
 #[derive(Serialize, Deserialize)]
 struct DefaultAgentFile {
     project: PathBuf,
@@ -33,44 +34,44 @@ struct DefaultAgentFile {
 }
 
 impl LocalState {
-    /// The memory of whoever types this command.
+    /// Opens the state of the caller; commands of an agent have none.
     pub(crate) fn open(settings: &CliSettings) -> Self {
         Self { folder: (!settings.is_inside_attempt()).then(|| settings.home.join("cli")) }
     }
 
-    /// Whom commands in this folder mean when they name nobody.
+    /// Returns the target of commands in this folder that name none.
     pub(crate) fn default_agent(&self, project: &Path) -> Option<Target> {
         let text = fs::read(self.default_agent_path(project)?).ok()?;
         serde_json::from_slice::<DefaultAgentFile>(&text).ok().map(|chosen| chosen.target)
     }
 
-    /// Chooses that agent.
+    /// Sets the default target of a folder.
     pub(crate) fn set_default_agent(&self, project: &Path, target: &Target) -> io::Result<()> {
         let path = self.default_agent_path(project).ok_or_else(agent_has_no_state_error)?;
         let chosen = DefaultAgentFile { project: project.to_owned(), target: target.clone() };
         replace_file(&path, &serde_json::to_vec(&chosen)?)
     }
 
-    /// Chooses nobody.
+    /// Removes the default target of a folder.
     pub(crate) fn clear_default_agent(&self, project: &Path) -> io::Result<()> {
         ignore_missing(fs::remove_file(
             self.default_agent_path(project).ok_or_else(agent_has_no_state_error)?,
         ))
     }
 
-    /// The last event that was shown of a run, when somebody stopped following it.
+    /// Returns the last shown event of a run that the user stopped following.
     pub(crate) fn last_shown_event(&self, run: RunId) -> Option<String> {
         fs::read_to_string(self.position_path(run)?).ok()
     }
 
-    /// Notes the last event that was shown of a run.
+    /// Saves the last shown event of a run.
     pub(crate) fn save_last_shown_event(&self, run: RunId, event: &str) -> io::Result<()> {
         let Some(path) = self.position_path(run) else { return Ok(()) };
         replace_file(&path, event.as_bytes())?;
         self.prune_positions()
     }
 
-    /// Of runs that nobody followed to their end, only the newest are remembered. Their ids begin with the time.
+    /// Keeps only the newest positions; the ids of runs begin with the time.
     fn prune_positions(&self) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         let names = fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
@@ -83,7 +84,7 @@ impl LocalState {
             .try_for_each(|name| ignore_missing(fs::remove_file(folder.join(name))))
     }
 
-    /// Forgets a run that was followed to its end.
+    /// Removes the position in a run that was followed to its end.
     pub(crate) fn remove_position(&self, run: RunId) -> io::Result<()> {
         self.position_path(run).map_or(Ok(()), |path| ignore_missing(fs::remove_file(path)))
     }
@@ -111,7 +112,7 @@ pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
     write_atomically(path, text, Durability::Process)
 }
 
-/// What is not there need not be removed.
+/// Treats a missing file as removed.
 fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

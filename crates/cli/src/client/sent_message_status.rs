@@ -1,7 +1,7 @@
-//! What becomes of a message somebody waits for.
+//! Waits for the outcome of a sent message.
 //!
-//! Events say when to look. What is true is asked: first how the run stands, then the receipts. In that order, since
-//! a run that does not go on starts nothing: what still waits after that was seen will not be acted upon.
+//! Events only trigger a poll; the daemon's state decides. The run is read before the receipts: a run that does not
+//! continue starts nothing, so a delivery that is still pending after that will not be acted on.
 
 use std::time::Duration;
 
@@ -22,28 +22,28 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// How long to wait for an event before looking anyway.
+/// Maximum time to wait for an event before a poll.
 const RECEIPT_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// How long to wait before asking a daemon that went away again.
+/// Delay before a request to a daemon that went away.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
-/// So often in a row a daemon may go away before anything could be asked.
+/// Maximum number of lost connections in a row without a successful request.
 const MAX_CONNECTION_LOSSES: u32 = 5;
 
-/// Where a message came to rest.
+/// The final state of a message's deliveries.
 #[derive(Debug)]
 pub(crate) struct SentMessageStatus {
-    /// One for each agent it woke.
+    /// Receipts of the woken agents, one each.
     pub(crate) receipts: Vec<Receipt>,
-    /// Agents it woke of which nothing is kept any more.
+    /// Woken agents without a stored receipt.
     pub(crate) without_receipt: Vec<AgentName>,
-    /// The run it was sent to, or a later one of the same instance; `None` when nothing is left of it.
+    /// Run of the message, or a later one of the same instance; `None` if no run is left.
     run: Option<RunView>,
 }
 
-/// Whoever wants to hear what happens meanwhile.
+/// A callback for the events during a wait.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Event);
 
-/// Waits until everybody it woke has acted or will not.
+/// Waits until every woken agent has acted on the message or will not.
 pub(crate) async fn wait_until_final(
     reply: &SendReply,
     settings: &CliSettings,
@@ -54,7 +54,8 @@ pub(crate) async fn wait_until_final(
     wait_until_final_with_listener(reply, settings, &client, from_now, nobody).await
 }
 
-/// The same, with somebody who hears every event: those of `events`, which began before it was sent, and what follows.
+/// Waits likewise and passes every event to `listener`: those of `events`, opened before the message was sent, and all
+/// later ones.
 pub(crate) async fn wait_until_final_with_listener(
     reply: &SendReply,
     settings: &CliSettings,
@@ -87,7 +88,7 @@ pub(crate) async fn wait_until_final_with_listener(
 
 enum DeliveryWatchEnd {
     Final(Box<SentMessageStatus>),
-    /// The daemon left in good order.
+    /// The daemon stopped in good order.
     Closed,
 }
 
@@ -99,7 +100,7 @@ async fn watch_until_final(
     losses: &mut u32,
     listener: Listener<'_>,
 ) -> Result<DeliveryWatchEnd, DialError> {
-    // From now on; what happened before is seen by looking, which is done after this has begun.
+    // Events from now on; the poll that starts after the stream is open covers earlier ones.
     let from_now = None;
     let mut events = match events {
         Some(events) => events,
@@ -117,7 +118,7 @@ async fn watch_until_final(
         if delivery_status.is_final() {
             return Ok(DeliveryWatchEnd::Final(Box::new(delivery_status)));
         }
-        // After a while without any an event may have been missed.
+        // Without an event for this long, one may have been missed.
         let reason = timeout(RECEIPT_POLL_INTERVAL, next_poll_trigger(&mut events, listener))
             .await
             .unwrap_or(Ok(PollTrigger::Event));
@@ -149,7 +150,7 @@ async fn next_poll_trigger(
     Ok(PollTrigger::Closed)
 }
 
-/// Whether an event may have decided what becomes of a message.
+/// Returns whether an event may have decided a delivery.
 fn may_change_delivery(event: &Event) -> bool {
     matches!(
         event.kind(),
@@ -165,7 +166,8 @@ fn may_change_delivery(event: &Event) -> bool {
 }
 
 impl SentMessageStatus {
-    /// Whether nothing more will happen to it for now. A turn that has begun is finished even where the run is paused.
+    /// Returns whether the deliveries will not change for now; a turn that has begun is finished even if the run is
+    /// paused.
     fn is_final(&self) -> bool {
         let run = self.run.as_ref().map(|run| &run.state);
         self.receipts.iter().all(|receipt| match (receipt.state, run) {
@@ -177,7 +179,7 @@ impl SentMessageStatus {
         })
     }
 
-    /// Why an agent is not woken any more while its run goes on.
+    /// Returns the reason why an agent is no longer woken while its run is live.
     fn agent_stop_reason(&self, agent: &AgentName) -> Option<String> {
         let run = self.run.as_ref().filter(|run| run.state.is_live())?;
         let view = run.agents.iter().find(|view| view.name == *agent)?;
@@ -194,7 +196,7 @@ impl SentMessageStatus {
         }
     }
 
-    /// How that counts: where it was not acted upon because of how the run stands, that is the word.
+    /// Returns the verdict; the run's state is the verdict if it prevented a delivery.
     pub(crate) fn verdict(&self) -> RunVerdict {
         let is = |state| move |receipt: &Receipt| receipt.state == state;
         if self.receipts.iter().all(is(DeliveryState::Acted)) && self.without_receipt.is_empty() {
@@ -215,7 +217,8 @@ impl SentMessageStatus {
         }
     }
 
-    /// Why somebody has not acted. Mail that still waits does so because of how the run stands, whatever was tried before.
+    /// Returns the reason for a delivery without an act; the run's state explains a pending one, not its earlier
+    /// attempts.
     pub(crate) fn pending_reason(&self, receipt: &Receipt) -> String {
         let settled = match receipt.state {
             DeliveryState::Pending | DeliveryState::Leased => None,
@@ -227,7 +230,7 @@ impl SentMessageStatus {
         settled.or_else(stopped).unwrap_or_else(|| self.run_state_text())
     }
 
-    /// How the run stands.
+    /// Describes the state of the run.
     pub(crate) fn run_state_text(&self) -> String {
         match &self.run {
             Some(run) => format!("its run is {}", run.state),
@@ -235,7 +238,7 @@ impl SentMessageStatus {
         }
     }
 
-    /// The same for programs: what was not done, and why.
+    /// Returns the error for programs: the open delivery and its reason.
     pub(crate) fn to_report_error(&self) -> Option<ReportError> {
         let verdict = self.verdict();
         let open = self.receipts.iter().find(|one| one.state != DeliveryState::Acted);
@@ -259,7 +262,7 @@ impl SentMessageStatus {
         Some(ReportError { code, message, hint, details: None })
     }
 
-    /// What to do about a run that waits.
+    /// Returns the next step for a paused run or a stopped agent.
     pub(crate) fn advice(&self) -> Option<String> {
         let run = self.run.as_ref()?;
         let mut left =

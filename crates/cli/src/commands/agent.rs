@@ -10,7 +10,7 @@ use crate::{
     output::{styled_line::StyledLine, verdict::RunVerdict},
 };
 
-/// Let agents join, look at them, choose one, end one
+/// Add, inspect, select and remove agents
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker agent end parrot")]
 pub(crate) struct Args {
@@ -27,20 +27,20 @@ enum AgentCommand {
     End(AgentEndArgs),
 }
 
-/// Take an agent out of its run
+/// Remove an agent from its run
 ///
-/// Its worker's processes are ended, and what waited for it is dropped. What it said stays.
+/// Ends the processes of its worker and drops its pending messages. Messages that it sent are kept.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "rm", after_help = "Example: agent-worker agent end parrot")]
 pub(super) struct AgentEndArgs {
-    /// Whom: `agent` or `agent@workflow:tag`
+    /// Agent to remove: `agent` or `agent@workflow:tag`
     target: Target,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         match &self.command {
             AgentCommand::New(args) => args.output.format(),
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     }
 }
 
-/// Ends an agent.
+/// Removes an agent from its run and prints the result.
 pub(super) async fn end_agent(
     args: AgentEndArgs,
     ctx: &mut CommandContext<'_>,

@@ -1,4 +1,4 @@
-//! `agent-worker answer`: what agents ask a person, and the answers.
+//! `agent-worker answer`: lists the questions of agents to a person and sends the answers.
 
 use agent_worker_protocol::{
     QuestionId, Target,
@@ -22,25 +22,25 @@ use crate::{
     },
 };
 
-/// Answer an agent's question, or list what is asked
+/// Answer a question of an agent, or list open questions
 ///
-/// The answer wakes the agent, and a run that waited for you goes on.
+/// The answer wakes the agent, and a run that was paused for you continues.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   agent-worker answer
   agent-worker answer 1 \"yes, but keep the old flag\" --target @review:pr-123")]
 pub(crate) struct Args {
-    /// Which question: its number; without it, all that are open
+    /// Number of the question [default: list all open questions]
     #[arg(value_name = "NUMBER", value_parser = parse_question_id, requires = "answer")]
     id: Option<QuestionId>,
-    /// What to tell the agent
+    /// Text of the answer
     #[arg(value_name = "TEXT")]
     answer: Option<String>,
-    /// Whose: `@workflow:tag`; without it this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
-    /// Those of every folder
+    /// List the questions of every folder
     #[arg(long, conflicts_with = "id")]
     all: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `agent-worker approve` and `deny`: what is said to what an agent wants to do.
+//! `agent-worker approve` and `deny`: answer an agent's approval request.
 
 use agent_worker_protocol::{
     ApprovalId, Consent, Target,
@@ -17,9 +17,9 @@ use crate::{
     },
 };
 
-/// Let what an agent asked for happen, once
+/// Approve a request of an agent, once
 ///
-/// Exactly what `pending NUMBER` shows, and nothing else; a run that waited for you goes on.
+/// Allows exactly the call that `pending NUMBER` shows. A run that was paused for you continues.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,9 +32,9 @@ pub(crate) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// Refuse what an agent asked for
+/// Deny a request of an agent
 ///
-/// The agent reads the reason and goes on without it.
+/// The agent receives the reason and continues without the call.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +43,7 @@ Examples:
 pub(crate) struct DenyArgs {
     #[command(flatten)]
     which: ApprovalSelector,
-    /// Why not; the agent reads it
+    /// Reason, which the agent receives
     #[arg(long, short, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
@@ -52,21 +52,21 @@ pub(crate) struct DenyArgs {
 
 #[derive(Debug, clap::Args)]
 struct ApprovalSelector {
-    /// Which request: its number
+    /// Number of the request, as listed by `pending`
     #[arg(value_name = "NUMBER", value_parser = parse_approval_id)]
     id: ApprovalId,
-    /// Whose: `@workflow:tag`; without it this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
 }
 
-/// Runs `approve`.
+/// Runs the `approve` command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     decide_approval(args.which, Consent::Approved, None, format, ctx).await
 }
 
-/// Runs `deny`.
+/// Runs the `deny` command.
 pub(crate) async fn deny(
     args: DenyArgs,
     ctx: &mut CommandContext<'_>,

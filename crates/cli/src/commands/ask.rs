@@ -1,4 +1,4 @@
-//! `agent-worker ask`: a question and its answer, as it comes.
+//! `agent-worker ask`: sends a question and prints the answer as it arrives.
 
 use agent_worker_protocol::{
     AttemptId, DeliveryState, Event, EventBody, Priority, Seq, Target, api::SendRequest,
@@ -25,8 +25,8 @@ use crate::{
 
 /// Ask an agent and wait for its answer
 ///
-/// On a terminal its words are shown as they come; in a pipe the answer alone is printed. Without an agent the one that
-/// `agent-worker use` chose for this folder is asked.
+/// Prints the text as it arrives on a terminal, and only the answer in a pipe. Without AGENT, asks the agent that
+/// `agent-worker use` selected for this folder.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "agent-worker ask [OPTIONS] [AGENT] <QUESTION>",
@@ -35,10 +35,10 @@ Examples:
   agent-worker ask coder@review \"why did you choose that?\"
   git diff | agent-worker ask reviewer - > review.md
 
-Exit codes: as of `send --wait`."
+Exit codes: those of `agent-worker send --wait`."
 )]
 pub(crate) struct Args {
-    /// Whom, `agent` or `agent@workflow:tag`, and what; `-` reads that from stdin
+    /// Agent (`agent` or `agent@workflow:tag`) and question; `-` reads the question from stdin
     // Shown as `<AGENT> <QUESTION>`.
     #[arg(required = true, value_name = "AGENT> <QUESTION")]
     words: Vec<String>,
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         Format::Text if ctx.console.is_stdout_interactive() => AnswerDisplayMode::Streaming,
         Format::Text | Format::Json => AnswerDisplayMode::AtEnd,
     };
-    // Watched from before it is sent, so that its first words are not missed.
+    // The event stream is opened before the message is sent, so that no text is missed.
     let from_now = None;
     let watched = FeedSource::Scope(ctx.scope(Some(target), ScopeReach::CurrentProject));
     let events = client.events(&watched, from_now).await?;
@@ -98,7 +98,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     Ok(delivery_status.verdict())
 }
 
-/// One agent is asked, and it must be known which.
+/// Refuses a missing agent and a whole team: a question goes to one agent.
 fn require_single_agent(target: Option<Target>) -> Result<Target, CliError> {
     let hint = "name one: agent-worker ask agent@workflow \"…\"; or choose one for this folder: agent-worker use agent";
     match target {
@@ -112,7 +112,7 @@ fn require_single_agent(target: Option<Target>) -> Result<Target, CliError> {
     }
 }
 
-/// The words of the attempts at one message, as they are shown.
+/// The printed text of the attempts at one message.
 struct AnswerStream {
     seq: Seq,
     display_mode: AnswerDisplayMode,
@@ -127,7 +127,7 @@ enum AnswerDisplayMode {
 }
 
 impl AnswerStream {
-    /// Shows what an event adds. An attempt that is tried again begins anew.
+    /// Prints the text that an event adds; a new attempt starts the answer again.
     fn handle_event(&mut self, event: &Event, console: &mut Console) -> Result<(), CliError> {
         match &event.body {
             EventBody::AttemptStarting(data) if data.seqs.contains(&self.seq) => {
@@ -157,7 +157,7 @@ impl AnswerStream {
         event.attempt.is_some() && event.attempt == self.attempt
     }
 
-    /// Ends the line that what was shown so far stands on.
+    /// Ends the last printed line if it is incomplete.
     fn end_partial_line(&self, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
         match self.shown.as_str() {
             "" => Ok(()),
@@ -166,7 +166,7 @@ impl AnswerStream {
         }
     }
 
-    /// The answer, unless its last words stand there already; else why there is none.
+    /// Prints the answer unless the streamed text already ends with it, or the reason for a missing answer.
     fn print_answer(
         &self,
         delivery_status: &SentMessageStatus,

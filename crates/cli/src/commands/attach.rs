@@ -1,4 +1,4 @@
-//! `agent-worker attach`: follow a run again, from where one left off.
+//! `agent-worker attach`: follows a run again, from the last shown event on.
 
 use agent_worker_protocol::{Code, RunMode, RunState, Target, api::RunView};
 
@@ -16,17 +16,17 @@ use crate::{
     output::{exit_report, state_text, verdict::RunVerdict},
 };
 
-/// Follow a run again, from where you left off
+/// Follow a run again from where you left off
 ///
-/// Shows what was said since you stopped following it, or everything if you never did, then goes on as `run` does.
-/// Ctrl-C only stops following.
+/// Prints the messages since you stopped following, or all messages if you never did, then continues like `run`. Ctrl-C
+/// only stops following.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: agent-worker attach @review:pr-123
 
-Exits as the run does: see `agent-worker run --help`; 0 when you leave before its end.")]
+Exit codes: those of `agent-worker run`; 0 if you leave before the end of the run.")]
 pub(crate) struct Args {
-    /// Which: `@workflow`, `@workflow:tag` or one of its agents; without it, the only run of this folder
+    /// Run: `@workflow`, `@workflow:tag` or one of its agents [default: the only run of this folder]
     target: Option<Target>,
     #[command(flatten)]
     follow: FollowArgs,
@@ -54,7 +54,7 @@ async fn attach(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, 
     follow_existing_run(run, client, args.follow, ctx).await
 }
 
-/// What a person sees first where nothing may be said for a while. What is over, or waits, says so at once.
+/// Returns the notice for a run that may print nothing for a while; an ended or paused run prints its state at once.
 fn follow_notice(run: &RunView) -> Option<String> {
     let target = Target::instance(&run.instance);
     match (&run.state, run.mode) {

@@ -1,4 +1,4 @@
-//! `agent-worker backends`: how an agent's worker could reach a model, which of these ways exist here, and what each can do.
+//! `agent-worker backends`: lists the backends, their presence on this machine and their capabilities.
 
 use std::{
     collections::BTreeMap,
@@ -25,20 +25,20 @@ use crate::{
     },
 };
 
-/// How long a program may take to say its version.
+/// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_VERSION_WIDTH: usize = 40;
-/// Where what is said of a backend begins.
+/// Column at which the description of a backend starts.
 const LABEL_WIDTH: usize = 10;
-/// How wide it is for whoever has no width.
+/// Width of the output without a terminal, in columns.
 const DEFAULT_WIDTH: usize = 80;
 
-/// List the backends: what this version can use, what is installed, and what each can do
+/// List backends, their installed programs and their capabilities
 ///
-/// A program that is found is asked for its version, and for nothing else. Of a key or a login only its place is looked at.
-/// `stream` shows what an agent says as it says it, `cost` is what its turns cost, `resume` goes on with a conversation in
-/// the next turn, `approvals` asks you before it does something, `mid-turn` would tell it of mail while it works. What nobody
-/// has seen work stands behind `unverified`.
+/// Runs only `--version` of each program it finds. Checks that a key or a login exists, not that it is valid.
+/// Capabilities: `stream` prints the text of an agent as it arrives, `cost` is the cost of its turns, `resume`
+/// continues a conversation in the next turn, `approvals` asks you before an action, `mid-turn` reports new messages
+/// during a turn. `unverified` lists properties that have not been tested.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker backends --json")]
 pub(crate) struct Args {
@@ -46,41 +46,41 @@ pub(crate) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// One backend, as it is on this machine.
+/// A backend as found on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct BackendStatus {
-    /// As in `backend:`.
+    /// Name as in `backend:`.
     pub(super) name: &'static str,
-    /// Whether this version can use it.
+    /// True if this version can use it.
     pub(super) in_this_version: bool,
     #[serde(skip)]
     needs_program: bool,
     /// A command that installs its program.
     #[serde(skip)]
     install: Option<&'static str>,
-    /// Its program, where it is installed.
+    /// Path of its program, if installed.
     program: Option<PathBuf>,
-    /// What that says of itself.
+    /// Version that the program prints.
     version: Option<String>,
-    /// What it is.
+    /// Description of the backend.
     about: &'static str,
-    /// What it would reach its vendor with; absent where none is needed.
+    /// Credentials for its vendor; absent if none are needed.
     login: Option<Login>,
-    /// What it can do.
+    /// Capabilities of the backend.
     can: BackendCapabilities,
-    /// What nobody has seen work.
+    /// Properties that have not been tested.
     unverified: Vec<String>,
 }
 
-/// What a program would reach its vendor with. Its worth is not looked at.
+/// The credentials that a program would use for its vendor. Their validity is not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "seen", content = "at", rename_all = "snake_case")]
 pub(super) enum Login {
     /// A variable is set.
     Key(&'static str),
-    /// A file is there.
+    /// A file exists.
     File(PathBuf),
-    /// Neither.
+    /// Neither was found.
     Nothing,
 }
 
@@ -114,13 +114,13 @@ fn backend_lines(backend: &BackendStatus, room: usize) -> Vec<StyledLine> {
 }
 
 impl BackendStatus {
-    /// Whether nothing is missing that was looked for.
+    /// Returns whether the version, the program and the credentials are all present.
     pub(super) fn is_ready(&self) -> bool {
         let is_there = !self.needs_program || self.program.is_some();
         self.in_this_version && is_there && self.login != Some(Login::Nothing)
     }
 
-    /// All there is to say of it: what is there, what it can do, what is not known.
+    /// Describes the backend: its presence, its capabilities, and untested properties.
     pub(super) fn describe(&self) -> Vec<String> {
         if !self.in_this_version {
             let there = self
@@ -152,7 +152,7 @@ impl BackendStatus {
     }
 }
 
-/// `can stream, cost (by list price); not approvals`
+/// Formats the capabilities: `can stream, cost (by list price); not approvals`.
 fn capabilities_text(can: BackendCapabilities) -> String {
     let (mut yes, mut no) = (Vec::new(), Vec::new());
     for (what, ability) in can.entries() {
@@ -169,7 +169,7 @@ fn capabilities_text(can: BackendCapabilities) -> String {
     }
 }
 
-/// Looks for every backend; their programs are asked side by side.
+/// Detects every backend; queries the versions of their programs in parallel.
 pub(super) async fn detect_backends(settings: &CliSettings) -> Vec<BackendStatus> {
     let mut asked = JoinSet::new();
     let mut backends: Vec<BackendStatus> = Vec::new();
@@ -203,7 +203,7 @@ pub(super) async fn detect_backends(settings: &CliSettings) -> Vec<BackendStatus
     backends
 }
 
-/// What it would reach its vendor with.
+/// Detects the credentials for a backend's vendor.
 fn detect_login(known: &BackendSpec, env: &BTreeMap<String, String>) -> Option<Login> {
     if known.key_variables.is_empty() && known.login_files.is_empty() {
         return None;
@@ -219,7 +219,7 @@ fn detect_login(known: &BackendSpec, env: &BTreeMap<String, String>) -> Option<L
     Some(file.filter(|file| file.is_file()).map_or(Login::Nothing, Login::File))
 }
 
-/// What nobody has seen work: of what is there the version, if it is not the one that was tried.
+/// Returns the untested properties, including an installed version that is not the tested one.
 fn unverified_notes(known: &BackendSpec, backend: &BackendStatus) -> Vec<String> {
     let version = backend.version.as_deref().unwrap_or_default();
     let is_it = |tried: &&str| version.split_whitespace().any(|word| word == *tried);
@@ -237,7 +237,7 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// The first line it says when asked for its version; `None` when it says none in time.
+/// Returns the first line of the program's version output, or `None` if none arrives in time.
 async fn read_program_version(program: &Path, env: BTreeMap<String, String>) -> Option<String> {
     let mut command = Command::new(program);
     command.arg("--version").env_clear().envs(env).stdin(Stdio::null()).kill_on_drop(true);

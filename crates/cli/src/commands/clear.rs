@@ -1,4 +1,4 @@
-//! `agent-worker clear`: hide what a channel says so far.
+//! `agent-worker clear`: hides the messages of a channel so far.
 
 use agent_worker_protocol::{Target, api::InstanceRequest};
 use uuid::Uuid;
@@ -12,14 +12,13 @@ use crate::{
     },
 };
 
-/// Hide what was said so far
+/// Hide all messages of a channel so far
 ///
-/// From everybody who reads the channel, agents included. Nothing is deleted, and mail that waits still waits; `rm`
-/// deletes.
+/// Hides them from all readers, including agents. Nothing is deleted, and pending messages stay pending; `rm` deletes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker clear @review:pr-123")]
 pub(crate) struct Args {
-    /// Whose channel: `@workflow`, `@workflow:tag`, `@global`; without it, the only run of this folder
+    /// Channel: `@workflow`, `@workflow:tag` or `@global` [default: the only run of this folder]
     target: Option<Target>,
     #[command(flatten)]
     pub(super) output: OutputArgs,

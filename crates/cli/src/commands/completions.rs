@@ -1,4 +1,4 @@
-//! `agent-worker completions`: what a shell needs to complete our words.
+//! `agent-worker completions`: prints the completion script for a shell.
 
 use clap::ValueEnum;
 use clap_complete::Shell;
@@ -9,7 +9,7 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// Print a script that lets a shell complete commands
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -17,12 +17,12 @@ Examples:
   zsh:  agent-worker completions zsh > \"${fpath[1]}/_agent-worker\"
   fish: agent-worker completions fish > ~/.config/fish/completions/agent-worker.fish")]
 pub(crate) struct Args {
-    /// Which shell
+    /// Shell to complete commands in
     #[arg(value_enum)]
     shell: CompletionShell,
 }
 
-/// The shells it is known for.
+/// The shells with completions.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum CompletionShell {
     Bash,

@@ -1,7 +1,7 @@
-//! `agent-worker context`: the channel and the inbox, for agents that cannot speak MCP.
+//! `agent-worker context`: the channel and the inbox, for agents without MCP.
 //!
-//! Who speaks is decided by the daemon from where the command runs, never by `--agent`: in an agent's shell it is that
-//! agent, anywhere else it is the user, who may look and not speak in an agent's name.
+//! The daemon identifies the caller by its process, never by `--agent`: in an agent's shell the caller is that agent,
+//! elsewhere it is the user, who may read and may not act for an agent.
 
 use agent_worker_protocol::{
     AgentName, Priority, Seq, Target,
@@ -29,25 +29,25 @@ use crate::{
     },
 };
 
-/// The channel and the inbox, for an agent without MCP
+/// Use the channel and the inbox from an agent's shell
 ///
-/// In an agent's shell these speak as that agent. Anywhere else they are the user: an inbox can be looked into, and
-/// nothing can be sent or acked in an agent's name.
+/// For an agent without MCP. In an agent's shell these commands act as that agent. Elsewhere they act as the user, who
+/// may read an inbox but may not send or acknowledge for an agent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   agent-worker context inbox
-  agent-worker context send \"@reviewer done, please look\"
+  agent-worker context send \"@reviewer done, please review\"
   agent-worker context ack 12")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: ContextCommand,
 }
 
-/// Whose, and how to answer.
+/// The addressed agent and the output format.
 #[derive(Debug, clap::Args)]
 struct ContextTarget {
-    /// Which agent; in its own shell it need not be named
+    /// Agent [default: the agent of this shell]
     #[arg(long, value_name = "AGENT")]
     agent: Option<Target>,
     #[command(flatten)]
@@ -56,45 +56,45 @@ struct ContextTarget {
 
 #[derive(Debug, clap::Subcommand)]
 enum ContextCommand {
-    /// Say something in the channel, as the agent whose shell this is
+    /// Send a message to the channel as the agent of this shell
     #[command(after_help = "Example: agent-worker context send \"@reviewer done\"")]
     Send {
-        /// What to say; `-` or nothing reads it from stdin
+        /// Message text; `-` reads stdin [default: stdin]
         message: Option<String>,
-        /// Whom besides those it mentions
+        /// Additional recipients
         #[arg(long, value_name = "AGENT")]
         to: Vec<AgentName>,
-        /// Who reads it without being woken
+        /// Recipients that are not woken
         #[arg(long, value_name = "AGENT")]
         cc: Vec<AgentName>,
-        /// The number of the message it answers
+        /// Number of the message this replies to
         #[arg(long, value_name = "NUMBER")]
         reply_to: Option<i64>,
         #[command(flatten)]
         whose: ContextTarget,
     },
-    /// Read the channel
+    /// Print the newest messages of the channel
     #[command(after_help = "Example: agent-worker context read -n 50")]
     Read {
-        /// The newest so many
+        /// Number of messages
         #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         number: u32,
-        /// Only messages with this text in them
+        /// Only messages that contain this text
         #[arg(long, value_name = "TEXT")]
         find: Option<String>,
         #[command(flatten)]
         whose: ContextTarget,
     },
-    /// Show what waits for the agent; looking acks nothing
+    /// List pending messages without acknowledging them
     #[command(after_help = "Example: agent-worker context inbox --agent coder@review")]
     Inbox {
         #[command(flatten)]
         whose: ContextTarget,
     },
-    /// Let mail that `inbox` showed be done when this turn succeeds
+    /// Acknowledge messages that `inbox` listed, once this turn succeeds
     #[command(after_help = "Example: agent-worker context ack 12")]
     Ack {
-        /// Up to this message
+        /// Number of the last message to acknowledge
         until: i64,
         #[command(flatten)]
         whose: ContextTarget,
@@ -102,7 +102,7 @@ enum ContextCommand {
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         self.command.context_target().output.format()
     }
@@ -195,14 +195,14 @@ pub(super) async fn require_agent(
     require_own_shell(us, Some(agent), AgentOnlyAction::Send, &client, ctx).await
 }
 
-/// Who the daemon takes us for.
+/// The caller as the daemon identifies it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CliCaller {
     User,
     Agent,
 }
 
-/// The daemon, and who we are to it: what only the user may know of it, only the user is told.
+/// Connects and identifies the caller: the daemon returns its health details only to the user.
 async fn connect_as_caller(
     ctx: &mut CommandContext<'_>,
 ) -> Result<(DaemonClient, CliCaller), CliError> {
@@ -214,7 +214,7 @@ async fn connect_as_caller(
     Ok((client, if health.detail.is_some() { CliCaller::User } else { CliCaller::Agent }))
 }
 
-/// An agent's own place needs no name; the user's is where they stand.
+/// Returns the scope of the caller; an agent needs no target for its own.
 fn scope_for(us: CliCaller, agent: Option<Target>, ctx: &CommandContext<'_>) -> CommandScope {
     match us {
         CliCaller::User => ctx.scope(agent, ScopeReach::CurrentProject),
@@ -226,14 +226,14 @@ fn scope_for(us: CliCaller, agent: Option<Target>, ctx: &CommandContext<'_>) -> 
     }
 }
 
-/// What an agent does by itself.
+/// An action that only an agent itself performs.
 #[derive(Clone, Copy)]
 enum AgentOnlyAction {
     Send,
     Ack,
 }
 
-/// What an agent does, nobody does for it; and none does for another.
+/// Refuses an action for an agent by the user or by another agent.
 async fn require_own_shell(
     us: CliCaller,
     agent: Option<&Target>,
@@ -243,7 +243,7 @@ async fn require_own_shell(
 ) -> Result<(), CliError> {
     match (us, agent) {
         (CliCaller::Agent, None) => Ok(()),
-        // Its own inbox is the one it may look into.
+        // An agent may read only its own inbox.
         (CliCaller::Agent, Some(agent)) => {
             let scope = ctx.scope(Some(agent.clone()), ScopeReach::CurrentProject);
             client.inbox(&scope).await.map(drop).map_err(|_| {
@@ -275,7 +275,7 @@ impl AgentOnlyAction {
         }
     }
 
-    /// What the user can do.
+    /// Returns the user's alternative.
     fn user_alternative(self, agent: &str) -> String {
         match self {
             Self::Send => format!("as yourself: agent-worker send {agent} \"…\""),

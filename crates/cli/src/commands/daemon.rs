@@ -1,4 +1,4 @@
-//! `agent-worker daemon status`, `stop`, `restart` and `logs`. The daemon itself is another room's.
+//! `agent-worker daemon status`, `stop`, `restart` and `logs`. The daemon itself is in another crate.
 
 mod leftovers;
 
@@ -23,37 +23,37 @@ use crate::{
     },
 };
 
-/// Longer than the grace period of the workers.
+/// Time limit for a stop, longer than the grace period of the workers.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What can be asked of a daemon that runs.
+/// The commands for a running daemon.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DaemonCommand {
-    /// Say whether a daemon runs, and how it is
+    /// Show whether a daemon is running, and its health
     ///
-    /// Exits 1 when none runs.
+    /// Exits with 1 if no daemon is running.
     #[command(after_help = "Example: agent-worker daemon status --json")]
     Status {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Stop the daemon and wait until it is gone
+    /// Stop the daemon and wait until it has exited
     ///
-    /// It leases nothing more, gives its workers their time, then ends them. Where a daemon died and left workers, they
-    /// are ended too. Runs go on with the next command that starts a daemon.
+    /// The daemon leases no more messages, gives its workers a grace period, then ends them. Workers that a dead daemon
+    /// left behind are ended too. Runs continue with the next command that starts a daemon.
     #[command(after_help = "Example: agent-worker daemon stop --now")]
     Stop {
-        /// Give the workers no time
+        /// End the workers without a grace period
         #[arg(long)]
         now: bool,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Put this program's daemon in the place of the one that runs
+    /// Replace the running daemon with one of this version
     ///
-    /// Its workers stay and are taken over in the middle of their turns. The new daemon has the settings this shell's
-    /// `AGENT_WORKER_*` variables say.
+    /// Workers keep running, and the new daemon adopts them in the middle of their turns. The new daemon takes its
+    /// settings from the `AGENT_WORKER_*` variables of this shell.
     #[command(after_help = "Example: agent-worker daemon restart")]
     Restart {
         #[command(flatten)]
@@ -62,10 +62,10 @@ pub(crate) enum DaemonCommand {
     /// Print the daemon's log
     #[command(visible_alias = "log", after_help = "Example: agent-worker daemon logs --follow")]
     Logs {
-        /// The newest so many lines
+        /// Number of lines
         #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 100)]
         number: usize,
-        /// Go on printing what is written, until Ctrl-C
+        /// Print new lines until Ctrl-C
         #[arg(long, short, conflicts_with = "json")]
         follow: bool,
         #[command(flatten)]
@@ -74,7 +74,7 @@ pub(crate) enum DaemonCommand {
 }
 
 impl DaemonCommand {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Status { output }
@@ -85,7 +85,7 @@ impl DaemonCommand {
     }
 }
 
-/// What `daemon status --json` prints.
+/// The document that `daemon status --json` prints.
 #[derive(Serialize)]
 struct DaemonStatusReport {
     running: bool,
@@ -238,7 +238,7 @@ async fn restart(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerd
     Ok(RunVerdict::Done)
 }
 
-/// What goes on beneath a new daemon.
+/// Describes the runs and workers that continue under a new daemon.
 fn kept_workers_text(detail: &HealthDetail) -> String {
     let (runs, workers) = (detail.live_runs as usize, detail.workers as usize);
     let pid = detail.pid;
@@ -252,7 +252,7 @@ fn kept_workers_text(detail: &HealthDetail) -> String {
     }
 }
 
-/// The process of the daemon that answered. A daemon of an earlier version reports only its pid.
+/// Returns the process of the daemon that answered; a daemon of an earlier version reports only its pid.
 fn process_of(health: &Health) -> Option<Process> {
     let detail = health.detail.as_ref()?;
     match detail.start_time {

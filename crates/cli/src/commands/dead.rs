@@ -1,4 +1,4 @@
-//! `agent-worker dead`: messages nobody will act upon any more, and what to do about them.
+//! `agent-worker dead`: lists dead letters, and redrives or drops them.
 
 use agent_worker_protocol::{
     AgentName, DeliveryState, Seq, Target,
@@ -19,9 +19,9 @@ use crate::{
     },
 };
 
-/// List dead letters, try them again or give them up
+/// List, redrive or drop dead letters
 ///
-/// A message is dead for an agent when the tries it had for it are used up.
+/// A message is dead for an agent when its attempts are used up.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -40,22 +40,22 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum DeadLetterCommand {
-    /// List them
+    /// List dead letters
     #[command(after_help = "Example: agent-worker dead list --all")]
     List(DeadListArgs),
-    /// Try them again, with as many tries as at first
+    /// Deliver dead letters again, with a full set of attempts
     ///
-    /// Possible while their run goes on.
+    /// Possible while their run is live.
     #[command(after_help = "Example: agent-worker dead redrive 12 @review:pr-123")]
     Redrive(DeadLetterArgs),
-    /// Give them up
+    /// Drop dead letters
     #[command(
         after_help = "Example: agent-worker dead drop 12 @review:pr-123 --why \"done by hand\""
     )]
     Drop {
         #[command(flatten)]
         letters: DeadLetterArgs,
-        /// Why, for whoever looks at the message
+        /// Reason, stored with the message
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
     },
@@ -63,9 +63,9 @@ enum DeadLetterCommand {
 
 #[derive(Debug, clap::Args)]
 struct DeadListArgs {
-    /// Only these: `@workflow:tag`, or one of its agents
+    /// Instance or agent: `@workflow:tag` or `agent@workflow:tag` [default: live runs of this folder]
     target: Option<Target>,
-    /// Those of every folder, and of runs that are over
+    /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -74,19 +74,19 @@ struct DeadListArgs {
 
 #[derive(Debug, clap::Args)]
 struct DeadLetterArgs {
-    /// Which message, as `dead` shows it; without it, all of the instance
+    /// Number of the message, as listed by `dead` [default: all of the instance]
     #[arg(value_name = "NUMBER", value_parser = parse_letter_selector)]
     first: Option<DeadLetterSelector>,
-    /// Of which instance: `@workflow:tag`; without it, the only run of this folder
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     target: Option<Target>,
-    /// Only for this recipient
+    /// Only dead letters for this recipient
     #[arg(long, value_name = "NAME")]
     agent: Option<AgentName>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// What may stand first: a number, or a target where all of its letters are meant.
+/// The first argument: a number, or a target for all of its dead letters.
 #[derive(Clone, Debug)]
 enum DeadLetterSelector {
     Number(Seq),
@@ -102,7 +102,7 @@ fn parse_letter_selector(text: &str) -> Result<DeadLetterSelector, String> {
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(super) fn format(&self) -> Format {
         match &self.command {
             None => self.list.output.format(),
@@ -182,7 +182,7 @@ async fn list(args: DeadListArgs, ctx: &mut CommandContext<'_>) -> Result<RunVer
     Ok(RunVerdict::Done)
 }
 
-/// Those of the agent that is named, where one is. Nobody's are none, and who is nobody is told.
+/// Returns the dead letters in scope, only those of the agent if one is named; an unknown agent is an error.
 async fn fetch_dead_letters(
     client: &DaemonClient,
     scope: &CommandScope,
@@ -238,7 +238,7 @@ fn print_reply(
         let what = match receipt.state {
             DeliveryState::Dropped => "is given up".to_owned(),
             DeliveryState::Pending => "waits to be tried again".to_owned(),
-            // It may have been taken, or done, by the time it was looked at.
+            // The message may have been leased or acted on before the reply.
             DeliveryState::Leased | DeliveryState::Acted | DeliveryState::Dead => {
                 format!("is {}", receipt.state)
             }

@@ -1,4 +1,4 @@
-//! `agent-worker doc`: a team's documents, read and written. What is asked of the daemon for that is in `document_client`.
+//! `agent-worker doc`: reads and writes a team's documents. The requests to the daemon are in `document_client`.
 
 mod changes;
 mod document_client;
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Read and write a team's documents
+/// Read and write the documents of a team
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,27 +37,27 @@ pub(crate) struct Args {
     command: DocCommand,
 }
 
-/// Whose documents.
+/// The team and the output format.
 #[derive(Debug, clap::Args)]
 struct DocTarget {
-    /// Whose: `@workflow:tag`; without it those of this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// What is written, and where.
+/// The document and its new text.
 #[derive(Debug, clap::Args)]
 struct DocInput {
-    /// Which document
+    /// Path of the document
     file: DocumentPath,
-    /// Its text; `-` or nothing reads it from stdin
+    /// Text; `-` reads stdin [default: stdin]
     text: Option<String>,
 }
 
 impl DocInput {
-    /// What stdin said, to the byte; what was typed, as a line.
+    /// Returns stdin byte for byte, or the argument with a final newline.
     fn text(&self) -> Result<String, CliError> {
         match self.text.as_deref() {
             Some(typed) if typed != "-" => Ok(ensure_newline(typed.to_owned())),
@@ -68,34 +68,34 @@ impl DocInput {
 
 #[derive(Debug, clap::Subcommand)]
 enum DocCommand {
-    /// Print a document as it is
+    /// Print a document
     #[command(after_help = "Example: agent-worker doc read notes.md --revision 2")]
     Read {
-        /// Which document [default: the team's, notes.md unless its file says otherwise]
+        /// Path of the document [default: the team's, notes.md unless the workflow file names another]
         file: Option<DocumentPath>,
-        /// An older revision of it
+        /// Revision to print [default: the newest]
         #[arg(long, value_name = "REVISION")]
         revision: Option<i64>,
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// Write a document whole
+    /// Replace the whole text of a document
     ///
-    /// One that exists is written over only by whoever says what they have read of it: --base, or --force.
+    /// An existing document is only replaced with --base, the revision that you have read, or with --force.
     #[command(after_help = "Example: agent-worker doc write plan.md --base 3 < plan.md")]
     Write {
         #[command(flatten)]
         written: DocInput,
-        /// The revision this follows; refused when there is a newer one
+        /// Revision this text is based on; refused if there is a newer one
         #[arg(long, value_name = "REVISION", conflicts_with = "force")]
         base: Option<i64>,
-        /// Write over whatever is there
+        /// Replace any revision
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// Add to the end of a document; one that is not there is made
+    /// Append to a document; creates it if it is missing
     #[command(after_help = "Example: agent-worker doc append notes.md \"- done\"")]
     Append {
         #[command(flatten)]
@@ -103,7 +103,7 @@ enum DocCommand {
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// Write a document that is not there yet
+    /// Create a document; refused if it exists
     #[command(after_help = "Example: agent-worker doc create plan.md \"# Plan\"")]
     Create {
         #[command(flatten)]
@@ -111,18 +111,18 @@ enum DocCommand {
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// List the documents
+    /// List documents
     #[command(visible_alias = "ls", after_help = "Example: agent-worker doc list")]
     List {
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// List a document's revisions, newest first
+    /// List the revisions of a document, newest first
     #[command(after_help = "Example: agent-worker doc history notes.md --diff")]
     History {
-        /// Which document [default: the team's, notes.md unless its file says otherwise]
+        /// Path of the document [default: the team's, notes.md unless the workflow file names another]
         file: Option<DocumentPath>,
-        /// Show what each changed
+        /// Show the changes of each revision
         #[arg(long)]
         diff: bool,
         #[command(flatten)]
@@ -133,7 +133,7 @@ enum DocCommand {
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         self.command.doc_target().output.format()
     }
@@ -210,7 +210,7 @@ async fn connect_for_reading(ctx: &mut CommandContext<'_>) -> Result<DaemonClien
     ctx.connect_if_history().await?.ok_or_else(CommandContext::no_history_error)
 }
 
-/// What is added is whole lines, so that the next addition begins one.
+/// Ends the text with a newline, so that the next addition starts a new line.
 fn ensure_newline(text: String) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
@@ -222,7 +222,7 @@ fn show_text(
 ) -> Result<(), CliError> {
     match format {
         Format::Json => ctx.console.print_json(found),
-        // As it is, to the byte, for whoever is no terminal: it may go into a file.
+        // Byte for byte without a terminal: the output may go into a file.
         Format::Text if ctx.console.is_stdout_interactive() => {
             let text = crate::output::text::sanitize_for_display(found.content.trim_end());
             ctx.console.print_line(&StyledLine::plain(text))?;

@@ -1,4 +1,4 @@
-//! `agent-worker doctor`: everything that must be in order, looked at; what is not, with what to do about it.
+//! `agent-worker doctor`: checks the installation, and prints a hint for each problem.
 
 mod home_checks;
 
@@ -24,17 +24,17 @@ use crate::{
     },
 };
 
-/// What keeps an agent from being its user, and what does not.
+/// The notice about the limits of the separation between an agent and its user.
 const SANDBOX_NOTICE: &str = "agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; \
                     SECURITY.md has the whole of it";
 
-/// Where what was found begins.
+/// Column at which the text of a finding starts.
 const LABEL_WIDTH: usize = 15;
 
-/// Look whether everything is in order
+/// Check the home, the daemon, its store and the backends
 ///
-/// The home and who can look into it, the disk, the daemon, its store from end to end, the port, each backend. Exits 1
-/// when something is broken, and says what to do about it.
+/// Checks the home and its permissions, the disk, the daemon, its whole store, the port and each backend. Exits with 1
+/// if something is broken, and prints how to fix it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker doctor --json")]
 pub(crate) struct Args {
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct DoctorFinding {
     about: &'static str,
@@ -52,19 +52,19 @@ struct DoctorFinding {
     hint: Option<String>,
 }
 
-/// How it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum FindingState {
-    /// In order.
+    /// No problem was found.
     Ok,
-    /// Worth knowing; nothing is wrong.
+    /// Information without a problem.
     Note,
     /// Something does not work, or is not safe.
     Broken,
 }
 
-/// What `doctor --json` prints.
+/// The document that `doctor --json` prints.
 #[derive(Serialize)]
 struct DoctorReport {
     ok: bool,
@@ -112,7 +112,8 @@ impl DoctorFinding {
     }
 }
 
-/// The daemon, its store and its port. Where one has been, one is started: only it can look through its store.
+/// Checks the daemon, its store and its port. In a home with history a daemon is started, since only a daemon can check
+/// its store.
 async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
     let found = match discovery::find_daemon(ctx.settings).await {
         Ok(None) if ctx.settings.has_history() => find_or_start_daemon(ctx).await.map(Some),

@@ -1,4 +1,4 @@
-//! `agent-worker down`: end what `up` began, named as briefly as can be.
+//! `agent-worker down`: stops what `up` started, by a short name.
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{Code, Tag, Target, api::InstanceView};
@@ -16,18 +16,18 @@ use crate::{
 
 /// Stop what `up` started
 ///
-/// Alone: the only run of this folder. `down pr-123`: the run with that tag. `down coder`, `down coder@pr-123`: that
-/// agent. Returns when the processes are gone.
+/// Without an argument: the only run of this folder. `down pr-123`: the run with that tag. `down coder` or `down
+/// coder@pr-123`: that agent. Returns when the processes have ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker down pr-123")]
 pub(crate) struct Args {
-    /// Which: a tag, an agent, or a target as of `stop`
+    /// Tag, agent, or target as for `stop` [default: the only run of this folder]
     #[arg(value_name = "TAG|TARGET")]
     what: Option<String>,
-    /// Every run of every folder
+    /// Stop every run of every folder
     #[arg(long, conflicts_with = "what")]
     all: bool,
-    /// Give the processes no time to end by themselves
+    /// End the processes without a grace period
     #[arg(long)]
     now: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     StopPlan { target: meant, grace, format }.execute(&client, ctx).await
 }
 
-/// What a word means: a tag of a run that goes on, else whatever it is a target of.
+/// Resolves a word: the tag of a live run, else a target.
 async fn resolve_stop_target(
     word: &str,
     client: &DaemonClient,
@@ -92,7 +92,7 @@ async fn resolve_stop_target(
     }
 }
 
-/// The instances with this tag that have a live run: of this folder, else anywhere.
+/// Returns the instances with this tag and a live run: those of this folder, else those of any folder.
 async fn live_instances_with_tag(
     tag: &Tag,
     client: &DaemonClient,
@@ -111,7 +111,7 @@ async fn live_instances_with_tag(
     Ok(Vec::new())
 }
 
-/// Whether somebody of that name takes part in something.
+/// Returns whether an agent of that name exists.
 async fn target_exists(
     target: &Target,
     client: &DaemonClient,
@@ -120,7 +120,7 @@ async fn target_exists(
     match client.agents(&ctx.scope(Some(target.clone()), ScopeReach::CurrentProject)).await {
         Ok(agents) => Ok(!agents.is_empty()),
         Err(DialError::Refused(problem)) if problem.code == Code::NotFound => Ok(false),
-        // There are several.
+        // Several agents match.
         Err(DialError::Refused(problem)) if problem.code == Code::Conflict => Ok(true),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! `agent-worker export`: a whole transcript, page by page.
+//! `agent-worker export`: prints a whole transcript, page by page.
 
 use agent_worker_host::{DialError, observe_damage};
 use agent_worker_protocol::{Code, InstanceRef, Message, MessageKind, Seq, Target};
@@ -19,34 +19,34 @@ use crate::{
     },
 };
 
-/// As many messages as are held at once.
+/// Maximum number of messages held at once.
 const PAGE_SIZE: u32 = 500;
 
-/// Print everything that was said
+/// Print the transcript of a run
 ///
-/// Of the run that goes on, else of the last one. As Markdown the documents follow; as JSON it is one document, a message
-/// a line. Long messages are there whole.
+/// Prints the live run, else the last one. Markdown includes the documents; JSON is one document with one message per
+/// line. Long messages are printed in full.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker export @review:pr-123 --format md > review.md")]
 pub(crate) struct Args {
-    /// Whose channel: `@workflow:tag`, or one of its agents
+    /// Channel: `@workflow:tag`, or one of its agents
     target: Target,
-    /// How it is written
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ExportFormat::Json)]
     format: ExportFormat,
-    /// The same as `--format json`; failures are a document too
+    /// Same as `--format json`, with failures as JSON too
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Those of earlier runs too
+    /// Include earlier runs
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ExportFormat {
-    /// For programs
+    /// One JSON document, for programs
     Json,
-    /// For people
+    /// Markdown, for people
     Md,
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         damaged.map(|row| one_line(&format!("not exported: {row}"))).collect();
     damaged.iter().try_for_each(|row| ctx.console.warn(row))?;
     match exported {
-        // Half a document is no place for another one.
+        // A second document cannot follow an incomplete one.
         Err(error) if paper.has_output && error.kind() != CliErrorKind::OutputClosed => {
             ctx.console.eprint_error(&error)?;
             Ok(error.verdict())
@@ -79,17 +79,17 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
 }
 
 impl Args {
-    /// How its failure is told.
+    /// Returns the format of a failure.
     pub(super) fn format(&self) -> Format {
         if self.json { Format::Json } else { Format::Text }
     }
 }
 
-/// What is written, and whether anything is.
+/// The format of an export, and whether anything was printed.
 struct TranscriptExport {
     export_format: ExportFormat,
     has_output: bool,
-    /// Damage that was met beside the messages, one line each.
+    /// Damage outside of the messages, one line each.
     damaged: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl TranscriptExport {
         }
     }
 
-    /// Prints the messages, a page at a time, and says whose they were.
+    /// Prints the messages page by page and returns their instance.
     async fn write_messages(
         &mut self,
         client: &DaemonClient,
@@ -144,7 +144,7 @@ impl TranscriptExport {
         }
     }
 
-    /// The message with all of its text, which may be longer than what its channel shows of it.
+    /// Returns the message with its full text, which may be longer than the part in the channel.
     async fn load_full_message(
         &mut self,
         client: &DaemonClient,
@@ -157,7 +157,7 @@ impl TranscriptExport {
         loop {
             let part = match client.resource(scope, id, Some(&format!("{from}.."))).await {
                 Ok(part) => part,
-                // Its beginning is better than nothing.
+                // The beginning is better than no text.
                 Err(DialError::Refused(problem)) if problem.code == Code::NotFound => {
                     return Ok(message);
                 }
@@ -168,7 +168,7 @@ impl TranscriptExport {
                 Err(error) => return Err(error.into()),
             };
             text.push_str(&part.content);
-            // A part that brings nothing more would be asked for again and again.
+            // A part without progress would be requested forever.
             if part.end >= part.total || part.end <= from {
                 break;
             }
@@ -179,7 +179,7 @@ impl TranscriptExport {
         Ok(message)
     }
 
-    /// The team's documents, as an appendix.
+    /// Prints the team's documents as an appendix.
     async fn write_documents(
         &mut self,
         client: &DaemonClient,
@@ -250,7 +250,7 @@ fn write_message(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), 
     lines.iter().try_for_each(|line| ctx.console.print_line(&StyledLine::plain(line)))
 }
 
-/// What somebody said, as a quote: no line of it can be taken for a heading of ours.
+/// Formats a message as a quote, so that no line of it can be mistaken for one of our headings.
 fn block_quote(body: &str) -> String {
     let lines = sanitize_for_display(body);
     lines
@@ -260,7 +260,7 @@ fn block_quote(body: &str) -> String {
         .join("\n")
 }
 
-/// A fence that nothing in the text closes.
+/// Returns a fence that no line of the text closes.
 fn code_fence(text: &str) -> String {
     let run = |line: &str| line.trim_start().bytes().take_while(|byte| *byte == b'`').count();
     let longest = text.lines().map(run).max().unwrap_or(0);

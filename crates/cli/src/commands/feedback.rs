@@ -1,4 +1,4 @@
-//! `agent-worker feedback`: what people and agents say about the program itself.
+//! `agent-worker feedback`: records and lists the feedback of people and agents on the program.
 
 use agent_worker_protocol::api::{FeedbackRequest, FeedbackView};
 
@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// Write down what you think of this program, or read what was written down
+/// Record feedback on this program, or list it
 ///
-/// It is kept on this machine and sent nowhere. Agents can do the same.
+/// Feedback is stored on this machine and sent nowhere. Agents can record feedback too.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -29,7 +29,7 @@ Examples:
   agent-worker feedback list"
 )]
 pub(crate) struct Args {
-    /// What to say; `-` or nothing reads it from stdin
+    /// Text; `-` reads stdin [default: stdin]
     text: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum FeedbackCommand {
-    /// List what was said, newest first
+    /// List feedback, newest first
     #[command(visible_alias = "ls", after_help = "Example: agent-worker feedback list --json")]
     List {
         #[command(flatten)]
@@ -48,7 +48,7 @@ enum FeedbackCommand {
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         match &self.command {
             Some(FeedbackCommand::List { output }) => output.format(),

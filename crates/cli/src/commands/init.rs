@@ -1,4 +1,4 @@
-//! `agent-worker init`: a first workflow file, with comments, that runs as it is.
+//! `agent-worker init`: writes a commented workflow file that runs as it is.
 
 use std::{
     fs::OpenOptions,
@@ -17,16 +17,16 @@ use crate::{
 
 const TEAM_TEMPLATE: &str = include_str!("team.yaml");
 
-/// Write a first workflow file, with comments, that runs as it is
+/// Write a commented workflow file that runs as it is
 ///
-/// Asks nothing, and writes over nothing unless told to.
+/// Asks no questions, and overwrites a file only with --force.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker init review.yaml")]
 pub(crate) struct Args {
-    /// Where
+    /// Path of the new file
     #[arg(value_name = "FILE", default_value = "team.yaml")]
     file: PathBuf,
-    /// Write over what is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
     Ok(RunVerdict::Done)
 }
 
-/// The file's name is the workflow's, and not every name is one.
+/// Returns the workflow's name, which is that of the file and may be invalid.
 fn workflow_name(path: &Path, shown: &str) -> Result<WorkflowName, CliError> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.parse().map_err(|bad: BadName| {

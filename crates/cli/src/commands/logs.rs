@@ -1,4 +1,4 @@
-//! `agent-worker logs`: what the worker of an agent's last turn printed.
+//! `agent-worker logs`: prints the output of the worker of an agent's last turn.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::{
 /// The interval of reads of the log while the run has no event.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Show what an agent's worker printed
+/// Show the output of an agent's worker
 ///
-/// That of its turn under way, else of its last one.
+/// Prints the output of the current turn, else of the last one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker logs coder@review:pr-123 --follow")]
 pub(crate) struct Args {
-    /// Whose: `agent` or `agent@workflow:tag`
+    /// Agent: `agent` or `agent@workflow:tag`
     target: Target,
-    /// Go on showing what is printed, in later turns too, until the run ends
+    /// Print new output, also of later turns, until the run ends
     #[arg(long, short, conflicts_with = "json")]
     follow: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match shown {
         Ok(()) => Ok(RunVerdict::Done),
         Err(error) if is_not_found(&error) => {
-            // Not there, or only not woken yet.
+            // The agent does not exist, or has not been woken yet.
             let who = client.agent(&args.target, &scope).await?.view;
             let who = Target::agent(who.name, &who.instance);
             Err(CliError::new(error.kind(), format!("{who} has not had a turn yet"))
@@ -77,7 +77,7 @@ async fn show(
     }
 }
 
-/// The whole log as one reply.
+/// Returns the whole log as one reply.
 async fn read_whole_log(client: &DaemonClient, scope: &CommandScope) -> Result<LogReply, CliError> {
     let mut whole = client.log(scope, None, 0).await?;
     loop {
@@ -138,7 +138,7 @@ fn is_not_found(error: &CliError) -> bool {
     error.kind() == CliErrorKind::Refused(agent_worker_protocol::Code::NotFound)
 }
 
-/// The beginning of the log of the turn after this one, once there is one.
+/// Returns the beginning of the next turn's log, if there is one.
 async fn next_turn_log(
     client: &DaemonClient,
     scope: &CommandScope,
@@ -153,7 +153,7 @@ async fn next_turn_log(
     }
 }
 
-/// How much of which turn's log was printed.
+/// The printed part of one turn's log.
 #[derive(Default)]
 struct LogCursor {
     attempt: Option<AttemptId>,
@@ -162,7 +162,7 @@ struct LogCursor {
 }
 
 impl LogCursor {
-    /// Prints what is there and was not printed yet.
+    /// Prints the output that has not been printed yet.
     async fn print_new_output(
         &mut self,
         client: &DaemonClient,
@@ -175,7 +175,7 @@ impl LogCursor {
                 self.switch_attempt(&page, ctx)?;
             }
             if page.text.is_empty() {
-                // A turn's log is read to its end before the next one's is begun.
+                // The log of a turn is read to its end before the next one is started.
                 match next_turn_log(client, scope, &page).await? {
                     Some(next) => self.switch_attempt(&next, ctx)?,
                     None => return Ok(()),
@@ -188,7 +188,7 @@ impl LogCursor {
         }
     }
 
-    /// Begins with another turn's log.
+    /// Switches to another turn's log.
     fn switch_attempt(
         &mut self,
         page: &LogReply,

@@ -1,4 +1,4 @@
-//! `agent-worker ls`: who is there and what each is doing.
+//! `agent-worker ls`: lists agents and their states.
 
 use std::path::Path;
 
@@ -19,15 +19,15 @@ use crate::{
     },
 };
 
-/// List agents and what each is doing
+/// List agents and their states
 ///
-/// Shows standalone agents and the runs of this folder that go on; with --all every folder, and runs that are over too.
+/// Lists standalone agents and the live runs of this folder; with --all every folder and ended runs.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "list", after_help = "Example: agent-worker ls @review:pr-123")]
 pub(crate) struct Args {
     /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
     target: Option<Target>,
-    /// Those of every folder
+    /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub(crate) fn show(agents: &[AgentView], ctx: &mut CommandContext<'_>) -> Result
     ctx.console.print_table(head, &rows)
 }
 
-/// The folder an instance's workflow comes from, as short as it can be told from here.
+/// Formats the folder of an instance's workflow, as short as possible from the caller's folder.
 pub(super) fn source_folder(
     instance: &InstanceRef,
     project: &Path,

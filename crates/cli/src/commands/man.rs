@@ -1,4 +1,4 @@
-//! `agent-worker man`: the manual, a page for each command.
+//! `agent-worker man`: the manual, one page per command.
 
 use std::{
     fs, io,
@@ -13,14 +13,14 @@ use crate::{
     output::{text::pluralize, verdict::RunVerdict},
 };
 
-/// Print the manual page, or write one for each command into a folder
+/// Print the manual page, or write all pages to a folder
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   agent-worker man | man -l -
   agent-worker man ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// Where the pages go
+    /// Folder for the pages [default: print to stdout]
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }

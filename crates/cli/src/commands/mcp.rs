@@ -1,4 +1,4 @@
-//! `agent-worker mcp`: the daemon's MCP over stdin and stdout, and how programs are told of it.
+//! `agent-worker mcp`: the daemon's MCP over stdin and stdout, and its registration with programs.
 
 mod install;
 
@@ -18,10 +18,10 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// Speak MCP over stdin and stdout, for a program that starts it
+/// Serve MCP over stdin and stdout
 ///
-/// It speaks as whoever starts it: the user, or in an agent's shell that agent. It starts the daemon if there is none,
-/// and outlives one that restarts.
+/// For a program that starts this command. Acts for the process that started it: the user, or in an agent's shell that
+/// agent. Starts a daemon if none is running, and survives a restart of the daemon.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -33,30 +33,30 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<McpCommand>,
-    /// Refuse to speak as anybody but this agent, whose shell it must be
+    /// Require that this is the shell of this agent
     #[arg(long, value_name = "AGENT", conflicts_with = "client")]
     agent: Option<Target>,
-    /// Speak as this program, with a token of its own, which is made the first time
+    /// Act as this program, with a token of its own that is created on first use
     #[arg(long, value_name = "NAME", value_parser = parse_program_name)]
     client: Option<String>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum McpCommand {
-    /// Add the daemon to a program that speaks MCP
+    /// Register the daemon with a program that speaks MCP
     ///
-    /// For all of your projects, and for none in particular: nothing is written into a project. The program gets a token
-    /// of its own, which only this user can read. It is good for reading, sending and writing documents, everywhere, unless
-    /// told otherwise; asked again with something else, the program gets another token.
+    /// Registers it for all of your projects and writes nothing into a project. The program gets a token of its
+    /// own, which only you can read. The token allows read, send and documents in every instance unless you set other
+    /// scopes; a later install with other scopes creates a new token.
     #[command(after_help = "\
 Examples:
   agent-worker mcp install claude
   agent-worker mcp install codex --allow read --instance '@review:*'
   agent-worker mcp install cursor --print")]
     Install {
-        /// Which program
+        /// Program to register with
         program: install::McpClientProgram,
-        /// Print what would be done, and do nothing
+        /// Print the steps without performing them
         #[arg(long)]
         print: bool,
         #[command(flatten)]
@@ -67,7 +67,7 @@ Examples:
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         match &self.command {
             Some(McpCommand::Install { output, .. }) => output.format(),
@@ -99,7 +99,7 @@ async fn serve(
     if let Some(agent) = agent {
         context::require_agent(&agent, ctx).await?;
     }
-    // In an agent's shell a person's token is not used: there it speaks as the agent, whatever it was started with.
+    // In an agent's shell a person's token is ignored: the bridge acts as the agent in any case.
     let client = client.filter(|_| !ctx.settings.is_inside_attempt());
     let token = match client {
         Some(program) => Some(
@@ -110,7 +110,7 @@ async fn serve(
     bridge::run(BridgeConfig { settings: ctx.settings.clone(), token }, ctx.console).await
 }
 
-/// A name that is a file's and a token's.
+/// Parses a name that is valid for a file and a token.
 fn parse_program_name(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if (1..=32).contains(&text.len()) && text.chars().all(fine) {

@@ -1,4 +1,4 @@
-//! The commands, one file each: its `Args` are its help, its `run` is what it does.
+//! The commands, one file each: `Args` is the help, `run` is the implementation.
 
 mod agent;
 mod answer;
@@ -58,7 +58,7 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// A command this room carries out. Its words are spelt out when it is named.
+/// A command of this crate; its arguments are defined only when it is named.
 #[derive(Debug, clap::Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Commands {
@@ -112,16 +112,16 @@ pub(crate) enum Commands {
     Feedback(feedback::Args),
     Completions(completions::Args),
     Man(man::Args),
-    /// No command at all.
+    /// No command was given.
     #[command(skip)]
     Overview,
-    /// A question to the daemon that runs.
+    /// A command for the running daemon.
     #[command(skip)]
     Daemon(daemon::DaemonCommand),
 }
 
 impl Commands {
-    /// How its failure is told. Commands that follow a run tell their own in its envelope.
+    /// Returns the format of a failure; commands that follow a run report theirs in its envelope.
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Run(_)
@@ -179,7 +179,7 @@ impl Commands {
         }
     }
 
-    /// The same command, asking what its file takes; `None` if it has none.
+    /// Returns the same command with a request for its file's parameters; `None` if it takes no file.
     pub(crate) fn into_file_help(self) -> Option<Self> {
         match self {
             Self::Run(args) => Some(Self::Run(args.with_help_requested())),
@@ -189,7 +189,7 @@ impl Commands {
         }
     }
 
-    /// Carries it out.
+    /// Runs the command.
     pub(crate) async fn run(self, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
         match self {
             Self::Run(args) => run::run(args, ctx).await,

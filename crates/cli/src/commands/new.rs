@@ -1,4 +1,4 @@
-//! `agent-worker new`: let an agent join, alone or in a team that runs.
+//! `agent-worker new`: adds an agent, standalone or to a live run.
 
 use std::{
     fs,
@@ -25,10 +25,10 @@ use crate::{
 
 const EXAMPLE: &str = "such as: agent-worker new -b mock --say \"Hello.\"";
 
-/// Let an agent join, alone or in a team that runs
+/// Add an agent, standalone or to a live run
 ///
-/// Prints what it is called: without a name the first of a0, a1, … that is free. It stays until `agent end`, and is
-/// woken by what is sent to it.
+/// Prints the name of the agent; without NAME it is the first free one of a0, a1, …. The agent stays until `agent end`,
+/// and messages wake it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,45 +36,58 @@ Examples:
   agent-worker new judge@review:pr-123 -b mock --mock '[{ on: guilty, say: No. }, { say: Yes. }]'
   agent-worker new -b mock -f prompts/helper.md --mock script.yaml")]
 pub(crate) struct Args {
-    /// What it is called, and where it joins: `name`, `name@workflow:tag` or `@workflow:tag`
+    /// Name and instance: `name`, `name@workflow:tag` or `@workflow:tag`
     #[arg(value_name = "NAME")]
     name: Option<Target>,
-    /// The model it asks
-    #[arg(long, short, value_name = "MODEL")]
+    /// Name of the model
+    #[arg(long, short, value_name = "MODEL", help_heading = "Backend")]
     model: Option<String>,
-    /// How it reaches that: a program such as `claude`, or `mock`
-    #[arg(long, short, value_name = "BACKEND")]
+    /// Backend: a program such as `claude`, or `mock`
+    #[arg(long, short, value_name = "BACKEND", help_heading = "Backend")]
     backend: Option<String>,
-    /// A file that says who it is
-    #[arg(long, short = 'f', value_name = "FILE", conflicts_with = "system")]
+    /// File with the system prompt
+    #[arg(
+        long,
+        short = 'f',
+        value_name = "FILE",
+        conflicts_with = "system",
+        help_heading = "Prompt"
+    )]
     prompt_file: Option<PathBuf>,
-    /// Who it is
+    /// Text of the system prompt
     #[arg(
         long,
         short,
         value_name = "TEXT",
         visible_alias = "system-prompt",
-        allow_hyphen_values = true
+        allow_hyphen_values = true,
+        help_heading = "Prompt"
     )]
     system: Option<String>,
-    /// What a mock agent answers to everything
-    #[arg(long, value_name = "TEXT", conflicts_with = "mock", allow_hyphen_values = true)]
+    /// Answer of a mock agent to every message
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "mock",
+        allow_hyphen_values = true,
+        help_heading = "Backend"
+    )]
     say: Option<String>,
-    /// The script of a mock agent, as behind `mock:` in a workflow: a file, or the list itself
-    #[arg(long, value_name = "FILE|RULES", allow_hyphen_values = true)]
+    /// Script of a mock agent, as in `mock:` of a workflow: a file or the list itself
+    #[arg(long, value_name = "FILE|RULES", allow_hyphen_values = true, help_heading = "Backend")]
     mock: Option<String>,
-    /// The workflow it joins, `name` or `name:tag`; it must run
-    #[arg(long, value_name = "WORKFLOW")]
+    /// Workflow to join: `name` or `name:tag`; must have a live run
+    #[arg(long, value_name = "WORKFLOW", help_heading = "Instance")]
     workflow: Option<InstanceRef>,
-    /// Which instance of it, such as `pr-123`
-    #[arg(long, visible_alias = "instance", value_name = "TAG")]
+    /// Tag of the instance, such as `pr-123`
+    #[arg(long, visible_alias = "instance", value_name = "TAG", help_heading = "Instance")]
     tag: Option<Tag>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
 impl Args {
-    /// The same, with a name that was said elsewhere.
+    /// Sets the name if the arguments have none.
     pub(super) fn with_name(self, name: Option<Target>) -> Self {
         Self { name: self.name.or(name), ..self }
     }
@@ -96,7 +109,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     Ok(RunVerdict::Done)
 }
 
-/// Asks for it. When the answer was lost it is asked for again: the key makes that one agent.
+/// Requests the agent; repeats a lost request with the same key, which creates only one agent.
 async fn create_agent(
     request: &AgentRequest,
     ctx: &CommandContext<'_>,
@@ -114,7 +127,7 @@ async fn create_agent(
     }
 }
 
-/// What is asked for. What is wrong with it is said before a daemon is started for it.
+/// Builds the request; reports errors in it before a daemon is started for it.
 fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError> {
     let mock = load_mock_rules(args.say, args.mock, &settings.cwd)?;
     let system = match args.prompt_file {
@@ -149,8 +162,8 @@ fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError>
     })
 }
 
-/// What it is called, and what it joins. `judge@review` and `judge --workflow review` mean the same; a tag by itself is
-/// the instance that has it.
+/// Resolves the name and the instance to join. `judge@review` and `judge --workflow review` are equivalent; a tag alone
+/// is the instance that has it.
 fn resolve_name_and_instance(
     name: Option<Target>,
     workflow: Option<InstanceRef>,
@@ -200,7 +213,7 @@ fn validate_draft(draft: AgentDraft) -> Result<AgentSettings, CliError> {
     })
 }
 
-/// The script: one answer to everything, a list, or a file with one.
+/// Loads the script: one answer to everything, a list, or a file with a list.
 fn load_mock_rules(
     say: Option<String>,
     mock: Option<String>,
@@ -208,7 +221,7 @@ fn load_mock_rules(
 ) -> Result<Vec<MockRule>, CliError> {
     let always = say.map(|say| MockRule { say: Some(say), ..MockRule::default() });
     let Some(mock) = mock else { return Ok(always.into_iter().collect()) };
-    // A list begins with a bracket or a dash, and no file that anybody has does.
+    // A list begins with a bracket or a dash, which no usual file name does.
     if mock.trim_start().starts_with(['[', '-']) {
         return Ok(workflow::parse_mock_script(&mock, Path::new("--mock"))?);
     }

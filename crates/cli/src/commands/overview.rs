@@ -1,4 +1,4 @@
-//! `agent-worker` alone: what is running, and the three commands a newcomer needs.
+//! `agent-worker` without a command: the live agents, and the three commands that a newcomer needs.
 
 use crate::{
     client::daemon_client::{CommandScope, ScopeReach},
@@ -19,7 +19,7 @@ const FIRST_COMMANDS: [(&str, &str); 3] = [
 
 /// Runs the command.
 pub(crate) async fn run(ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    // What is live, seen from the folder above all.
+    // All live agents, since every folder is below `/`.
     let scope =
         CommandScope { target: None, project: "/".into(), reach: ScopeReach::CurrentProject };
     let agents = match ctx.connect_if_history().await? {

@@ -1,4 +1,4 @@
-//! `agent-worker pause`: start no more turns of a run.
+//! `agent-worker pause`: starts no more turns of a run.
 
 use agent_worker_protocol::Target;
 
@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-/// Start no more turns of a run until `resume`
+/// Pause a run until `resume`
 ///
-/// Turns that are under way finish; mail waits. Whoever follows a `run` is told and leaves with exit code 5.
+/// Turns in progress finish, and messages stay pending. A command that follows a `run` exits with code 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker pause @review:pr-123")]
 pub(crate) struct Args {
-    /// Which: `@workflow` or `@workflow:tag`; without it, the only run of this folder
+    /// Run: `@workflow` or `@workflow:tag` [default: the only run of this folder]
     target: Option<Target>,
     #[command(flatten)]
     pub(super) output: OutputArgs,

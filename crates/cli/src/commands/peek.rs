@@ -1,4 +1,4 @@
-//! `agent-worker peek`: read a channel.
+//! `agent-worker peek`: prints the messages of a channel.
 
 use agent_worker_protocol::{EventBody, EventKind, Message, Seq, Target};
 
@@ -21,12 +21,12 @@ use crate::{
 };
 
 const DEFAULT_MESSAGE_LIMIT: u32 = 20;
-/// The most the daemon gives at once.
+/// Maximum number of messages in one reply of the daemon.
 const MAX_MESSAGE_LIMIT: u32 = 1000;
 
-/// Read what was said
+/// Print the messages of a channel
 ///
-/// Shows the channel of the run that goes on, else of the last one; with --inbox what waits for an agent.
+/// Prints the live run, else the last one; with --inbox the pending messages of an agent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,29 +34,41 @@ Examples:
   agent-worker peek @review:pr-123 --thread 12
   agent-worker peek coder@review --inbox")]
 pub(crate) struct Args {
-    /// Whose channel: `@workflow:tag`, or one of its agents; without it, that of the agent chosen with `use`, else of
-    /// the only run of this folder
+    /// Channel: `@workflow:tag`, or one of its agents [default: the one selected with `use`, else the only run of this
+    /// folder]
     target: Option<Target>,
-    /// The same as the target
+    /// Same as TARGET
     #[arg(long, value_name = "TARGET", conflicts_with = "target")]
     to: Option<Target>,
-    /// The newest so many, 20 unless told; of a thread the first, up to 1000
-    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Number of messages: the newest [default: 20], or the first of a thread [default: 1000]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Filters"
+    )]
     number: Option<u32>,
-    /// Go on showing what is said, until the run ends; with --json one message per line
+    /// Print new messages until the run ends; with --json one message per line
     #[arg(long, short, conflicts_with = "find")]
     follow: bool,
-    /// Only messages with this text in them, whatever its case; the newest first
-    #[arg(long, value_name = "TEXT")]
+    /// Only messages that contain this text, ignoring case, newest first
+    #[arg(long, value_name = "TEXT", help_heading = "Filters")]
     find: Option<String>,
-    /// Only this message and everything that replies to it, in whichever run
-    #[arg(long, value_name = "NUMBER", value_parser = receipts::parse_seq, conflicts_with_all = ["follow", "find", "all"])]
+    /// Only this message and all replies to it, from any run
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        value_parser = receipts::parse_seq,
+        conflicts_with_all = ["follow", "find", "all"],
+        help_heading = "Filters"
+    )]
     thread: Option<Seq>,
-    /// Those of earlier runs too
-    #[arg(long)]
+    /// Include earlier runs
+    #[arg(long, help_heading = "Filters")]
     all: bool,
-    /// Only what waits for the agent; looking changes nothing
-    #[arg(long, conflicts_with_all = ["follow", "find", "thread", "all"])]
+    /// Only pending messages of the agent, which stay pending
+    #[arg(long, conflicts_with_all = ["follow", "find", "thread", "all"], help_heading = "Filters")]
     inbox: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -108,7 +120,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     Ok(RunVerdict::Done)
 }
 
-/// Shows what waits for an agent.
+/// Prints the pending messages of an agent.
 async fn show_inbox(
     client: &DaemonClient,
     target: Option<Target>,
@@ -131,7 +143,7 @@ async fn show_inbox(
     Ok(RunVerdict::Done)
 }
 
-/// Shows messages after `seen`, until a run ends.
+/// Prints messages after `seen` until a run ends.
 async fn follow(
     mut feed: ReconnectingFeed,
     mut seen: Seq,

@@ -1,4 +1,4 @@
-//! `agent-worker pending`: what agents want to do and wait for.
+//! `agent-worker pending`: lists the approval requests of agents.
 
 use agent_worker_protocol::{ApprovalId, Target, api::ApprovalView};
 
@@ -17,9 +17,9 @@ use crate::{
     },
 };
 
-/// What agents want to do and wait for you to approve
+/// List the requests that wait for your approval
 ///
-/// With a number: all of that request, as it would happen.
+/// With NUMBER, prints the whole request exactly as it would be executed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,20 +28,20 @@ Examples:
   agent-worker approve 3
   agent-worker deny 3 -r \"use the staging database\"")]
 pub(crate) struct Args {
-    /// One request, by its number
+    /// Number of the request [default: list all requests]
     #[arg(value_name = "NUMBER", value_parser = parse_approval_id)]
     id: Option<ApprovalId>,
-    /// Whose: `@workflow:tag`; without it this folder's
+    /// Instance: `@workflow:tag` [default: all of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
-    /// Those of every folder
+    /// List the requests of every folder
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// Reads the number of a request.
+/// Parses the number of a request.
 pub(super) fn parse_approval_id(text: &str) -> Result<ApprovalId, String> {
     argument_values::parse_positive_number(text)
         .map(ApprovalId::new)
@@ -93,7 +93,7 @@ fn row(request: &ApprovalView) -> [String; 4] {
     ]
 }
 
-/// All of a request. JSON keeps every letter visible: nothing in it moves a cursor or hides a line.
+/// Prints a whole request. JSON keeps every character visible: nothing in it moves a cursor or hides a line.
 pub(super) fn show(request: &ApprovalView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let agent = Target::agent(request.agent.clone(), &request.instance);
     let head = StyledLine::new(Tone::Strong, format!("#{} {agent}", request.id));

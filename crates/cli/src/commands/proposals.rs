@@ -1,4 +1,4 @@
-//! `agent-worker proposals`: what a team votes on, and what it decided.
+//! `agent-worker proposals`: lists the votes of a team and their results.
 
 use agent_worker_protocol::{Ballot, Proposal, ProposalId, Target, api::ProposalOutcome};
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// List what a team votes on, or show one proposal with its votes
+/// List proposals, or show one with its votes
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,20 +26,20 @@ Examples:
   agent-worker proposals 3 --target @review:pr-123
   agent-worker proposals --all")]
 pub(crate) struct Args {
-    /// Which one: its number; without it, all that are voted on
+    /// Number of the proposal [default: list all open proposals]
     #[arg(value_name = "NUMBER", value_parser = parse_proposal_id)]
     id: Option<ProposalId>,
-    /// Whose: `@workflow:tag`; without it those of this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
-    /// Those that are over too
+    /// Include closed proposals
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// Reads a proposal's number as it is shown: `3` or `#3`.
+/// Parses a proposal's number as it is displayed: `3` or `#3`.
 pub(super) fn parse_proposal_id(text: &str) -> Result<ProposalId, String> {
     argument_values::parse_positive_number(text)
         .map(ProposalId::new)
@@ -135,7 +135,7 @@ fn show(proposal: &Proposal, ctx: &mut CommandContext<'_>) -> Result<(), CliErro
     Ok(())
 }
 
-/// Tells where a proposal stands after what was done.
+/// Prints the state of a proposal after an action.
 pub(super) fn show_outcome(
     outcome: &ProposalOutcome,
     format: Format,

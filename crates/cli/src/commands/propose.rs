@@ -1,4 +1,4 @@
-//! `agent-worker propose`: let a team vote.
+//! `agent-worker propose`: starts a vote of a team.
 
 use agent_worker_protocol::{
     ProposalKind, ProposalOption, Role, Rule, Sender, Seq, Span, Target, TieBreaker,
@@ -13,9 +13,9 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// Let a team vote on something
+/// Start a vote of a team
 ///
-/// Without options it is approved or rejected; where an agent is wanted (--role, --work), the agents are the options.
+/// Without --option the vote is to approve or to reject; with --role or --work the agents are the options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,55 +23,67 @@ Examples:
   agent-worker propose \"Who coordinates?\" --role coordinator --binding
   agent-worker propose \"Release it?\" --gate release --binding --deadline 1h")]
 pub(crate) struct Args {
-    /// What is asked
+    /// Title of the proposal
     title: String,
-    /// Whose team: `@workflow:tag`; without it this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
-    /// Something to vote for; once for each
+    /// Option to vote for; repeatable
     #[arg(long = "option", value_name = "TEXT")]
     options: Vec<String>,
-    /// More about it
+    /// Description of the proposal
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// election, decision, approval or assignment
-    #[arg(long, value_parser = parse_keyword(ProposalKind::from_word, "election, decision, approval, assignment"))]
+    /// Kind: election, decision, approval or assignment [default: decision, or as --role, --work or --gate require]
+    #[arg(
+        long,
+        value_parser = parse_keyword(ProposalKind::from_word, "election, decision, approval, assignment"),
+        help_heading = "Rules"
+    )]
     kind: Option<ProposalKind>,
-    /// plurality, majority or unanimous
-    #[arg(long, value_parser = parse_keyword(Rule::from_word, "plurality, majority, unanimous"))]
+    /// Rule: plurality, majority or unanimous [default: majority for an approval, else plurality]
+    #[arg(
+        long,
+        value_parser = parse_keyword(Rule::from_word, "plurality, majority, unanimous"),
+        help_heading = "Rules"
+    )]
     rule: Option<Rule>,
-    /// So many votes are enough when the time is up; without it, everybody's
-    #[arg(long, value_name = "COUNT")]
+    /// Quorum at the deadline [default: all voters]
+    #[arg(long, value_name = "COUNT", help_heading = "Rules")]
     quorum: Option<u32>,
-    /// `first`, `random` or `creator_decides`
-    #[arg(long, value_parser = parse_keyword(TieBreaker::from_word, "first, random, creator_decides"))]
+    /// Tie breaker: `first`, `random` or `creator_decides` [default: first]
+    #[arg(
+        long,
+        value_parser = parse_keyword(TieBreaker::from_word, "first, random, creator_decides"),
+        help_heading = "Rules"
+    )]
     tie_breaker: Option<TieBreaker>,
-    /// The daemon enforces what is decided
-    #[arg(long)]
+    /// Let the daemon enforce the result
+    #[arg(long, help_heading = "Effect")]
     binding: bool,
-    /// How long votes are taken; without it, 10m
-    #[arg(long, value_name = "TIME")]
+    /// Time limit for votes [default: 10m]
+    #[arg(long, value_name = "TIME", help_heading = "Rules")]
     deadline: Option<Span>,
-    /// The role an election gives: `document_owner` or `coordinator`
-    #[arg(long, value_parser = parse_keyword(Role::from_word, "document_owner, coordinator"))]
+    /// Role that an election assigns: `document_owner` or `coordinator`
+    #[arg(long, value_parser = parse_keyword(Role::from_word, "document_owner, coordinator"), help_heading = "Effect")]
     role: Option<Role>,
-    /// The message an assignment gives to the winner: its number
-    #[arg(long, value_name = "NUMBER", value_parser = parse_seq)]
+    /// Number of the message that an assignment gives to the winner
+    #[arg(long, value_name = "NUMBER", value_parser = parse_seq, help_heading = "Effect")]
     work: Option<Seq>,
-    /// The gate an approval opens
-    #[arg(long, value_name = "NAME")]
+    /// Gate that an approval opens
+    #[arg(long, value_name = "NAME", help_heading = "Effect")]
     gate: Option<String>,
-    /// Who votes; once for each. Without it, every agent
-    #[arg(long = "voter", value_name = "NAME")]
+    /// Name of a voter; repeatable [default: every agent]
+    #[arg(long = "voter", value_name = "NAME", help_heading = "Rules")]
     voters: Vec<String>,
-    /// The option that holds if the time is up before it is decided
-    #[arg(long, value_name = "OPTION")]
+    /// Option that wins if the deadline passes without a decision
+    #[arg(long, value_name = "OPTION", help_heading = "Rules")]
     fallback: Option<String>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// Reads one word of a list of words.
+/// Parses one of a list of keywords.
 fn parse_keyword<T>(
     read: fn(&str) -> Option<T>,
     words: &'static str,

@@ -1,4 +1,4 @@
-//! `agent-worker providers`: which model providers there are.
+//! `agent-worker providers`: lists the model providers.
 
 use serde_json::json;
 
@@ -8,9 +8,9 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// List the model providers that can be used
+/// List model providers
 ///
-/// This version has none: the programs that its agents run ask their own.
+/// This version has none: the programs that its agents run use their own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker providers --json")]
 pub(crate) struct Args {

@@ -1,4 +1,4 @@
-//! `agent-worker ps`: the wide table of who is there.
+//! `agent-worker ps`: lists agents in a wide table.
 
 use agent_worker_protocol::{Target, api::AgentView};
 
@@ -16,13 +16,13 @@ use crate::{
 
 /// List agents with their workflow and instance
 ///
-/// Shows standalone agents and the runs of this folder that go on; with --all every folder, and runs that are over too.
+/// Lists standalone agents and the live runs of this folder; with --all every folder and ended runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker ps --all")]
 pub(crate) struct Args {
     /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
     target: Option<Target>,
-    /// Those of every folder
+    /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `agent-worker receipts`: where a message is, for each recipient.
+//! `agent-worker receipts`: prints the delivery state of a message for each recipient.
 
 use agent_worker_protocol::{Receipt, Seq, Target};
 
@@ -17,23 +17,23 @@ use crate::{
     },
 };
 
-/// Say where a message is, for each recipient
+/// Show the delivery state of a message for each recipient
 ///
-/// Pending: waits. Leased: is being shown to a turn. Acted: a turn that was shown it succeeded. Dead: its tries are used
-/// up. Dropped: given up, with a reason.
+/// States: pending (waiting), leased (shown to a turn in progress), acted (a turn that was shown it succeeded), dead
+/// (attempts used up), dropped (given up, with a reason).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker receipts 12 @review:pr-123")]
 pub(crate) struct Args {
-    /// Which message: its number, as `peek` shows it
+    /// Number of the message, as printed by `peek`
     #[arg(value_name = "NUMBER", value_parser = parse_seq)]
     seq: Seq,
-    /// Whose channel: `@workflow:tag`, or one of its agents
+    /// Channel: `@workflow:tag`, or one of its agents
     target: Option<Target>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// Reads a message's number as it is shown: `12` or `#12`.
+/// Parses a message's number as it is displayed: `12` or `#12`.
 pub(super) fn parse_seq(text: &str) -> Result<Seq, String> {
     argument_values::parse_positive_number(text)
         .map(Seq::new)

@@ -1,4 +1,4 @@
-//! `agent-worker resource`: long texts, kept under their hash and read in parts.
+//! `agent-worker resource`: stores long texts under their hash and reads them in parts.
 
 use std::{io::Read as _, path::PathBuf};
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Keep and read long texts
+/// Store and read long texts
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,10 +30,10 @@ pub(crate) struct Args {
     command: ResourceCommand,
 }
 
-/// Whose resources.
+/// The instance and the output format.
 #[derive(Debug, clap::Args)]
 struct ResourceTarget {
-    /// Whose: `@workflow:tag`; without it those of this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]
@@ -42,12 +42,12 @@ struct ResourceTarget {
 
 #[derive(Debug, clap::Subcommand)]
 enum ResourceCommand {
-    /// Keep a text and print its id; the same text has the same id
+    /// Store a text and print its id; equal texts have equal ids
     #[command(after_help = "Example: git diff | agent-worker resource create - --type text/x-diff")]
     Create {
-        /// The file; `-` reads stdin
+        /// File to store; `-` reads stdin
         file: PathBuf,
-        /// What it is
+        /// Media type of the text, such as text/x-diff
         #[arg(long, value_name = "TYPE")]
         r#type: Option<String>,
         #[command(flatten)]
@@ -58,15 +58,15 @@ enum ResourceCommand {
         after_help = "Example: agent-worker resource read 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --range 0..4096"
     )]
     Read {
-        /// Which
+        /// Id of the text
         id: ResourceId,
-        /// Only these bytes, `from..to`, the last one not included
+        /// Range of bytes, `from..to`, without the last one [default: all]
         #[arg(long, value_name = "RANGE")]
         range: Option<String>,
         #[command(flatten)]
         whose: ResourceTarget,
     },
-    /// List what is kept, newest first
+    /// List stored texts, newest first
     #[command(visible_alias = "ls", after_help = "Example: agent-worker resource list")]
     List {
         #[command(flatten)]
@@ -75,7 +75,7 @@ enum ResourceCommand {
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         match &self.command {
             ResourceCommand::Create { whose, .. }
@@ -108,7 +108,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                     let list = || "`agent-worker resource list` shows what there is".to_owned();
                     CliError::from(error).with_hint_for(Code::NotFound, list)
                 })?;
-            // Whoever did not say how much gets all of it.
+            // Without a range, the whole text is read.
             while !given && part.end < part.total {
                 let rest = format!("{}..", part.end);
                 let more = client.resource(&scope, id, Some(&rest)).await?;
@@ -117,7 +117,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             }
             match format {
                 Format::Json => ctx.console.print_json(&part),
-                // A terminal is not to carry out what a text says.
+                // A terminal must not execute control sequences in the text.
                 Format::Text if ctx.console.is_stdout_interactive() => {
                     ctx.console.print_line(&StyledLine::plain(sanitize_for_display(&part.content)))
                 }

@@ -1,4 +1,4 @@
-//! `agent-worker restart`: stop a run and begin it again.
+//! `agent-worker restart`: stops a run and starts it again.
 
 use agent_worker_protocol::{RunMode, Target, api::RunView};
 
@@ -18,19 +18,19 @@ use crate::{
     },
 };
 
-/// Stop a run and begin it again
+/// Stop a run and start it again
 ///
-/// With the same file, as it is now, and the same parameters, tag and kind; the environment is yours. A run that is over
-/// is begun again too. Then follows it; Ctrl-C only stops following.
+/// Uses the current version of the same file, with the same parameters, tag and mode, and your environment. An ended
+/// run is started again too. Then follows the run; Ctrl-C only stops following.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: agent-worker restart @review:pr-123 --detach
 
-Exits as the run does: see `agent-worker run --help`.")]
+Exit codes: those of `agent-worker run`.")]
 pub(crate) struct Args {
-    /// Which: `@workflow` or `@workflow:tag`; without it, the only run of this folder
+    /// Run: `@workflow` or `@workflow:tag` [default: the only run of this folder]
     target: Option<Target>,
-    /// Return while it goes on: a `run` once it exists, a `start` once its agents are awake
+    /// Return early: for `run` once the run exists, for `start` once its agents are awake
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
     let mut signals = InterruptSignals::listen_or_fail()?;
     let started = start_run(&client, &request, &mut signals).await?;
     if args.detach && mode == RunMode::Run {
-        // Nothing of it was shown.
+        // No event of the run was shown.
         LocalState::open(ctx.settings).save_last_shown_event(started.run, "").ok();
         return exit_report::print_detached_run(&started, format, ctx);
     }
@@ -81,7 +81,7 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
     finish_follow(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
 }
 
-/// The same run once more. Its file must still be the file of that instance, or another one would be begun.
+/// Plans the same run again; the file must still have the workflow name of that instance, or another one would start.
 fn plan_from_last_run(
     last: RunView,
 ) -> Result<(LaunchPlan, agent_worker_workflow::Workflow), CliError> {

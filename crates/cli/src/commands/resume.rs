@@ -1,4 +1,4 @@
-//! `agent-worker resume`: let a paused run go on, or wake a stopped agent again.
+//! `agent-worker resume`: continues a paused run, or wakes a stopped agent again.
 
 use agent_worker_protocol::{
     Span, Target,
@@ -23,30 +23,30 @@ use crate::{
     },
 };
 
-/// Let a paused run go on, or wake a stopped agent again
+/// Continue a paused run, or wake a stopped agent
 ///
-/// A run that stopped at a limit needs a higher one. Then follows it as `attach` does; Ctrl-C only stops following. An
-/// agent that waits after a failure is tried at once.
+/// A run that is paused at a limit needs a higher one. Then follows the run like `attach`; Ctrl-C only stops following.
+/// An agent that backs off after a failure is tried at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   agent-worker resume @review:pr-123 --hops 100
   agent-worker resume coder@review
 
-Exits as the run does: see `agent-worker run --help`.")]
+Exit codes: those of `agent-worker run`.")]
 pub(crate) struct Args {
-    /// Which: `@workflow:tag`, or an agent; without it, the only run of this folder
+    /// Run or agent: `@workflow:tag` or `agent@workflow:tag` [default: the only run of this folder]
     target: Option<Target>,
-    /// How many messages may lead to a message
-    #[arg(long, value_name = "COUNT")]
+    /// Maximum number of messages that lead to a message
+    #[arg(long, value_name = "COUNT", help_heading = "New limits")]
     hops: Option<u32>,
-    /// How many turns it may take
-    #[arg(long, value_name = "COUNT")]
+    /// Maximum number of turns
+    #[arg(long, value_name = "COUNT", help_heading = "New limits")]
     turns: Option<u32>,
-    /// How long it may last, from its beginning
-    #[arg(long, value_name = "TIME")]
+    /// Maximum duration since the start of the run
+    #[arg(long, value_name = "TIME", help_heading = "New limits")]
     wall: Option<Span>,
-    /// Return while it goes on
+    /// Return without following the run
     #[arg(long)]
     detach: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `agent-worker rm`: delete an instance, its runs and everything that was said in them.
+//! `agent-worker rm`: deletes an instance with its runs and messages.
 
 use agent_worker_protocol::{
     AgentState, Code, Target,
@@ -21,26 +21,26 @@ use crate::{
     },
 };
 
-/// As many runs as the daemon lists at once.
+/// Maximum number of runs in one reply of the daemon.
 const MAX_LISTED_RUNS: usize = 100;
 
-/// Delete an instance for good
+/// Delete an instance permanently
 ///
-/// Its runs, messages, documents and logs are gone. Its file stays, and what was written into .workflow/ or its `dir`.
-/// Asks nothing.
+/// Deletes its runs, messages, documents and logs. Keeps its workflow file, and the files in .workflow/ or its `dir`.
+/// Does not ask for confirmation.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker rm @review:pr-123 --force")]
 pub(crate) struct Args {
-    /// Which: `@workflow` or `@workflow:tag`
+    /// Instance: `@workflow` or `@workflow:tag`
     target: Target,
-    /// Stop its run first if one goes on
+    /// Stop its live run first
     #[arg(long, short)]
     force: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// What `rm --json` prints.
+/// The document that `rm --json` prints.
 #[derive(Serialize)]
 struct RemovalReport {
     #[serde(flatten)]
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let removed = client.instance_remove(&InstanceRequest { target, project }).await?;
     let memory = LocalState::open(ctx.settings);
     for run in &runs {
-        // What is left of it is a file nobody will ask for.
+        // No command needs the position in a deleted run.
         memory.remove_position(run.run).ok();
     }
     let messages = runs.iter().map(|run| u64::from(run.messages)).sum();

@@ -1,4 +1,4 @@
-//! `agent-worker run`: run a team once and wait for its end.
+//! `agent-worker run`: runs a workflow once and waits for its end.
 
 use agent_worker_protocol::RunMode;
 
@@ -11,20 +11,20 @@ use crate::{
 
 /// Run a workflow once and wait for its end
 ///
-/// Shows who works on what; what is said goes to stdout. Ctrl-C stops the run.
+/// Shows the activity of the agents, and prints messages to stdout. Ctrl-C stops the run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: agent-worker run review.yaml --tag pr-123 --target main
 
-Exit codes: 0 done, 1 failed, 2 bad file or usage, or nobody was woken, 3 a limit was reached,
-4 a person is needed, 5 interrupted, 130 stopped. With --json the outcome is that word.")]
+Exit codes: 0 done, 1 failed, 2 invalid file or usage, or no agent is woken, 3 limit reached,
+4 waiting for a person, 5 interrupted, 130 stopped. With --json, `outcome` is the same as a word.")]
 pub(crate) struct Args {
     #[command(flatten)]
     launch: LaunchArgs,
 }
 
 impl Args {
-    /// The same words, with the wish to know what may stand behind the file.
+    /// Adds a request for the list of the file's parameters.
     pub(super) fn with_help_requested(self) -> Self {
         Self { launch: self.launch.with_help_requested() }
     }

@@ -1,4 +1,4 @@
-//! `agent-worker runs`: what ran, and what became of it.
+//! `agent-worker runs`: lists runs and their outcomes.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -22,14 +22,14 @@ use crate::{
 
 /// List runs, newest first
 ///
-/// Those of this folder, over or not, and the permanent one of the standalone agents; with --all those of every folder,
-/// the newest hundred.
+/// Lists the live and ended runs of this folder and the permanent run of the standalone agents; with --all the newest
+/// hundred of every folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker runs @review:pr-123")]
 pub(crate) struct Args {
-    /// Only those of `@workflow` or `@workflow:tag`
+    /// Only runs of `@workflow` or `@workflow:tag`
     target: Option<Target>,
-    /// Those of every folder
+    /// List the runs of every folder
     #[arg(long, conflicts_with = "target")]
     all: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `agent-worker schema`: the workflow file as a JSON Schema, for editors.
+//! `agent-worker schema`: prints the JSON Schema of a workflow file, for editors.
 
 use crate::{
     error::CliError,
@@ -8,8 +8,8 @@ use crate::{
 
 /// Print the JSON Schema of a workflow file
 ///
-/// With it an editor completes keys and underlines mistakes as they are typed. Save it, and let the first line of a
-/// workflow name it.
+/// With the schema an editor completes keys and marks mistakes while you type. Save it, and name it in the first line
+/// of a workflow file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:

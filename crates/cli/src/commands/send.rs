@@ -1,4 +1,4 @@
-//! `agent-worker send`: put a message in front of an agent.
+//! `agent-worker send`: sends a message to an agent or a workflow.
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
@@ -25,8 +25,8 @@ use crate::{
 
 /// Send a message to an agent or a workflow
 ///
-/// It is on disk when this returns. Mention others with @name. Without a target it goes to the agent that
-/// `agent-worker use` chose for this folder.
+/// The message is on disk when this command returns. Mention others with @name. Without TARGET the message goes to the
+/// agent that `agent-worker use` selected for this folder.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "agent-worker send [OPTIONS] [TARGET] <MESSAGE>",
@@ -36,35 +36,35 @@ Examples:
   agent-worker send \"fix it\" --to coder@review:pr-123
   git diff | agent-worker send @review:pr-123 - --to reviewer --wait
 
-Exit codes with --wait: 0 everybody acted, 1 somebody never will, or 3, 4, 5 and 130 as of `run`
-where that is because the run is paused at a limit, for a person, interrupted, or was stopped."
+Exit codes with --wait: 0 all woken agents acted, 1 at least one never will. If the run is the
+reason: 3 paused at a limit, 4 paused for a person, 5 interrupted, 130 stopped, as of `run`."
 )]
 pub(crate) struct Args {
-    /// Where to, `agent`, `agent@workflow:tag` or `@workflow:tag`, and what to say; `-` reads that from stdin
+    /// Target (`agent`, `agent@workflow:tag` or `@workflow:tag`) and message; `-` reads the message from stdin
     // Shown as `<TARGET> <MESSAGE>`.
     #[arg(required = true, value_name = "TARGET> <MESSAGE")]
     words: Vec<String>,
-    /// Whom besides those it mentions
-    #[arg(long, value_name = "AGENT")]
+    /// Additional recipients
+    #[arg(long, value_name = "AGENT", help_heading = "Recipients")]
     to: Vec<Target>,
-    /// Who reads it without being woken
-    #[arg(long, value_name = "AGENT")]
+    /// Recipients that are not woken
+    #[arg(long, value_name = "AGENT", help_heading = "Recipients")]
     cc: Vec<AgentName>,
-    /// The number of the message it answers
+    /// Number of the message this replies to
     #[arg(long, value_name = "NUMBER")]
     reply_to: Option<i64>,
-    /// Sort it before others where it waits
+    /// High priority: delivered before other pending messages
     #[arg(long)]
     urgent: bool,
-    /// Wait until everybody woken has acted, and print the answer
+    /// Wait until all woken agents have acted, and print the answer
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// What `send --wait --json` and `ask --json` print. `outcome` is the word of the exit code; `error` is null exactly when
-/// that is `done`.
+/// The document that `send --wait --json` and `ask --json` print; `outcome` is the word of the exit code, and `error`
+/// is null exactly when that is `done`.
 #[derive(Serialize)]
 struct SendReport<'a> {
     outcome: &'static str,
@@ -101,7 +101,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         None => send_message(&request, ctx).await?,
     };
     warn_unknown_mentions(&reply, ctx)?;
-    // Who waits is told at the end.
+    // A caller that waits gets the reason at the end.
     if !args.wait {
         warn_if_blocked(&reply, ctx)?;
     }
@@ -114,7 +114,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     }
 }
 
-/// Tells why what was said is not acted upon for now.
+/// Warns if the run or a recipient does not act on the message for now.
 pub(super) fn warn_if_blocked(
     reply: &SendReply,
     ctx: &mut CommandContext<'_>,
@@ -130,7 +130,7 @@ pub(super) fn warn_if_blocked(
     Ok(())
 }
 
-/// Tells whom the text mentions that is nobody.
+/// Warns about mentions of unknown agents.
 pub(super) fn warn_unknown_mentions(
     reply: &SendReply,
     ctx: &mut CommandContext<'_>,
@@ -144,7 +144,7 @@ pub(super) fn warn_unknown_mentions(
     Ok(())
 }
 
-/// Sends it. When the answer was lost it is asked for again: the key makes that one message.
+/// Sends the message; repeats a lost request with the same key, which creates only one message.
 pub(super) async fn send_message(
     request: &SendRequest,
     ctx: &CommandContext<'_>,
@@ -158,7 +158,7 @@ pub(super) async fn send_message(
     }
 }
 
-/// The same for somebody who waits: who leaves is told whether it was sent, unless they leave twice.
+/// Sends for a caller that waits; the first signal does not interrupt the request, the second one does.
 pub(super) async fn send_unless_interrupted(
     request: &SendRequest,
     signals: &mut InterruptSignals,
@@ -171,7 +171,7 @@ pub(super) async fn send_unless_interrupted(
     signals.run_until_second(send_message(request, ctx)).await.unwrap_or_else(|| Err(unknown()))
 }
 
-/// Prints what became of it: the answer, or why there is none.
+/// Waits for the deliveries and prints the answer, or the reason for a missing one.
 async fn wait_for_delivery(
     reply: &SendReply,
     signals: &mut InterruptSignals,
@@ -199,7 +199,7 @@ async fn wait_for_delivery(
     Ok(delivery_status.verdict())
 }
 
-/// What became of it, as one document.
+/// Prints the deliveries as one document.
 pub(super) fn print_json_report(
     delivery_status: &SentMessageStatus,
     reply: &SendReply,
@@ -213,7 +213,7 @@ pub(super) fn print_json_report(
     ctx.console.print_json(&SendReport { outcome, reply, receipts, error })
 }
 
-/// Says what goes on without whoever waited for it.
+/// Reports that the caller left before the message was acted on.
 pub(super) fn print_detached(
     reply: &SendReply,
     format: Format,
@@ -238,7 +238,7 @@ pub(super) fn print_detached(
     }
 }
 
-/// What became of it, for people.
+/// Prints the deliveries for people.
 pub(super) fn print_delivery(
     delivery_status: &SentMessageStatus,
     ctx: &mut CommandContext<'_>,
@@ -275,7 +275,7 @@ pub(super) fn print_delivery(
     }
 }
 
-/// `#12 → coder, reviewer`
+/// Formats the recipients: `#12 → coder, reviewer`.
 pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
     let names =
         |names: &[AgentName]| names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
@@ -292,8 +292,8 @@ pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
         .with(Tone::Dim, cc)
 }
 
-/// One word is a text, two are a target and a text. Options may stand between them, which clap does not allow where the
-/// first of two words is the optional one.
+/// Splits the arguments: one is a text, two are a target and a text. Options may appear between them, which clap does
+/// not allow if the first of two arguments is the optional one.
 pub(super) fn split_target_and_text(
     words: &[String],
     command: &str,
@@ -310,12 +310,13 @@ pub(super) fn split_target_and_text(
     }
 }
 
-/// Whether one word alone is where a message would go: nobody says `coder@review` and no more.
+/// Returns whether the text is only a target, such as `coder@review`, and no message.
 fn is_bare_target(text: &str) -> bool {
     text.parse::<Target>().is_ok_and(|target| target.workflow.is_some())
 }
 
-/// Where it goes and whom it names. `send "text" --to coder@review` means the same as `send coder@review "text"`.
+/// Returns the target and the further recipients. `send "text" --to coder@review` and `send coder@review "text"` are
+/// equivalent.
 fn resolve_recipients(
     target: Option<Target>,
     to: Vec<Target>,

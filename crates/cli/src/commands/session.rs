@@ -1,4 +1,4 @@
-//! `agent-worker session`: what `agent` was once called. It does the same, and says so.
+//! `agent-worker session`: the former name of `agent`, with the same effect and a warning.
 
 use agent_worker_protocol::{AgentName, Target};
 
@@ -9,9 +9,9 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// The old name of `agent`
+/// Former name of `agent`
 #[derive(Debug, clap::Args)]
-#[command(hide = true, after_help = "Example: agent-worker agent list")]
+#[command(hide = true, after_help = "Example: agent-worker agent ls")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: SessionCommand,
@@ -26,10 +26,10 @@ enum SessionCommand {
     End(agent::AgentEndArgs),
 }
 
-/// Let an agent join; its name may also stand behind -n
+/// Add an agent; accepts its name also with -n
 #[derive(Debug, clap::Args)]
 struct SessionNewArgs {
-    /// What it is called
+    /// Name of the agent
     #[arg(long = "name", short = 'n', value_name = "NAME", conflicts_with = "name")]
     called: Option<AgentName>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ struct SessionNewArgs {
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         match &self.command {
             SessionCommand::New(args) => args.new.output.format(),

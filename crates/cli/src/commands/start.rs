@@ -1,4 +1,4 @@
-//! `agent-worker start`: start a team that stays.
+//! `agent-worker start`: starts a workflow that runs until it is stopped.
 
 use agent_worker_protocol::RunMode;
 
@@ -9,10 +9,10 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// Start a workflow that stays until it is stopped
+/// Start a workflow that runs until it is stopped
 ///
-/// It goes on after a restart of the daemon, with nothing lost. Follows it; Ctrl-C only stops following, and `attach`
-/// comes back.
+/// The run continues after a restart of the daemon without loss. Follows the run; Ctrl-C only stops following, and
+/// `attach` follows it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker start review.yaml --tag pr-123 --background")]
 pub(crate) struct Args {
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The same words, with the wish to know what may stand behind the file.
+    /// Adds a request for the list of the file's parameters.
     pub(super) fn with_help_requested(self) -> Self {
         Self { launch: self.launch.with_help_requested() }
     }

@@ -1,4 +1,4 @@
-//! `agent-worker stats`: what agents did, what it cost and how long it took.
+//! `agent-worker stats`: prints the activity, cost and latencies of agents.
 
 use std::time::Duration;
 
@@ -22,17 +22,16 @@ use crate::{
 
 /// Show turns, messages, tokens, cost and latencies
 ///
-/// Of the run that goes on, else of the last one. Times are `half took no longer / nineteen of twenty took no longer`. Times
-/// and failures are of its newest thousand turns.
+/// Shows the live run, else the last one. Times are p50 / p95. Times and failures cover the newest thousand turns.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker stats @review:pr-123")]
 pub(crate) struct Args {
     /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
     target: Option<Target>,
-    /// The same as the target
+    /// Same as TARGET
     #[arg(long, value_name = "TARGET", conflicts_with = "target")]
     to: Option<Target>,
-    /// Those of every folder, and of runs that are over
+    /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -49,7 +48,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let mut stats = match ctx.connect_if_history().await? {
         Some(client) => {
             if only.is_some() {
-                // Who is nobody is told, not shown as somebody without figures.
+                // An unknown agent is an error, not an agent without figures.
                 client.agents(&scope).await?;
             }
             client.stats(&scope).await?

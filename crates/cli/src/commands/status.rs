@@ -1,4 +1,4 @@
-//! `agent-worker status`: one agent or one run, with everything there is to know of it.
+//! `agent-worker status`: prints all details of one agent or one run.
 
 use std::time::Duration;
 
@@ -23,14 +23,13 @@ use crate::{
     },
 };
 
-/// Show one agent or one run whole
+/// Show the details of one agent or one run
 ///
-/// An agent: what it is doing, what waits for it, how its last turns went. A run: where it stands, its limits, its
-/// agents.
+/// Agent: its activity, its pending messages, its last turns. Run: its state, its limits, its agents.
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "info", after_help = "Example: agent-worker status coder@review:pr-123")]
 pub(crate) struct Args {
-    /// Which: `agent`, `agent@workflow:tag` or `@workflow:tag`; without it, the only run of this folder
+    /// Agent or run: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: the only run of this folder]
     target: Option<Target>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -98,7 +97,7 @@ fn pending_mail_text(mail: &Mail) -> String {
     format!("#{} {}{cc}: {}", message.seq, message.from, message.body)
 }
 
-/// One attempt, as `why` tells it too.
+/// Formats one attempt, for `status` and `why`.
 pub(super) fn attempt_text(attempt: &AttemptView, now: Millis) -> String {
     let how = attempt.ended.as_ref().map_or_else(|| "under way".to_owned(), ToString::to_string);
     let begun = state_text::time_ago(attempt.started, now);

@@ -1,4 +1,4 @@
-//! `agent-worker stop`: end runs or an agent, and say what ended with them.
+//! `agent-worker stop`: stops runs or an agent, and prints what ended with them.
 
 use agent_worker_protocol::{
     AgentState, Code, Target,
@@ -14,50 +14,49 @@ use crate::{
     output::{report, state_text, styled_line::StyledLine, verdict::RunVerdict},
 };
 
-/// Stop a run or an agent, and every process of it
+/// Stop a run or an agent, with all of its processes
 ///
-/// Without a target: the only run of this folder. An agent that is stopped is woken no more until `resume`; its mail
-/// waits for that, unless it was the last thing a `run` had to do: then the run ends as failed, naming it. Returns when
-/// the processes are gone.
+/// A stopped agent is not woken until `resume`, and its messages stay pending. If nothing else is left to do in a
+/// `run`, the run ends as failed, with that reason. Returns when the processes have ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   agent-worker stop @review:pr-123
-  agent-worker stop @global          every standalone agent
+  agent-worker stop @global          # every standalone agent
   agent-worker stop coder@review --json")]
 pub(crate) struct Args {
-    /// Which: `@workflow`, `@workflow:tag` or an agent
+    /// Run or agent: `@workflow`, `@workflow:tag` or an agent [default: the only run of this folder]
     target: Option<Target>,
-    /// Every run of every folder, and every standalone agent
+    /// Stop every run of every folder, and every standalone agent
     #[arg(long, conflicts_with = "target")]
     all: bool,
-    /// Give the processes no time to end by themselves
+    /// End the processes without a grace period
     #[arg(long)]
     now: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// What is to end, and how.
+/// The target, the grace period and the output format of a stop.
 pub(super) struct StopPlan {
     pub(super) target: StopTarget,
     pub(super) grace: StopGrace,
     pub(super) format: Format,
 }
 
-/// What is to end.
+/// The target of a stop.
 pub(super) enum StopTarget {
-    /// One agent.
+    /// One named agent.
     Agent(Target),
-    /// The runs of an instance; of `@global`, its agents.
+    /// The runs of an instance; for `@global`, its agents.
     Runs(CommandScope),
     /// The only run of this folder.
     OnlyRun,
-    /// Every run there is, and every standalone agent.
+    /// Every run and every standalone agent.
     Everything,
 }
 
-/// What ended.
+/// A stopped run or agent.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum StoppedItem {
@@ -96,7 +95,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
 }
 
 impl StopPlan {
-    /// Ends it, and says what that was.
+    /// Stops the target and prints the result.
     pub(super) async fn execute(
         self,
         client: &DaemonClient,
@@ -162,7 +161,7 @@ fn print_stopped_item(
     }
 }
 
-/// The run that is over because nobody but the agent that was stopped had anything to do in it.
+/// Returns the run that ended because only the stopped agent had work in it.
 async fn find_run_ended_by_stop(
     client: &DaemonClient,
     stopped: &AgentStopped,
@@ -182,7 +181,7 @@ async fn find_run_ended_by_stop(
     }
 }
 
-/// There is nothing to stop.
+/// Prints that nothing was stopped.
 pub(super) fn print_nothing_stopped(
     format: Format,
     ctx: &mut CommandContext<'_>,
@@ -190,7 +189,7 @@ pub(super) fn print_nothing_stopped(
     print_summary::<()>(&[], format, ctx)
 }
 
-/// The end of the answer: for a program all of it.
+/// Prints the end of the answer; for a program, all of it.
 fn print_summary<Stopped: Serialize>(
     stopped: &[Stopped],
     format: Format,
@@ -212,7 +211,7 @@ enum RunChoice {
     Only,
 }
 
-/// The standalone agents that are meant: their run has no end, they have.
+/// Returns the standalone agents to stop; their run is permanent, so they are stopped one by one.
 fn standalone_agents(runs: &[RunView], choice: RunChoice) -> Vec<Target> {
     let meant = runs.iter().filter(|run| match choice {
         RunChoice::Every => run.instance.is_global(),
@@ -223,9 +222,9 @@ fn standalone_agents(runs: &[RunView], choice: RunChoice) -> Vec<Target> {
     woken.map(|agent| Target::agent(agent.name.clone(), &agent.instance)).collect()
 }
 
-/// The runs that are meant, but for that of the standalone agents.
+/// Returns the runs to stop, without that of the standalone agents.
 fn select_runs(runs: Vec<RunView>, choice: RunChoice) -> Result<Vec<RunView>, CliError> {
-    // One that is being stopped already is waited for.
+    // A run that is already being stopped is awaited.
     let stopping = |agent: &AgentView| agent.state == AgentState::Stopping;
     let goes_on = |run: &RunView| run.state.is_live() || run.agents.iter().any(stopping);
     let is_meant = |run: &RunView| goes_on(run) && !run.instance.is_global();

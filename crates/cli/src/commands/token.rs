@@ -1,4 +1,4 @@
-//! `agent-worker token`: named secrets for clients that are not this user on this machine.
+//! `agent-worker token`: manages named secrets for clients other than this user on this machine.
 
 use agent_worker_protocol::{Code, api::TokenView};
 use serde_json::json;
@@ -27,31 +27,31 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum TokenCommand {
-    /// Make a token and print it, this once
+    /// Create a token and print it once
     ///
-    /// It is good for reading, sending and writing documents, everywhere, unless told otherwise. Who may `run` or add
-    /// `agents` has commands carried out in your name; who may `approve` votes and answers in your place.
+    /// The token allows read, send and documents in every instance unless you set other scopes. A client with `run` or
+    /// `agents` can execute commands as you; a client with `approve` votes and answers for you.
     #[command(
         after_help = "Example: agent-worker token create ci --allow read,send,run --instance '@review:*'"
     )]
     Create {
-        /// What it is called
+        /// Name of the token
         name: String,
         #[command(flatten)]
         grant: Grant,
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// List the tokens, and what each is good for
+    /// List tokens and their scopes
     #[command(visible_alias = "ls", after_help = "Example: agent-worker token list")]
     List {
         #[command(flatten)]
         output: OutputArgs,
     },
-    /// Make a token worthless
+    /// Revoke a token
     #[command(after_help = "Example: agent-worker token revoke ci")]
     Revoke {
-        /// What it is called
+        /// Name of the token
         name: String,
         #[command(flatten)]
         output: OutputArgs,
@@ -59,7 +59,7 @@ enum TokenCommand {
 }
 
 impl Args {
-    /// How to answer.
+    /// Returns the output format.
     pub(crate) fn format(&self) -> Format {
         match &self.command {
             TokenCommand::Create { output, .. }

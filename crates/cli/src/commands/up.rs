@@ -1,4 +1,4 @@
-//! `agent-worker up`: start a team in the background.
+//! `agent-worker up`: starts a workflow in the background.
 
 use agent_worker_protocol::RunMode;
 
@@ -11,8 +11,8 @@ use crate::{
 
 /// Start a workflow in the background
 ///
-/// The same as `start --background`: returns once its agents are awake. They stay until `down`, and go on after a
-/// restart of the daemon.
+/// Same as `start --background`: returns once its agents are awake. The agents stay until `down`, also after a restart
+/// of the daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker up review.yaml --tag pr-123")]
 pub(crate) struct Args {
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The same words, with the wish to know what may stand behind the file.
+    /// Adds a request for the list of the file's parameters.
     pub(super) fn with_help_requested(self) -> Self {
         Self { launch: self.launch.with_help_requested() }
     }

@@ -1,4 +1,4 @@
-//! `agent-worker use`: choose whom commands in this folder mean when they name nobody.
+//! `agent-worker use`: selects the target of commands in this folder that name none.
 
 use agent_worker_protocol::Target;
 use serde_json::json;
@@ -10,9 +10,9 @@ use crate::{
     output::{styled_line::StyledLine, verdict::RunVerdict},
 };
 
-/// Choose whom commands in this folder mean when they name nobody
+/// Select the target of commands in this folder that name none
 ///
-/// For `send`, `ask` and `peek`. Without a target it prints the one that is chosen, and exits 1 when none is.
+/// Applies to `send`, `ask` and `peek`. Without a target, prints the selected one, and exits with 1 if there is none.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,9 +20,9 @@ Examples:
   agent-worker send \"and now the tests\"
   agent-worker use --none")]
 pub(crate) struct Args {
-    /// Whom: `agent`, `agent@workflow:tag` or `@workflow:tag`
+    /// Target: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: print the selected one]
     target: Option<Target>,
-    /// Choose nobody
+    /// Clear the selection
     #[arg(long, conflicts_with = "target")]
     none: bool,
     #[command(flatten)]
@@ -66,7 +66,7 @@ fn print_default_agent(
     }
 }
 
-/// Somebody who is not there may come; a slip of the pen should be seen now.
+/// Warns about an unknown target: it may appear later, but a typing error should be visible now.
 async fn warn_if_unknown(target: &Target, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let Some(client) = ctx.connect_if_history().await? else { return Ok(()) };
     let scope = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);

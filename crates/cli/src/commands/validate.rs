@@ -1,4 +1,4 @@
-//! `agent-worker validate`: check a workflow file without running anything.
+//! `agent-worker validate`: checks a workflow file without running it.
 
 use std::path::PathBuf;
 
@@ -19,21 +19,21 @@ use crate::{
     },
 };
 
-/// Check a workflow file without running anything
+/// Check a workflow file without running it
 ///
-/// Lists its agents and parameters, or everything that is wrong with it. Needs no daemon. Exits 2 when the file is
-/// not valid; a warning changes nothing.
+/// Lists its agents and parameters, or all of its mistakes. Needs no daemon. Exits with 2 if the file is invalid; a
+/// warning does not change the exit code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker validate review.yaml")]
 pub(crate) struct Args {
-    /// The workflow file
+    /// Path of the workflow file
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// What `validate --json` prints.
+/// The document that `validate --json` prints.
 #[derive(Debug, Default, Serialize)]
 struct ValidationReport {
     valid: bool,
@@ -41,13 +41,13 @@ struct ValidationReport {
     agents: Vec<AgentName>,
     params: Vec<Param>,
     warnings: Vec<Warning>,
-    /// Each with its place, in the order of the file.
+    /// Mistakes with their positions, in the order of the file.
     mistakes: Vec<Mistake>,
-    /// The first of them, or what kept the file from being read.
+    /// First mistake, or the reason why the file could not be read.
     error: Option<ReportError>,
 }
 
-/// What is valid and yet not what anybody wants.
+/// A valid but probably unintended property of a workflow.
 #[derive(Debug, Serialize)]
 struct Warning {
     message: String,

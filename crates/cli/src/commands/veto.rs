@@ -1,4 +1,4 @@
-//! `agent-worker veto`: the user takes a proposal back, whoever made it.
+//! `agent-worker veto`: cancels a proposal of any creator, as the user.
 
 use agent_worker_protocol::{ProposalId, Target, api::CancelRequest};
 use uuid::Uuid;
@@ -10,19 +10,19 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// Cancel a proposal that is voted on, whoever made it
+/// Cancel an open proposal of any creator
 ///
-/// What is decided stays so: propose anew to change it.
+/// A decided proposal stays decided; start a new vote to change the decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker veto 3 --why \"not before the release\"")]
 pub(crate) struct Args {
-    /// Which proposal: its number
+    /// Number of the proposal
     #[arg(value_name = "NUMBER", value_parser = parse_proposal_id)]
     id: ProposalId,
-    /// Why, for the team
+    /// Reason, shown to the team
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
-    /// Whose: `@workflow:tag`; without it this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `agent-worker vote`: the user's own vote.
+//! `agent-worker vote`: casts the user's own vote.
 
 use agent_worker_protocol::{ProposalId, Target, api::VoteRequest};
 use uuid::Uuid;
@@ -12,19 +12,19 @@ use crate::{
 
 /// Vote on a proposal, or change your vote
 ///
-/// Your vote counts like an agent's; nobody waits for it unless you were named as a voter.
+/// Your vote counts like an agent's; the proposal does not wait for it unless you are a named voter.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker vote 3 sqlite --reason \"one file less to run\"")]
 pub(crate) struct Args {
-    /// Which proposal: its number
+    /// Number of the proposal
     #[arg(value_name = "NUMBER", value_parser = parse_proposal_id)]
     id: ProposalId,
-    /// Which option
+    /// Option to vote for
     choice: String,
-    /// Why
+    /// Reason for the vote
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Whose: `@workflow:tag`; without it this folder's only run
+    /// Instance: `@workflow:tag` [default: the only run of this folder]
     #[arg(long, short, value_name = "TARGET")]
     target: Option<Target>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `agent-worker why`: why an agent or a run stands as it does, and what would change it.
+//! `agent-worker why`: explains the state of an agent or a run, and the condition that would change it.
 
 use agent_worker_protocol::{
     AgentState, Millis, Outcome, RunMode, RunState, Target,
@@ -22,31 +22,31 @@ use crate::{
     },
 };
 
-/// Say why an agent or a run stands as it does
+/// Explain the state of an agent or a run
 ///
-/// Its state, the cause, since when, and what would wake it or let it go on.
+/// Prints the state, its cause, its start, and the condition that would wake the agent or continue the run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker why coder@review:pr-123")]
 pub(crate) struct Args {
-    /// Which: `agent`, `agent@workflow:tag` or `@workflow:tag`; without it, the only run of this folder
+    /// Agent or run: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: the only run of this folder]
     target: Option<Target>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// What `why --json` prints, for an agent and for a run alike.
+/// The document that `why --json` prints, for an agent and for a run.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct StateExplanation {
     target: Target,
-    /// In a word.
+    /// State as one word.
     state: String,
-    /// As every list shows it.
+    /// State as displayed in every list.
     words: String,
-    /// What led to it, one line each.
+    /// Causes, one line each.
     because: Vec<String>,
-    /// Since when, where that is known.
+    /// Start of the state, if known.
     since: Option<Millis>,
-    /// What would wake it, or let it go on.
+    /// Condition that would wake the agent or continue the run.
     wakes_when: String,
 }
 
@@ -138,13 +138,13 @@ fn explain_run(run: &RunView, now: Millis) -> StateExplanation {
     }
 }
 
-/// A state's one word, as every document has it.
+/// Returns a state's word, as in every document.
 fn state_word(state: &impl Serialize) -> String {
     let state = serde_json::to_value(state).unwrap_or_default();
     state["state"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What would change how a run stands.
+/// Returns the condition that would change the state of a run.
 fn run_change_condition(run: &RunView, target: &Target) -> String {
     match (&run.state, run.mode) {
         (RunState::Setup, _) => "its setup is done".to_owned(),

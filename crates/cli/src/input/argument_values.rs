@@ -1,16 +1,16 @@
-//! What a person gives a command: text, typed behind it or on stdin, and the numbers of things.
+//! Argument values: text from the command line or from stdin, and displayed numbers.
 
 use std::io::{IsTerminal as _, Read as _};
 
 use crate::error::{CliError, CliErrorKind};
 
-/// The text itself; `-` is what stdin says.
+/// Returns the given text, or the content of stdin for `-`.
 pub(crate) fn read_text(typed: String) -> Result<String, CliError> {
     if typed == "-" { read_stdin() } else { Ok(typed) }
 }
 
-/// The text itself; `-`, or nothing typed at all, is what stdin says. Nobody is kept waiting for a person who does not
-/// know that it is their turn.
+/// Returns the given text, or the content of stdin for `-` or a missing argument. A missing argument on a terminal is
+/// an error: the user would not know that the command waits for input.
 pub(crate) fn read_text_or_stdin(typed: Option<String>) -> Result<String, CliError> {
     match typed {
         Some(typed) => read_text(typed),
@@ -22,7 +22,7 @@ pub(crate) fn read_text_or_stdin(typed: Option<String>) -> Result<String, CliErr
     }
 }
 
-/// The number of something as it is shown, `12` or `#12`; none is below 1.
+/// Parses a number as it is displayed, `12` or `#12`; the smallest is 1.
 pub(crate) fn parse_positive_number(typed: &str) -> Option<i64> {
     let number = typed.strip_prefix('#').unwrap_or(typed).parse().ok();
     number.filter(|number| *number > 0)

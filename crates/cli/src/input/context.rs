@@ -1,4 +1,4 @@
-//! What every command has at hand: the settings, the console, and the way to the daemon.
+//! The context of every command: the settings, the console and the connection to the daemon.
 
 use agent_worker_protocol::{Code, Target};
 
@@ -13,52 +13,52 @@ use crate::{
     output::console::Console,
 };
 
-/// A command's surroundings.
+/// The settings and the console of one command.
 pub(crate) struct CommandContext<'a> {
-    /// What `main` read.
+    /// Settings that `main` read.
     pub(crate) settings: &'a CliSettings,
-    /// Where answers and talk go.
+    /// Output for answers and messages.
     pub(crate) console: &'a mut Console,
 }
 
-/// How a command answers.
+/// The output format of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON document.
     Json,
 }
 
-/// The flag every command with data has.
+/// The `--json` flag of every command that prints data.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// Answer with one JSON document on stdout, failures included
+    /// Print one JSON document to stdout, also for failures
     #[arg(long)]
     json: bool,
 }
 
 impl OutputArgs {
-    /// This, and the same flag given at another place.
+    /// Combines the flag with the same flag given at another position.
     #[must_use]
     pub(crate) fn merge(self, other: Self) -> Self {
         Self { json: self.json || other.json }
     }
 
-    /// What the flag means.
+    /// Returns the output format.
     pub(crate) fn format(self) -> Format {
         if self.json { Format::Json } else { Format::Text }
     }
 }
 
 impl CommandContext<'_> {
-    /// The daemon of our own version, started if there is none: for commands that make something.
+    /// Connects to a daemon of this version and starts one if none runs; for commands that create something.
     pub(crate) async fn connect_or_start(&self) -> Result<DaemonClient, CliError> {
         discovery::connect_or_start(self.settings).await
     }
 
-    /// The daemon, for commands that only look. Where one has ever been, it is started to tell what is true: what a dead
-    /// one left may still run. Another version is worth a warning.
+    /// Connects to the daemon for commands that only read. If a daemon has ever used this home, one is started to
+    /// report the true state: processes of a dead daemon may still run. Another version only causes a warning.
     pub(crate) async fn connect_if_history(&mut self) -> Result<Option<DaemonClient>, CliError> {
         let DiscoveredDaemon { client, health } = match discovery::find_daemon(self.settings)
             .await?
@@ -74,25 +74,24 @@ impl CommandContext<'_> {
         Ok(Some(client))
     }
 
-    /// The daemon of our own version, for commands that change what is there: where nothing has ever been, none is
-    /// started.
+    /// Connects to a daemon of this version for commands that change existing state; an unused home gets no daemon.
     pub(crate) async fn connect_existing(&self) -> Result<DaemonClient, CliError> {
         let is_empty =
             !self.settings.has_history() && discovery::find_daemon(self.settings).await?.is_none();
         if is_empty { Err(Self::no_history_error()) } else { self.connect_or_start().await }
     }
 
-    /// Whom commands in this folder mean when they name nobody; an agent's commands mean nobody by themselves.
+    /// Returns the target of commands in this folder that name none; commands of an agent have no default.
     pub(crate) fn default_agent(&self) -> Option<Target> {
         LocalState::open(self.settings).default_agent(&self.settings.cwd)
     }
 
-    /// What is near the caller.
+    /// Builds a scope from the target and the caller's folder.
     pub(crate) fn scope(&self, target: Option<Target>, reach: ScopeReach) -> CommandScope {
         CommandScope { target, project: self.settings.cwd.clone(), reach }
     }
 
-    /// The failure of a command that needs something to be there, in a home where nothing has ever been.
+    /// Returns the error of a command that needs existing state in a home that has never been used.
     pub(crate) fn no_history_error() -> CliError {
         CliError::new(CliErrorKind::Refused(Code::NotFound), "nothing has ever run here").with_hint(
             "`agent-worker run FILE` starts a team, `agent-worker init` writes a first one",

@@ -1,29 +1,28 @@
-//! What a token is to be good for, as a person says it.
+//! Options for the permissions and instances of a token, and their display.
 
 use std::path::Path;
 
 use agent_worker_protocol::{BadPattern, InstancePattern, Permission, Scopes, api::TokenRequest};
 
-/// What may be done with a token, and where.
+/// The permissions of a token and the instances they apply to.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Grant {
-    /// What may be done with it: read, send, documents, run, agents, letters, approve, limits, shutdown; without this
-    /// read, send and documents
-    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    /// Permissions: read, send, documents, run, agents, letters, approve, limits, shutdown [default:
+    /// read,send,documents]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', help_heading = "Scopes")]
     allow: Option<Vec<Permission>>,
-    /// Where: @workflow:tag with * for any, a folder, or both as /folder@workflow:tag; can be given several times, and
-    /// without it is everywhere
-    #[arg(long = "instance", value_name = "WHERE", value_parser = parse_instance_pattern)]
+    /// Instance pattern: @workflow:tag (* matches any), a folder, or /folder@workflow:tag; repeatable [default: all]
+    #[arg(long = "instance", value_name = "WHERE", value_parser = parse_instance_pattern, help_heading = "Scopes")]
     instances: Vec<InstancePattern>,
 }
 
 impl Grant {
-    /// Whether anything was said.
+    /// Returns whether the user gave any of the options.
     pub(crate) fn is_specified(&self) -> bool {
         self.allow.is_some() || !self.instances.is_empty()
     }
 
-    /// What is asked for.
+    /// Builds the request for a token of this name.
     pub(crate) fn request(&self, name: &str) -> TokenRequest {
         TokenRequest {
             name: name.to_owned(),
@@ -32,24 +31,24 @@ impl Grant {
         }
     }
 
-    /// What that comes to.
+    /// Returns the scopes that the request results in.
     pub(crate) fn scopes(&self) -> Scopes {
         self.request("").scopes()
     }
 }
 
-/// A folder that is there is meant whole, though its name may look like a folder and a workflow.
+/// Parses a pattern; an existing folder is taken as a whole even if its name contains `@`.
 fn parse_instance_pattern(text: &str) -> Result<InstancePattern, BadPattern> {
     let is_folder = text.starts_with('/') && Path::new(text).is_dir();
     if is_folder { format!("{text}@*:*").parse() } else { text.parse() }
 }
 
-/// What may be done: `read,send`.
+/// Formats the permissions: `read,send`.
 pub(crate) fn permissions_text(scopes: &Scopes) -> String {
     join_words(&scopes.allow, ",")
 }
 
-/// Where: `everywhere`, or `@review:* /home/me/project`.
+/// Formats the instances: `everywhere`, or `@review:* /home/me/project`.
 pub(crate) fn instances_text(scopes: &Scopes) -> String {
     if scopes.instances.is_empty() {
         "everywhere".to_owned()

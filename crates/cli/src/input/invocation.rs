@@ -1,4 +1,4 @@
-//! What a person typed, read once: a command for this room, or one of the two that are rooms of their own.
+//! Parses the command line once: a command of this crate, the daemon or a worker.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -13,58 +13,96 @@ use crate::{
     output::{console::Console, report::Envelope, verdict::RunVerdict},
 };
 
-/// What this process becomes.
+/// The role that this process takes.
 #[derive(Debug)]
 pub enum CliInvocation {
     /// A command, for [`run`](crate::run).
     Command(CliCommand),
     /// The daemon, in the foreground.
     Daemon(DaemonFlags),
-    /// A worker: its job is on stdin.
+    /// A worker, which reads its job from stdin.
     Worker,
 }
 
-/// A command of this room.
+/// A parsed command of this crate.
 #[derive(Debug)]
 pub struct CliCommand(pub(crate) Box<Commands>);
 
-/// How the daemon tracks the processes of agents.
+/// The method for tracking the processes of agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ProcessTrackingFlag {
-    /// A control group (version 2) for each attempt, where one can be created
+    /// One control group (version 2) per attempt, if possible
     Auto,
-    /// The process tree alone
+    /// The process tree only
     Tree,
 }
 
 /// The daemon's settings. Each flag is also `AGENT_WORKER_<FLAG>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub struct DaemonFlags {
-    /// How many attempts may live at once
-    #[arg(long, value_name = "COUNT", env = "AGENT_WORKER_WORKERS", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of concurrent attempts
+    #[arg(
+        long,
+        value_name = "COUNT",
+        env = "AGENT_WORKER_WORKERS",
+        default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Limits"
+    )]
     pub workers: u32,
-    /// How many of them in one instance
-    #[arg(long, value_name = "COUNT", env = "AGENT_WORKER_WORKERS_PER_INSTANCE", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Maximum number of concurrent attempts per instance
+    #[arg(
+        long,
+        value_name = "COUNT",
+        env = "AGENT_WORKER_WORKERS_PER_INSTANCE",
+        default_value_t = 4,
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Limits"
+    )]
     pub workers_per_instance: u32,
-    /// How long a worker goes on without a daemon
-    #[arg(long, value_name = "TIME", env = "AGENT_WORKER_ORPHAN_GRACE", default_value = "60s")]
+    /// Time a worker keeps running without a daemon
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "AGENT_WORKER_ORPHAN_GRACE",
+        default_value = "60s",
+        help_heading = "Times"
+    )]
     pub orphan_grace: Span,
-    /// How long a worker's children have between TERM and KILL
-    #[arg(long, value_name = "TIME", env = "AGENT_WORKER_KILL_GRACE", default_value = "10s")]
+    /// Grace period between TERM and KILL for the children of a worker
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "AGENT_WORKER_KILL_GRACE",
+        default_value = "10s",
+        help_heading = "Times"
+    )]
     pub kill_grace: Span,
-    /// How often agents look for mail without being woken
-    #[arg(long, value_name = "TIME", env = "AGENT_WORKER_SWEEP", default_value = "5s")]
+    /// Interval of the sweep for pending messages
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "AGENT_WORKER_SWEEP",
+        default_value = "5s",
+        help_heading = "Times"
+    )]
     pub sweep: Span,
-    /// How long workers have when the daemon is asked to stop
-    #[arg(long, value_name = "TIME", env = "AGENT_WORKER_DRAIN_GRACE", default_value = "10s")]
+    /// Grace period for workers when the daemon stops
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "AGENT_WORKER_DRAIN_GRACE",
+        default_value = "10s",
+        help_heading = "Times"
+    )]
     pub drain_grace: Span,
-    /// Track the processes of agents by control groups where possible, or by their process tree alone
+    /// Method of tracking the processes of agents
     #[arg(long, value_name = "HOW", env = "AGENT_WORKER_PROCESS_TRACKING", value_enum, default_value_t = ProcessTrackingFlag::Auto)]
     pub process_tracking: ProcessTrackingFlag,
-    /// The port for clients on 127.0.0.1; another free one when it is taken
+    /// Port for clients on 127.0.0.1; another free port if it is taken
     #[arg(long, env = "AGENT_WORKER_PORT", default_value_t = 5099)]
     pub port: u16,
-    /// Say `ready` on stdout once it listens
+    /// Print `ready` on stdout once the daemon listens
     #[arg(long, hide = true)]
     pub announce: bool,
 }
@@ -76,8 +114,9 @@ pub struct DaemonFlags {
     bin_name = "agent-worker",
     version,
     after_help = "Example: agent-worker run review.yaml --tag pr-123\n\n\
-                  Answers go to stdout, talk to stderr. With --json stdout is one JSON document, \
-                  failures included."
+                  Answers go to stdout, messages to stderr. With --json stdout is one JSON document, \
+                  also for failures.\n\
+                  Help for a command: agent-worker COMMAND --help"
 )]
 struct CliArgs {
     #[command(subcommand)]
@@ -90,14 +129,14 @@ enum TopLevelCommand {
     #[command(flatten)]
     Command(Box<Commands>),
     Daemon(DaemonArgs),
-    /// Carry out one attempt
+    /// Run one attempt
     #[command(hide = true)]
     Worker,
 }
 
-/// Run the daemon in the foreground, or ask the one that runs
+/// Run the daemon in the foreground, or manage the running one
 ///
-/// Nobody needs to: commands that need a daemon start one.
+/// Commands that need a daemon start one, so this is rarely needed.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -110,12 +149,12 @@ struct DaemonArgs {
     flags: DaemonFlags,
 }
 
-/// Every word there is, for completions and the manual, which spell all of them out.
+/// Builds the complete clap command for completions and the manual, which list every subcommand.
 pub(crate) fn full_clap_command() -> clap::Command {
     CliArgs::command()
 }
 
-/// Reads the words of a command line. Help, and words that make no sense, are answered here.
+/// Parses the arguments; prints help and usage errors itself.
 pub fn parse(
     words: impl IntoIterator<Item = OsString>,
     console: &mut Console,
@@ -131,8 +170,8 @@ pub fn parse(
     }
 }
 
-/// Reads the words by a grammar that spells out only the command that is named, as to spell out all of them takes longer
-/// than most commands. Whatever it does not understand (other names, misspelt ones, a cry for help) is for the whole one.
+/// Parses with a clap command that defines only the named subcommand, since defining all of them takes longer than most
+/// commands run. The full command parses any other input again: aliases, misspelt names, requests for help.
 fn parse_words(words: &[OsString]) -> Result<CliArgs, clap::Error> {
     match CliArgs::try_parse_from(words) {
         Err(error) if error.kind() != ErrorKind::DisplayVersion => parse_with_full_command(words),
@@ -148,8 +187,8 @@ fn parse_with_full_command<W: Into<OsString> + Clone>(
     CliArgs::from_arg_matches_mut(&mut grammar.try_get_matches_from(words)?)
 }
 
-/// `doc append notes.md "- done"`: a word that begins with a dash and a blank is an item of a list, and no option. It is
-/// the last thing a command takes, so it is read behind `--`.
+/// Parses `doc append notes.md "- done"`: an argument that starts with a dash and a blank is a list item and no option.
+/// The text is the last argument of a command, so it is moved behind `--`.
 fn parse_list_item(error: &clap::Error, words: &[OsString]) -> Option<CliArgs> {
     let is_item = |word: &&OsString| word.as_encoded_bytes().starts_with(b"- ");
     if error.kind() != ErrorKind::UnknownArgument || words.iter().any(|word| word == "--") {
@@ -161,7 +200,7 @@ fn parse_list_item(error: &clap::Error, words: &[OsString]) -> Option<CliArgs> {
     parse_with_full_command(words).ok()
 }
 
-/// `run FILE --help` asks what that file takes, and the file has to be read for the answer.
+/// Returns the command for `run FILE --help`, which must read the file to list its parameters.
 fn file_help_command(error: &clap::Error, words: &[OsString]) -> Option<Commands> {
     if error.kind() != ErrorKind::DisplayHelp {
         return None;
@@ -187,7 +226,7 @@ fn into_invocation(typed: Option<TopLevelCommand>) -> CliInvocation {
     }
 }
 
-/// Prints clap's answer: as it is for people; for a program, which never asks for help, as a document.
+/// Prints clap's message: as text for people, or as a JSON document for a program, which never requests help.
 fn print_parse_error(error: clap::Error, words: &[OsString], console: &mut Console) -> ExitCode {
     let is_help = matches!(
         error.kind(),

@@ -1,7 +1,7 @@
-//! What stands behind the file: its parameters as options of their own, and our switches once more.
+//! Arguments behind the workflow file: its parameters as options of their own, and our switches again.
 //!
-//! The file decides which parameters there are, so this is read after the file: a second, smaller command line
-//! with clap's manners (`--target=main`, a suggestion for `--tarket`).
+//! The file declares its parameters, so this second, smaller clap command is parsed after the file is loaded, with
+//! clap's usual behaviour (`--target=main`, a suggestion for `--tarket`).
 
 use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
@@ -15,29 +15,29 @@ use crate::{
     output::text::one_line,
 };
 
-/// A file whose parameters are read, and the command it is given to.
+/// Parses the parameters of one workflow file for one command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkflowParamsParser<'a> {
-    /// The command, and what it makes of the file.
+    /// The command and the mode of its run.
     pub(crate) launch_command: LaunchCommand,
-    /// As typed.
+    /// Path as the user typed it.
     pub(crate) file: &'a Path,
-    /// What it takes.
+    /// Parameters that the file declares.
     pub(crate) params: &'a [Param],
 }
 
-/// Whether the words ask what there is to say, instead of saying it.
+/// Returns whether the arguments request help.
 pub(crate) fn requests_help(words: &[String]) -> bool {
     words.iter().any(is_help_flag)
 }
 
-/// Whether a word asks for help.
+/// Returns whether an argument requests help.
 pub(crate) fn is_help_flag(word: impl AsRef<OsStr>) -> bool {
     ["--help", "-h"].iter().any(|help| word.as_ref() == *help)
 }
 
 impl WorkflowParamsParser<'_> {
-    /// Reads `words`; the parameters' values come back by name.
+    /// Parses `words` into the switches and the values of the parameters by name.
     pub(crate) fn parse(
         self,
         switches: Switches,
@@ -57,7 +57,7 @@ impl WorkflowParamsParser<'_> {
         Ok((switches.merge(later), given.collect()))
     }
 
-    /// What may be said behind the file.
+    /// Renders the help for the arguments behind the file.
     pub(crate) fn help(self) -> clap::builder::StyledStr {
         self.command().render_help()
     }
@@ -73,7 +73,7 @@ impl WorkflowParamsParser<'_> {
     fn command(self) -> Command {
         let about = match self.launch_command.mode {
             RunMode::Run => "Run this workflow once and wait for its end",
-            RunMode::Start => "Start this workflow, which stays until it is stopped",
+            RunMode::Start => "Start this workflow, which runs until it is stopped",
         };
         let note = if self.params.is_empty() { "The file takes no parameters." } else { "" };
         let mut command = Command::new("agent-worker")
@@ -90,7 +90,7 @@ impl WorkflowParamsParser<'_> {
                     .required(param.required),
             );
         }
-        let help = Arg::new("help").long("help").short('h').help("Print this");
+        let help = Arg::new("help").long("help").short('h').help("Print help");
         Switches::augment_args(command.next_help_heading("Options"))
             .arg(help.action(ArgAction::Help))
             .about(about)
@@ -98,7 +98,7 @@ impl WorkflowParamsParser<'_> {
     }
 }
 
-/// What a parameter is for and whether it may be left out, on one line.
+/// Formats a parameter's description and whether the parameter is required, on one line.
 pub(crate) fn param_help(param: &Param) -> String {
     let need = match (&param.default, param.required) {
         (_, true) => "[required]".to_owned(),
@@ -159,15 +159,14 @@ mod tests {
               --note <VALUE>    [optional]
 
         Options:
-              --tag <TAG>  Which instance of the workflow, such as `pr-123` [default: main] [alias:
-                           --instance]
-          -v, --verbose    Tell tool calls and attempts too
-              --detach     Return while it goes on: a `run` once it exists, a `start` once its agents are
+              --tag <TAG>  Tag of the instance, such as `pr-123` [default: main] [alias: --instance]
+          -v, --verbose    Show tool calls and attempts too
+              --detach     Return early: for `run` once the run exists, for `start` once its agents are
                            awake [alias: --background]
-              --replace    Stop the run of this instance that goes on, and begin anew
-              --lazy       Start each agent when it is first needed, which is always done
-              --json       Answer with one JSON document on stdout, failures included
-          -h, --help       Print this
+              --replace    Stop the live run of this instance first
+              --lazy       Start each agent on demand; this is always the case
+              --json       Print one JSON document to stdout, also for failures
+          -h, --help       Print help
         ");
         let none = params_parser(&[]).help().to_string();
         assert!(none.trim_end().ends_with("The file takes no parameters."), "{none}");

@@ -1,4 +1,4 @@
-//! Which run a command means: the target's, or the only one of the caller's folder.
+//! Resolves the run of a command: the target's run, or the only one in the caller's folder.
 
 use agent_worker_protocol::{
     Code, Target,
@@ -11,7 +11,7 @@ use crate::{
     error::{CliError, CliErrorKind},
 };
 
-/// Refuses a target that names nobody: what is asked of its whole team would be answered all the same.
+/// Refuses a target with an unknown agent, since a request for the whole team would succeed anyway.
 pub(crate) async fn require_agent_exists(
     client: &DaemonClient,
     scope: &CommandScope,
@@ -22,7 +22,7 @@ pub(crate) async fn require_agent_exists(
     }
 }
 
-/// The run that goes on, else the last one, of the instance that is meant.
+/// Returns the live run of the addressed instance, else its latest one.
 pub(crate) async fn resolve_run(
     client: &DaemonClient,
     scope: &CommandScope,
@@ -34,7 +34,7 @@ pub(crate) async fn resolve_run(
         }
         None => only_instance(client, scope).await?,
     };
-    // Those that go on come first, then the newest.
+    // Live runs come first, then the newest.
     let newest = client.runs(&scope).await?.into_iter().next();
     newest.ok_or_else(|| {
         let what = scope.target.as_ref().map_or_else(String::new, |target| format!(" of {target}"));
@@ -43,7 +43,7 @@ pub(crate) async fn resolve_run(
     })
 }
 
-/// The only instance of the caller's folder: of those that live, else of all.
+/// Returns the only instance of the caller's folder, among the live ones if there are any.
 pub(crate) async fn only_instance(
     client: &DaemonClient,
     scope: &CommandScope,
@@ -68,7 +68,7 @@ pub(crate) async fn only_instance(
     }
 }
 
-/// Every instance of the caller's folder, live or not.
+/// Returns every instance of the caller's folder, live or not.
 pub(crate) async fn instances_in_folder(
     client: &DaemonClient,
     scope: &CommandScope,
@@ -78,7 +78,7 @@ pub(crate) async fn instances_in_folder(
     Ok(instances)
 }
 
-/// The same, and that of the standalone agents, who are near to everybody.
+/// Returns the instances of the caller's folder and that of the standalone agents, which belong to no folder.
 pub(crate) async fn instances_in_folder_and_global(
     client: &DaemonClient,
     scope: &CommandScope,
@@ -89,7 +89,7 @@ pub(crate) async fn instances_in_folder_and_global(
     Ok(instances)
 }
 
-/// How to ask for one instance, whatever other folders have of that name.
+/// Returns the scope of exactly this instance, even if other folders have one of the same name.
 pub(crate) fn instance_scope(instance: &InstanceView) -> CommandScope {
     CommandScope::for_instance(&instance.instance, instance.project.clone())
 }

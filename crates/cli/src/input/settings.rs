@@ -1,34 +1,34 @@
-//! What `main` read once, for this room.
+//! Settings that `main` reads once for this crate.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// Where the caller is, and who.
+/// The caller's folders, environment and identity.
 #[derive(Clone, Debug)]
 pub struct CliSettings {
     /// The daemon's home: `AGENT_WORKER_HOME`, else `~/.agent-worker`. Absolute.
     pub home: PathBuf,
     /// The caller's folder. Absolute.
     pub cwd: PathBuf,
-    /// The caller's whole environment; what leaves this process is picked from it.
+    /// The caller's whole environment; only selected variables leave this process.
     pub env: BTreeMap<String, String>,
-    /// Whether the caller belongs to an attempt (`AGENT_WORKER_ATTEMPT`): then no daemon is started.
+    /// True if the caller belongs to an attempt (`AGENT_WORKER_ATTEMPT`); such a caller starts no daemon.
     pub inside_attempt: bool,
-    /// This program, to start a daemon from: `/proc/self/exe`, since a rebuilt binary's own path is gone.
+    /// This program, to start a daemon from: `/proc/self/exe`, since the path of a rebuilt binary no longer exists.
     pub exe: PathBuf,
 }
 
 impl CliSettings {
-    /// Whether the caller is an agent's command, also when it hides that: then it speaks for no person.
+    /// Returns whether the caller is a command of an agent, even a disguised one; it does not act for a person.
     pub(crate) fn is_inside_attempt(&self) -> bool {
         self.inside_attempt || agent_worker_host::is_inside_attempt()
     }
 
-    /// Where the daemon listens.
+    /// Returns the path of the daemon's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.home.join("daemon.sock")
     }
 
-    /// Whether a daemon has ever kept anything in this home. A copy of a database that was removed counts.
+    /// Returns whether a daemon has ever stored anything in this home; a copy of a removed database counts.
     pub(crate) fn has_history(&self) -> bool {
         let is_copy = |entry: std::fs::DirEntry| {
             let name = entry.file_name();
@@ -38,7 +38,7 @@ impl CliSettings {
             || std::fs::read_dir(&self.home).is_ok_and(|entries| entries.flatten().any(is_copy))
     }
 
-    /// The variables of the caller that `wanted` names.
+    /// Returns the caller's variables that `wanted` selects.
     pub(crate) fn filtered_env(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
         let mut picked = self.env.clone();
         picked.retain(|name, _| wanted(name));

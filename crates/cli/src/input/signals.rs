@@ -1,4 +1,5 @@
-//! The caller's wish to stop: SIGINT, SIGTERM, SIGHUP. The first is heard, the second is obeyed at once.
+//! Signals that ask to stop: SIGINT, SIGTERM, SIGHUP. The first is handled gracefully, the second ends the command at
+//! once.
 
 use std::{future::Future, io, pin::pin};
 
@@ -6,7 +7,7 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::error::{CliError, CliErrorKind};
 
-/// Listens from when it is made; a signal that comes while nobody waits is not lost.
+/// Listens from its creation on; a signal that arrives between two waits is not lost.
 pub(crate) struct InterruptSignals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
@@ -15,7 +16,7 @@ pub(crate) struct InterruptSignals {
 }
 
 impl InterruptSignals {
-    /// Starts listening. From now on these signals end nothing by themselves.
+    /// Starts listening; from now on these signals do not end the process by themselves.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -25,21 +26,21 @@ impl InterruptSignals {
         })
     }
 
-    /// Starts listening, or says why that is not possible.
+    /// Starts listening, or returns the reason as a [`CliError`].
     pub(crate) fn listen_or_fail() -> Result<Self, CliError> {
         Self::listen().map_err(|error| {
             CliError::with_source(CliErrorKind::Failed, "could not listen for signals", error)
         })
     }
 
-    /// Waits for the first signal; returns at once if it was already heard.
+    /// Waits for the first signal; returns at once if it has already arrived.
     pub(crate) async fn wait_for_first(&mut self) {
         if self.received == 0 {
             self.next_signal().await;
         }
     }
 
-    /// Carries `work` through the first signal; `None` when the second cut it short.
+    /// Runs `work` through the first signal; returns `None` if the second one interrupts it.
     pub(crate) async fn run_until_second<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         while self.received < 2 {

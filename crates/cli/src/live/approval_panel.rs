@@ -1,7 +1,8 @@
-//! A request of an agent, in the live view: all of it, and the keys that answer it. Pure; `approval_prompt` carries it out.
+//! The approval request in the live view: its full text and the keys that answer it. Pure; `approval_prompt` does the
+//! I/O.
 //!
-//! Invariant: a key answers only a request that has been on the screen for a while, approves only what is there whole, and is
-//! no part of something that is being typed.
+//! Invariant: a key answers only a request that has been visible for a while, approves only one that is visible as a
+//! whole, and is not part of other typing.
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ use crate::output::{
     text::{self, escape_invisible, fitting_prefix, one_line, pluralize},
 };
 
-/// How long a request is on the screen, and the keyboard still, before a key is an answer.
+/// Minimum time with a visible request and without a key before a key counts as an answer.
 const MIN_DISPLAY_TIME: Duration = Duration::from_millis(500);
 const APPROVE_KEYS: [u8; 2] = [b'y', b'Y'];
 const DENY_KEYS: [u8; 2] = [b'n', b'N'];
-/// What no text can look like: it stands before every line of a request.
+/// Prefix of every line of a request, which no text can imitate.
 const REQUEST_LINE_PREFIX: &str = "  │ ";
 
-/// The request that is on the screen.
+/// The approval request on the screen.
 #[derive(Debug, Default)]
 pub(crate) struct ApprovalPanel {
     shown: Option<ShownApproval>,
@@ -34,7 +35,7 @@ struct ShownApproval {
     since: Millis,
 }
 
-/// How much of a request fits on the screen.
+/// The visible part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     Whole,
@@ -42,7 +43,7 @@ enum Extent {
 }
 
 impl ApprovalPanel {
-    /// The request that is shown from now on, the oldest of those that are open, in `rows` lines at most.
+    /// Draws the oldest open request within `size`, and notes since when it is visible.
     pub(crate) fn draw(
         &mut self,
         open: &[ApprovalView],
@@ -60,12 +61,12 @@ impl ApprovalPanel {
         lines
     }
 
-    /// Nobody sees it at the moment.
+    /// Notes that no request is visible.
     pub(crate) fn hide(&mut self) {
         self.shown = None;
     }
 
-    /// What keys that were pressed together say to the request that is shown.
+    /// Returns the decision that keys pressed together make about the visible request.
     pub(crate) fn decision_for_keys(
         &mut self,
         keys: &[u8],
@@ -88,7 +89,7 @@ impl ApprovalPanel {
     }
 }
 
-/// A request in so much room, with what can be said to it.
+/// Renders a request within `size`, with the keys that answer it.
 fn render_request(
     request: &ApprovalView,
     others: usize,
@@ -128,12 +129,12 @@ fn render_request(
     (lines.map(|line| line.cut(width)).collect(), extent)
 }
 
-/// The text in lines of so many columns at most.
+/// Breaks the text into lines of at most `columns` columns.
 fn wrap_at_columns(text: &str, columns: usize) -> Vec<String> {
     let (mut lines, mut rest) = (Vec::new(), text);
     loop {
         let line = fitting_prefix(rest, columns);
-        // A letter wider than all there is has a line of its own.
+        // A character wider than the whole width gets a line of its own.
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let end = line.len().max(first);
         let (line, after) = rest.split_at(end);
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(panel.decision_for_keys(b"y", at(1_000)), None);
         let denied = Some((ApprovalId::new(3), Consent::Denied));
         assert_eq!(panel.decision_for_keys(b"n", at(2_000)), denied);
-        // A terminal made larger shows all of it; that has to be looked at first.
+        // A larger terminal shows all of it, and the display time starts again.
         let large = TerminalSize { width: 60, height: 24 };
         assert!(painted(&panel.draw(&long, large, at(3_000))).ends_with("it · 1 request more\n"));
         assert_eq!(panel.decision_for_keys(b"y", at(3_400)), None);
@@ -227,7 +228,7 @@ mod tests {
             (&[b"\x1b[A"], &[900], None),
             (&[b" "], &[900], None),
             (&[b"\r"], &[900], None),
-            // Somebody types a command for later.
+            // The user types a command for later.
             (&[b"t", b"y"], &[900, 200], None),
             (&[b"t", b"y"], &[900, 600], Some(Consent::Approved)),
         ] {
@@ -248,7 +249,7 @@ mod tests {
         let mut panel = ApprovalPanel::default();
         let (first, next) = (request(3, json!({})), request(4, json!({})));
         panel.draw(&[first, next.clone()], ROOM, at(0));
-        // Answered elsewhere, in the moment before the key.
+        // The request is answered elsewhere just before the key.
         panel.draw(std::slice::from_ref(&next), ROOM, at(2_000));
         assert_eq!(panel.decision_for_keys(b"y", at(2_050)), None);
         panel.hide();

@@ -1,6 +1,6 @@
-//! Carries to the daemon what a person says with a key to what an agent asks for, in the live view.
+//! Sends the decisions that a person makes by key in the live view to the daemon.
 //!
-//! What is open is read from the daemon, by the run's own id and folder: events only say when to look.
+//! The open requests are read from the daemon, by the run's own id and folder; events only trigger that read.
 
 use std::{collections::BTreeSet, future::pending, pin::Pin, time::Duration};
 
@@ -24,32 +24,32 @@ use crate::{
     },
 };
 
-/// How long to wait before looking again where looking failed.
+/// Delay before a failed read of the open requests is repeated.
 const APPROVALS_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Whoever is at the keyboard, and what they are asked.
+/// The open requests of a run and the keyboard that answers them.
 pub(crate) struct ApprovalPrompt {
     run: RunStarted,
     interactivity: Interactivity,
     keys: KeyReader,
     panel: ApprovalPanel,
-    /// What was open when it was last looked, oldest first.
+    /// Requests that were open at the last read, oldest first.
     open_requests: Vec<ApprovalView>,
-    /// What was known to be open then.
+    /// Ids that were known to be open at that read.
     fetched_ids: BTreeSet<i64>,
     refetch_at: Option<Millis>,
-    /// The request that is being answered.
+    /// Request whose answer is being sent.
     submitting: Option<ApprovalId>,
-    /// What is under way.
+    /// Call to the daemon in progress.
     in_flight: Option<Pin<Box<dyn Future<Output = PromptTaskResult> + Send>>>,
 }
 
-/// Whether anybody can answer with a key.
+/// The ability of the user to answer with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interactivity {
-    /// A person who reads along in a terminal that can be drawn on.
+    /// A person at a terminal that can be drawn on.
     Interactive,
-    /// Nobody.
+    /// No user with a key.
     NonInteractive,
 }
 
@@ -73,7 +73,7 @@ impl ApprovalPrompt {
         }
     }
 
-    /// Takes in what is wanted now and which keys were pressed.
+    /// Processes the ids that are open now and the keys that were pressed.
     pub(crate) fn update(&mut self, wanted: BTreeSet<i64>, client: &DaemonClient, now: Millis) {
         if self.interactivity == Interactivity::NonInteractive {
             return;
@@ -89,7 +89,7 @@ impl ApprovalPrompt {
             }
             let said = self.panel.decision_for_keys(&self.keys.read_pressed(), now);
             if let (Some((id, consent)), None) = (said, self.submitting) {
-                // A look that was under way is taken again afterwards.
+                // This drops a read in progress; it is repeated afterwards.
                 self.submitting = Some(id);
                 self.in_flight =
                     Some(Box::pin(submit_decision(client.clone(), self.run.clone(), id, consent)));
@@ -103,7 +103,7 @@ impl ApprovalPrompt {
         }
     }
 
-    /// The request that can be answered now, in so much room.
+    /// Draws the request that can be answered now, within the given size.
     pub(crate) fn draw(&mut self, room: TerminalSize, now: Millis) -> Vec<StyledLine> {
         match (self.interactivity, self.submitting) {
             (Interactivity::Interactive, None)
@@ -118,13 +118,13 @@ impl ApprovalPrompt {
         }
     }
 
-    /// Leaves the terminal as it was.
+    /// Restores the terminal's modes.
     pub(crate) fn close(&mut self) {
         self.interactivity = Interactivity::NonInteractive;
         self.keys.stop_capture();
     }
 
-    /// Waits until what is under way is done; for ever if nothing is. May be dropped while it waits.
+    /// Waits for the call in progress, forever if there is none. Cancel safe.
     pub(crate) async fn wait_in_flight(&mut self, now: impl Fn() -> Millis) -> Option<StyledLine> {
         let done = match &mut self.in_flight {
             Some(in_flight) => in_flight.await,
@@ -154,7 +154,7 @@ impl ApprovalPrompt {
     }
 }
 
-/// What is open in a run.
+/// Reads the open requests of a run.
 async fn fetch_open_approvals(
     client: DaemonClient,
     run: RunStarted,

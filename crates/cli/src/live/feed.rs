@@ -28,7 +28,7 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(200);
 /// The number of events read ahead of the reader.
 const EVENT_BUFFER_CAPACITY: usize = 64;
 
-/// What a follower prints on [`News::Lost`] and [`News::Back`].
+/// Texts that a follower prints on [`FeedUpdate::Disconnected`] and [`FeedUpdate::Reconnected`].
 pub(crate) const DAEMON_LOST: &str = "the connection to the daemon broke; reconnecting";
 pub(crate) const DAEMON_BACK: &str = "connected again";
 
@@ -61,8 +61,8 @@ impl ReconnectingFeed {
         Self::spawn(FeedReader { client, settings, watched, after, losses: 0 }, None)
     }
 
-    /// The same from now on, returning when the daemon has opened the stream: a caller that reads the state after that
-    /// misses no event in between.
+    /// Reads events from now on and returns when the daemon has opened the stream: a caller that reads the state after
+    /// that misses no event in between.
     pub(crate) async fn open_now(
         client: DaemonClient,
         settings: CliSettings,
@@ -84,7 +84,7 @@ impl ReconnectingFeed {
         Self { updates, _task: task }
     }
 
-    /// Waits for the next piece of news. Cancel safe: nothing is lost.
+    /// Waits for the next update. Cancel safe: no update is lost.
     pub(crate) async fn next(&mut self) -> Result<FeedUpdate, CliError> {
         self.updates.recv().await.unwrap_or(Ok(FeedUpdate::End))
     }
@@ -126,7 +126,8 @@ impl FeedReader {
         }
     }
 
-    /// Reads until the stream ends. A daemon that stops ends every stream, so the state of a watched run tells why.
+    /// Reads until the stream ends. A daemon that stops ends every stream, so the state of a watched run shows the
+    /// reason.
     async fn read_stream(
         &mut self,
         stream: Option<EventStream>,

@@ -1,7 +1,7 @@
-//! Following a run to its end: a dull loop between its events, the caller's signals and the clock.
+//! Follows a run to its end: a plain loop over its events, the caller's signals and the clock.
 //!
-//! Events are shown; how the run stands is asked of the daemon once they end. What decides is in `view`, `verdict` and
-//! `report`. Whoever leaves before the end comes back to the place where they left.
+//! Events are only displayed; once they end, the daemon is asked for the state of the run. The decisions are in `view`,
+//! `verdict` and `report`. A caller that leaves before the end resumes at the same position.
 
 use std::{pin::pin, time::Duration};
 
@@ -34,71 +34,71 @@ use crate::{
     },
 };
 
-/// How often a terminal is drawn at most.
+/// Minimum time between two redraws of a terminal.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
-/// How often to ask whether a run that is being stopped is over.
+/// Poll interval for the end of a run that is being stopped.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A daemon that says nothing for so long will not stop anything.
+/// Time limit for the daemon's response to a stop request.
 const STOP_RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A run somebody follows.
+/// A run that a caller follows.
 pub(crate) struct Follower {
-    /// The run.
+    /// The followed run.
     pub(crate) started: RunStarted,
-    /// How it was asked for: a `start` that waits is not over.
+    /// Mode of the run: a paused `start` is not over.
     pub(crate) mode: RunMode,
-    /// What a signal does to it.
+    /// Effect of a signal on the run.
     pub(crate) on_signal: OnSignal,
-    /// How far it is followed.
+    /// Point at which the following ends.
     pub(crate) until: FollowUntil,
-    /// What the caller has seen of it.
+    /// Events that the caller has already seen.
     pub(crate) resume_point: ResumePoint,
-    /// How much is told.
+    /// Level of detail.
     pub(crate) detail: Verbosity,
-    /// Where what is said goes.
+    /// Destination of the messages.
     pub(crate) answer_destination: AnswerDestination,
-    /// The daemon it runs in.
+    /// Client for the run's daemon.
     pub(crate) client: DaemonClient,
 }
 
-/// What the caller's signal does to a run.
+/// The effect of the caller's signal on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnSignal {
-    /// It ends it.
+    /// The signal stops the run.
     Stop,
-    /// It only ends the following.
+    /// The signal only ends the following.
     Leave,
 }
 
-/// How far a run is followed.
+/// The point at which the following ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FollowUntil {
-    /// To its end.
+    /// The run has ended.
     Ended,
-    /// Until its agents are awake.
+    /// The agents of the run are awake.
     Running,
 }
 
-/// What somebody has seen of a run.
+/// The events of a run that a caller has already seen.
 pub(crate) enum ResumePoint {
-    /// Nothing yet.
+    /// No event yet.
     Start,
-    /// Everything up to this event.
+    /// All events up to this one.
     After {
-        /// The event's id.
+        /// Id of the event.
         event: String,
-        /// The run now. Events up to its position are printed and change nothing in it.
+        /// Current state of the run; events up to its position are printed and change nothing in it.
         run: Box<RunView>,
     },
 }
 
-/// Where following a run led.
+/// The outcome of following a run.
 pub(crate) enum FollowOutcome {
-    /// It is over, or waits.
+    /// The run has ended or is paused.
     Over(Box<RunConclusion>),
-    /// It goes on without us.
+    /// The run continues without the caller.
     Detached,
-    /// It is being stopped, and the caller did not wait for that.
+    /// The run is being stopped, and the caller did not wait for that.
     DetachedWhileStopping,
 }
 
@@ -108,17 +108,17 @@ enum FollowStep {
     Signal,
 }
 
-/// What is shown, and of what.
+/// The screen, the approval prompt and the state that they show.
 struct LiveView {
     screen: Screen,
     approval_prompt: ApprovalPrompt,
     replay: Replay,
-    /// The last event that was shown.
+    /// Id of the last shown event.
     last_event_id: String,
 }
 
 impl Follower {
-    /// Follows the run to where it was asked for.
+    /// Follows the run to the requested point.
     pub(crate) async fn follow(
         mut self,
         ctx: &mut CommandContext<'_>,
@@ -141,7 +141,7 @@ impl Follower {
         if let FollowOutcome::Over(report) = &followed
             && !report.view.state.is_live()
         {
-            // What is left of it is a file nobody will ask for.
+            // No command needs the position in an ended run.
             LocalState::open(ctx.settings).remove_position(self.started.run).ok();
         }
         Ok(followed)
@@ -201,7 +201,7 @@ impl Follower {
                         if let Some(report) = self.run_conclusion().await? {
                             return Ok(FollowStep::Over(Box::new(report)));
                         }
-                        // Whoever was quick has resumed it already.
+                        // The run has already been resumed.
                         feed = self.open_feed(ctx, show);
                         continue;
                     }
@@ -238,18 +238,18 @@ impl Follower {
         }
     }
 
-    /// What the run came to; none if it goes on.
+    /// Returns the conclusion of the run; `None` if the run continues.
     async fn run_conclusion(&self) -> Result<Option<RunConclusion>, CliError> {
         let view = match self.client.run(self.started.run).await {
             Ok(view) => view,
-            // The feed notices too, and gets the daemon back.
+            // The feed detects this too, and reconnects.
             Err(DialError::Lost { .. } | DialError::Absent { .. }) => return Ok(None),
             Err(other) => return Err(other.into()),
         };
         Ok(if view.is_at_rest() { RunConclusion::from_view(view) } else { None })
     }
 
-    /// Notes how far it was shown, for `attach`.
+    /// Saves the last shown event for `attach`.
     fn save_position(&self, last: &str, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
         match LocalState::open(ctx.settings).save_last_shown_event(self.started.run, last) {
             Ok(()) => Ok(()),
@@ -272,7 +272,7 @@ impl Follower {
             let client = discovery::connect_or_start(settings).await?;
             match client.run_stop(run, StopGrace::Default).await {
                 Ok(stopped) => Ok((Some(stopped), client.run(run).await?)),
-                // It ended by itself in the meantime.
+                // The run ended by itself in the meantime.
                 Err(DialError::Refused(problem))
                     if matches!(problem.code, Code::RunEnded | Code::Conflict) =>
                 {
@@ -285,7 +285,8 @@ impl Follower {
         let stopped = if let Some(stopped) = signals.run_until_second(&mut stopping).await {
             stopped
         } else {
-            // Nobody leaves before the daemon has it in its books: from then on it ends the rest by itself.
+            // The command waits until the daemon has recorded the stop: from then on the daemon ends the rest by
+            // itself.
             tokio::select! {
                 stopped = &mut stopping => stopped,
                 () = wait_until_ended(settings, run) => return Ok(FollowOutcome::DetachedWhileStopping),
@@ -310,7 +311,7 @@ fn stop_timeout_error(target: &Target) -> CliError {
         .with_hint(format!("try again: agent-worker stop {target}"))
 }
 
-/// Returns once the daemon knows that a run is over.
+/// Returns once the daemon reports the end of a run.
 async fn wait_until_ended(settings: &CliSettings, run: RunId) {
     loop {
         let known = match discovery::connect_or_start(settings).await {

@@ -1,8 +1,8 @@
-//! The keys of a terminal, for as long as something on it can be answered with one.
+//! Reads keys from a terminal while a request on it can be answered with one.
 //!
-//! Meanwhile a key is heard without Enter and not shown; Ctrl-C and Ctrl-Z are what they always are. Then the terminal is put
-//! back as it was; after a kill without a word the shell has to do that. Whoever runs in the background touches neither: the
-//! terminal is somebody else's.
+//! Meanwhile a key is read without Enter and not echoed; Ctrl-C and Ctrl-Z work as usual. Afterwards the terminal's
+//! modes are restored; after SIGKILL the shell has to do that. A background process does neither: the terminal belongs
+//! to another process.
 
 use rustix::{
     process::getpgrp,
@@ -13,26 +13,26 @@ use rustix::{
     },
 };
 
-/// A keyboard that is listened to, or not.
+/// Captures the keys of the terminal on request.
 #[derive(Default)]
 pub(crate) struct KeyReader {
-    /// How the terminal was before.
+    /// Terminal modes before the capture.
     saved_modes: Option<Termios>,
 }
 
-/// Whether keys are heard.
+/// The state of the key capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyCapture {
-    /// From now on; what was typed before is forgotten.
+    /// The capture starts now; earlier input is discarded.
     Started,
-    /// As before.
+    /// The capture was already active.
     Active,
-    /// There is no keyboard, or it is not ours at the moment.
+    /// There is no terminal, or another process owns it at the moment.
     Unavailable,
 }
 
 impl KeyReader {
-    /// Listens, also when somebody took the terminal in the meantime and gave it back.
+    /// Starts the capture, also after another process has used the terminal in between.
     pub(crate) fn start_capture(&mut self) -> KeyCapture {
         if !is_foreground_terminal() {
             return KeyCapture::Unavailable;
@@ -43,7 +43,7 @@ impl KeyReader {
         }
         let mut single = now.clone();
         single.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        // A look never waits for a key.
+        // A read returns at once without a key.
         single.special_codes[SpecialCodeIndex::VMIN] = 0;
         single.special_codes[SpecialCodeIndex::VTIME] = 0;
         if tcsetattr(stdin(), OptionalActions::Flush, &single).is_err() {
@@ -53,7 +53,7 @@ impl KeyReader {
         KeyCapture::Started
     }
 
-    /// What was pressed since the last look.
+    /// Returns the keys pressed since the last read.
     pub(crate) fn read_pressed(&self) -> Vec<u8> {
         let mut pressed = vec![0; 64];
         let is_heard = self.saved_modes.is_some() && is_foreground_terminal();
@@ -62,12 +62,12 @@ impl KeyReader {
         pressed
     }
 
-    /// Listens no more.
+    /// Ends the capture and restores the terminal's modes.
     pub(crate) fn stop_capture(&mut self) {
         if let Some(before) = self.saved_modes.take()
             && is_foreground_terminal()
         {
-            // A terminal that is gone needs nothing any more.
+            // A closed terminal needs no restore.
             let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What is drawn, and what waits to be.
+/// The drawn status and the lines that wait for the next redraw.
 #[derive(Debug)]
 pub(crate) struct Screen {
     destination: AnswerDestination,
@@ -20,24 +20,24 @@ pub(crate) struct Screen {
     drawn: Vec<StyledLine>,
 }
 
-/// Where what is said goes.
+/// The destination of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerDestination {
-    /// To stdout: it is the answer.
+    /// Stdout, since the messages are the answer.
     Stdout,
-    /// To stderr: the answer is the one JSON document at the end.
+    /// Stderr, since the answer is the one JSON document at the end.
     Stderr,
-    /// Nowhere: whoever read it has seen enough. The run goes on and still decides the exit code.
+    /// No output, since the reader closed its end. The run continues and still decides the exit code.
     Discard,
 }
 
 impl Screen {
-    /// An empty screen.
+    /// Creates an empty screen.
     pub(crate) fn new(destination: AnswerDestination) -> Self {
         Self { destination, pending_lines: Vec::new(), drawn: Vec::new() }
     }
 
-    /// Takes lines in. Who reads line by line has them at once, a terminal with the next drawing.
+    /// Adds lines: a reader of plain lines gets them at once, a terminal with the next redraw.
     pub(crate) fn print(
         &mut self,
         console: &mut Console,
@@ -50,7 +50,7 @@ impl Screen {
         }
     }
 
-    /// Brings a terminal up to date. Does nothing when nothing has changed, and nothing for who reads line by line.
+    /// Redraws a terminal if something has changed; does nothing for a reader of plain lines.
     pub(crate) fn draw(
         &mut self,
         console: &mut Console,
@@ -69,7 +69,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Takes the status away and prints what still waits.
+    /// Removes the status and prints the waiting lines.
     pub(crate) fn close(&mut self, console: &mut Console) -> Result<(), CliError> {
         self.erase(console)?;
         self.flush(console)
@@ -83,7 +83,8 @@ impl Screen {
         }
     }
 
-    /// An answer nobody can read any more does not end the following: the run's end still decides the exit code.
+    /// Prints the waiting lines. An answer that can no longer be printed does not end the following: the run's end
+    /// still decides the exit code.
     fn flush(&mut self, console: &mut Console) -> Result<(), CliError> {
         for above in std::mem::take(&mut self.pending_lines) {
             let printed = match (above, self.destination) {
@@ -105,7 +106,7 @@ impl Screen {
     }
 }
 
-/// What takes the drawn lines away: up to the first, then clear to the end.
+/// Returns the sequence that erases the drawn lines: up to the first, then clear to the end.
 fn erase_sequence(drawn: &[StyledLine], size: TerminalSize) -> String {
     match drawn {
         [] => String::new(),
@@ -113,7 +114,7 @@ fn erase_sequence(drawn: &[StyledLine], size: TerminalSize) -> String {
     }
 }
 
-/// How many rows the drawn lines take now: a terminal made narrower has wrapped them.
+/// Returns the number of rows that the drawn lines take now; a narrower terminal has wrapped them.
 fn terminal_rows(lines: &[StyledLine], width: usize) -> usize {
     lines.iter().map(|line| line.width().div_ceil(width.max(1)).max(1)).sum()
 }

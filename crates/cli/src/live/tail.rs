@@ -1,4 +1,4 @@
-//! The newest lines of a file, and those that follow. The kernel says when there are more; nothing is polled.
+//! Reads the newest lines of a file and those that follow. inotify reports changes; nothing is polled.
 
 use std::{
     fs::File,
@@ -14,22 +14,23 @@ use crate::{
     output::{console::Console, styled_line::StyledLine, text::sanitize_for_display},
 };
 
-/// How long to go on.
+/// The extent of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TailMode {
-    /// To what is there now.
+    /// Only the lines that exist now.
     Existing,
-    /// Until somebody ends us.
+    /// All later lines, until the process is ended.
     Follow,
 }
 
-/// The newest `number` lines.
+/// Returns the newest `number` lines.
 pub(crate) fn newest_lines(path: &Path, number: usize) -> Result<Vec<String>, CliError> {
     let (lines, _) = read_newest(path, number).map_err(|error| read_error(path, error))?;
     Ok(lines)
 }
 
-/// Prints the newest `number` lines, and what follows. Blocks: whoever follows a log does nothing else.
+/// Prints the newest `number` lines and those that follow; blocks, since a command that follows a log does nothing
+/// else.
 pub(crate) fn print_tail(
     path: &Path,
     number: usize,
@@ -37,7 +38,7 @@ pub(crate) fn print_tail(
     console: &mut Console,
 ) -> Result<(), CliError> {
     let unreadable = |error| read_error(path, error);
-    // Watched from before it is read, so that nothing falls between.
+    // The watch starts before the read, so that no change is missed.
     let watch = match until {
         TailMode::Existing => None,
         TailMode::Follow => Some(TailWatcher::new(path).map_err(unreadable)?),
@@ -70,7 +71,7 @@ fn read_error(path: &Path, error: io::Error) -> CliError {
     }
 }
 
-/// How far a file was read: which file, and whose line is not finished yet.
+/// The position in a file: the open file and its incomplete last line.
 struct TailReader {
     file: File,
     partial_line: Vec<u8>,
@@ -85,7 +86,7 @@ fn read_newest(path: &Path, number: usize) -> io::Result<(Vec<String>, TailReade
 }
 
 impl TailReader {
-    /// The whole lines that were written since.
+    /// Returns the complete lines written since the last read.
     fn read_lines(&mut self) -> io::Result<Vec<String>> {
         self.file.read_to_end(&mut self.partial_line)?;
         let end =
@@ -94,13 +95,13 @@ impl TailReader {
         Ok(String::from_utf8_lossy(&whole).lines().map(str::to_owned).collect())
     }
 
-    /// The same, also from a file that took this one's place meanwhile.
+    /// Returns the lines written since the last read, also from a file that has replaced this one.
     fn read_after_rotation(&mut self, path: &Path) -> io::Result<Vec<String>> {
         let mut lines = self.read_lines()?;
         let own = self.file.metadata()?;
         let next = match File::open(path) {
             Ok(next) => next,
-            // Put aside, and the next one is not made yet.
+            // The file was renamed, and the next one does not exist yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(lines),
             Err(error) => return Err(error),
         };
@@ -115,7 +116,7 @@ impl TailReader {
     }
 }
 
-/// Wakes whoever waits for a file to change.
+/// Waits for changes of a file.
 struct TailWatcher(OwnedFd);
 
 impl TailWatcher {
@@ -126,7 +127,7 @@ impl TailWatcher {
         Ok(Self(fd))
     }
 
-    /// Waits for news. What they say is looked at, not believed.
+    /// Waits for a change; the content of the event is ignored, and the file is read instead.
     fn wait_for_change(&self) -> io::Result<()> {
         let mut heard = [0; 4096];
         rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut heard))?;

@@ -1,8 +1,8 @@
-//! What is known of a run while it goes on. Pure: events in; lines to print above and status lines below out.
-//! `told` puts events into words, `status` draws what is at the bottom.
+//! The progress of a live run. Pure: events in; lines to print above and status lines below out. `event_text` formats
+//! events, `status` draws the bottom lines.
 //!
-//! Events are hints: the view may miss one and is right again after the next. What a run came to is read from
-//! the daemon when it is over, never from here.
+//! Events are hints: the view may miss one and is correct again after the next. The conclusion of a run is read from
+//! the daemon after its end, never from here.
 
 mod event_text;
 mod replay;
@@ -28,10 +28,10 @@ use crate::output::{
     text::{self, one_line},
 };
 
-/// How much is told besides what is said.
+/// The level of detail in addition to messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verbosity {
-    /// What a person must know.
+    /// Only events that a person must know.
     Normal,
     /// Tool calls and attempts too.
     Verbose,
@@ -40,13 +40,13 @@ pub(crate) enum Verbosity {
 /// A line to print above the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TranscriptLine {
-    /// Somebody's words: the answer of `run`.
+    /// A message, which is part of the answer of `run`.
     Message(StyledLine),
-    /// What happened beside them.
+    /// An event other than a message.
     Notice(StyledLine),
 }
 
-/// A run, as far as it was watched.
+/// The progress of a run as far as its events were received.
 #[derive(Debug)]
 pub(crate) struct RunProgress {
     instance: InstanceRef,
@@ -63,11 +63,11 @@ struct AgentStatusRow {
     name: AgentName,
     activity: AgentActivity,
     since: Millis,
-    /// What waits for it.
+    /// Messages that wait for the agent.
     pending_messages: BTreeSet<i64>,
-    /// What it asked a person and nobody answered.
+    /// Questions to a person without an answer.
     open_questions: BTreeSet<i64>,
-    /// What its attempt wants to do and nobody has approved or denied.
+    /// Approval requests of its attempt without an answer.
     open_approvals: BTreeSet<i64>,
 }
 
@@ -98,7 +98,7 @@ impl AgentStatusRow {
 }
 
 impl RunProgress {
-    /// A run nobody has seen anything of yet.
+    /// Creates the progress of a run without any event.
     pub(crate) fn new(instance: InstanceRef, agents: &[AgentName], detail: Verbosity) -> Self {
         let row = |name: &AgentName| AgentStatusRow::new(name.clone(), Millis::default());
         Self {
@@ -112,7 +112,7 @@ impl RunProgress {
         }
     }
 
-    /// A run as the daemon knows it, whatever was seen of it.
+    /// Creates the progress from the daemon's view of a run.
     pub(crate) fn from_run(run: &RunView, detail: Verbosity) -> Self {
         let row = |agent: &AgentView| {
             let (activity, since) = AgentActivity::from_state(&agent.state);
@@ -135,12 +135,12 @@ impl RunProgress {
         }
     }
 
-    /// The numbers of what its agents want to do and nobody has approved or denied.
+    /// Returns the ids of all approval requests without an answer.
     pub(crate) fn open_approval_ids(&self) -> BTreeSet<i64> {
         self.agents.iter().flat_map(|row| row.open_approvals.iter().copied()).collect()
     }
 
-    /// Takes one event in; what comes out is printed above the status.
+    /// Applies an event and returns the lines to print above the status.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<TranscriptLine> {
         self.started.get_or_insert(event.ts);
         match &event.body {
@@ -184,7 +184,7 @@ impl RunProgress {
             EventBody::QuestionAnswered(data) => self.question_answered(event, data.question),
             EventBody::ApprovalOpen(data) => self.approval_opened(event, data),
             EventBody::ApprovalAnswered(data) => self.approval_answered(event, data),
-            // The message that tells of it follows.
+            // A message about it follows.
             EventBody::ProposalActive(_)
             | EventBody::ProposalResolved(_)
             | EventBody::ProposalExpired(_)
@@ -249,7 +249,7 @@ impl RunProgress {
         self.change_activity(event, AgentActivity::Working, &tool_result_text(data))
     }
 
-    /// Keeps every span on the screen: instants seen so far are on the wall clock as it was.
+    /// Shifts every instant by the jump, so that all displayed durations stay the same.
     fn clock_jumped(&mut self, event: &Event, by_ms: i64) -> Vec<TranscriptLine> {
         let shift = |at: &mut Millis| *at = Millis::new(at.get().saturating_add(by_ms));
         self.started.iter_mut().for_each(shift);
@@ -373,7 +373,7 @@ impl RunProgress {
         }
     }
 
-    /// The row of the agent that an event is about.
+    /// Returns the row of the agent that an event is about.
     fn row_of(&mut self, event: &Event) -> Option<&mut AgentStatusRow> {
         self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref())
     }
@@ -388,7 +388,7 @@ impl RunProgress {
         self.verbose_notice(event, words)
     }
 
-    /// The clock of a turn runs on while its tools come and go.
+    /// Sets the activity; the start time of a turn stays the same while its tools change.
     fn set_activity(&mut self, event: &Event, activity: AgentActivity) {
         let Some(name) = &event.agent else { return };
         let at = self.agents.iter().position(|row| row.name == *name);
@@ -412,7 +412,7 @@ impl RunProgress {
 }
 
 impl AgentActivity {
-    /// What a state amounts to, and since when where that is known.
+    /// Returns the activity for a state, and its start if that is known.
     fn from_state(state: &AgentState) -> (Self, Option<Millis>) {
         match state {
             AgentState::Waiting { approvals, asked, .. } if !approvals.is_empty() => {

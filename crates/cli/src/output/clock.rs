@@ -1,18 +1,17 @@
-//! What time it is, for display and for telling how long something took. The only place that asks.
+//! The current time, for display and for durations. No other module reads the clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use agent_worker_protocol::Millis;
 use jiff::{Timestamp, tz::TimeZone};
 
-/// Now.
+/// Returns the current time.
 pub(crate) fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Millis::default().plus(since)
 }
 
-/// When something is, as a clock on the caller's wall shows it: with the day where that is half a day away or more, with
-/// the seconds where they matter.
+/// Formats a time in the caller's time zone: with the date from 12 hours away, with seconds below two minutes.
 pub(crate) fn format_local_time(at: Millis, now: Millis) -> String {
     format_in_zone(at, now, TimeZone::system())
 }

@@ -1,7 +1,7 @@
-//! The two ends a person reads: answers on stdout, talk on stderr. Nothing else in this room prints.
+//! Output for people: answers on stdout, messages on stderr. No other module of this crate prints.
 //!
-//! An answer that cannot be printed is a failure. Talk is not worth failing for: when a terminal is gone, what
-//! has to be done (stopping a run, say) is still done.
+//! A failure to print an answer is an error. A failure to print a message is ignored: when the terminal is gone, the
+//! remaining work (stopping a run, for example) is still done.
 
 use std::{
     ffi::OsString,
@@ -22,13 +22,13 @@ use crate::{
 
 type PrintResult = Result<(), CliError>;
 
-/// Where answers and talk go.
+/// Writes answers to stdout and messages to stderr.
 pub struct Console {
     stdout: OutputStream,
     stderr: OutputStream,
 }
 
-/// One end: where it leads and what is there.
+/// One output stream with its device and its error policy.
 pub(crate) struct OutputStream {
     writer: Box<dyn Write>,
     colour: Colour,
@@ -36,35 +36,35 @@ pub(crate) struct OutputStream {
     on_error: PrintErrorPolicy,
 }
 
-/// What it means when something could not be printed.
+/// The reaction to a failed write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PrintErrorPolicy {
     Fail,
     Ignore,
 }
 
-/// Who reads an end.
+/// The reader of an output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputDevice {
-    /// A terminal, which is asked for its size each time it matters.
+    /// A terminal; its size is queried on each use.
     Terminal,
-    /// A terminal that only knows lines, one after the other.
+    /// A terminal that only appends lines.
     DumbTerminal,
-    /// A file, a pipe, a program.
+    /// A file, a pipe or a program.
     Program,
 }
 
-/// How much room a terminal has.
+/// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TerminalSize {
-    /// Columns.
+    /// Number of columns.
     pub(crate) width: usize,
-    /// Lines.
+    /// Number of lines.
     pub(crate) height: usize,
 }
 
 impl Console {
-    /// The process's own stdout and stderr.
+    /// Creates a console on the process's own stdout and stderr.
     #[expect(
         clippy::disallowed_methods,
         reason = "what `main` complains about, should its reading fail, is already said here"
@@ -89,12 +89,12 @@ impl Console {
         }
     }
 
-    /// Two ends read by programs.
+    /// Creates a console whose streams are read by programs.
     pub fn for_programs(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
         Self::with_device(OutputDevice::Program, answers, talk)
     }
 
-    /// Two ends of a terminal that only knows lines.
+    /// Creates a console on a terminal that only appends lines.
     pub fn for_dumb_terminal(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
         Self::with_device(OutputDevice::DumbTerminal, answers, talk)
     }
@@ -112,7 +112,7 @@ impl Console {
         }
     }
 
-    /// Whether somebody sits before it who reads along.
+    /// Returns whether a person reads the messages on a terminal.
     pub(crate) fn is_interactive(&self) -> bool {
         match self.stderr.device {
             OutputDevice::Terminal | OutputDevice::DumbTerminal => true,
@@ -125,17 +125,17 @@ impl Console {
         self.stdout.write_line(line)
     }
 
-    /// Prints a piece of an answer that comes bit by bit.
+    /// Prints a piece of a streamed answer.
     pub(crate) fn print_chunk(&mut self, text: &str) -> PrintResult {
         self.stdout.write(&sanitize_for_display(text))
     }
 
-    /// Prints text for a program, to the byte.
+    /// Prints text for a program, byte for byte.
     pub(crate) fn print_raw(&mut self, text: &str) -> PrintResult {
         self.stdout.write(text)
     }
 
-    /// Whether a person reads the answers as they come.
+    /// Returns whether a person reads the answers on a terminal.
     pub(crate) fn is_stdout_interactive(&self) -> bool {
         match self.stdout.device {
             OutputDevice::Terminal | OutputDevice::DumbTerminal => true,
@@ -149,7 +149,7 @@ impl Console {
         self.print_line(&StyledLine::plain(text.map_err(CliError::print_failed)?))
     }
 
-    /// Says a line beside the answer.
+    /// Prints a message to stderr.
     pub(crate) fn eprint_line(&mut self, line: &StyledLine) -> PrintResult {
         self.stderr.write_line(line)
     }
@@ -159,7 +159,7 @@ impl Console {
         lines.iter().try_for_each(|line| self.print_line(line))
     }
 
-    /// Prints a table that fits its reader.
+    /// Prints a table that fits the terminal.
     pub(crate) fn print_table<const N: usize>(
         &mut self,
         head: [Column<'_>; N],
@@ -169,30 +169,30 @@ impl Console {
         self.print_lines(&layout_table(head, rows, width))
     }
 
-    /// Prints values behind their labels, as wide as their reader.
+    /// Prints labelled values, cut to the width of the terminal.
     pub(crate) fn print_facts(&mut self, rows: &[(&str, String)]) -> PrintResult {
         let width = self.stdout.terminal_size().map(|size| size.width);
         self.print_lines(&layout_facts(rows, width))
     }
 
-    /// How many columns the reader of the answers has; `None` for a program.
+    /// Returns the number of columns of stdout; `None` for a program.
     pub(crate) fn stdout_width(&self) -> Option<usize> {
         self.stdout.terminal_size().map(|size| size.width)
     }
 
-    /// Says what is worth knowing.
+    /// Prints a note to stderr.
     pub(crate) fn note(&mut self, text: &str) -> PrintResult {
         self.eprint_line(&StyledLine::plain(sanitize_for_display(text)))
     }
 
-    /// Says what needs a look but stops nothing.
+    /// Prints a warning to stderr.
     pub(crate) fn warn(&mut self, text: &str) -> PrintResult {
         self.eprint_line(
             &StyledLine::new(Tone::Warn, "warning: ").with(Tone::Plain, sanitize_for_display(text)),
         )
     }
 
-    /// Says what to do next.
+    /// Prints a hint about the next step to stderr.
     pub(crate) fn hint(&mut self, text: &str) -> PrintResult {
         self.eprint_line(&StyledLine::new(
             Tone::Dim,
@@ -200,7 +200,7 @@ impl Console {
         ))
     }
 
-    /// Says what failed and what to do next. A bad file is shown with the lines in question.
+    /// Prints an error and its hint; an invalid workflow file is shown with the affected lines.
     pub(crate) fn eprint_error(&mut self, error: &CliError) -> PrintResult {
         if let Some(bad) = error.workflow_error() {
             let paint = match self.stderr.colour {
@@ -215,7 +215,7 @@ impl Console {
         body.hint.map_or(Ok(()), |hint| self.hint(&hint))
     }
 
-    /// Prints a text of clap's, help or complaint, at the end it belongs to.
+    /// Prints help or an error of clap to the stream that clap chose.
     pub(crate) fn print_clap_message(&mut self, error: &clap::Error) -> PrintResult {
         let end = if error.use_stderr() { &mut self.stderr } else { &mut self.stdout };
         let text = match end.colour {
@@ -225,7 +225,7 @@ impl Console {
         end.write(&text)
     }
 
-    /// Prints help that was asked for: it is the answer.
+    /// Prints requested help to stdout, since it is the answer.
     pub(crate) fn print_help(&mut self, text: &clap::builder::StyledStr) -> PrintResult {
         let text = match self.stdout.colour {
             Colour::On => text.ansi().to_string(),
@@ -234,7 +234,7 @@ impl Console {
         self.stdout.write(&text)
     }
 
-    /// Sends the terminal a sequence and lines at once, so that nobody sees the state between.
+    /// Writes a control sequence and lines at once, so that no intermediate state is visible.
     pub(crate) fn redraw(&mut self, sequence: &str, lines: &[StyledLine]) -> PrintResult {
         let colour = self.stderr.colour;
         let lines = lines.iter().map(|line| line.paint(colour) + "\n");
@@ -242,7 +242,7 @@ impl Console {
         self.stderr.write(&text)
     }
 
-    /// How much room there is to draw in; `None` for who reads line by line.
+    /// Returns the size of the drawable terminal; `None` for a reader of plain lines.
     pub(crate) fn drawable_size(&self) -> Option<TerminalSize> {
         match self.stderr.device {
             OutputDevice::Terminal => self.stderr.terminal_size(),
@@ -265,7 +265,7 @@ impl OutputStream {
         }
     }
 
-    /// Asked anew each time: people resize their terminals.
+    /// Queries the size on each call, since users resize their terminals.
     fn terminal_size(&self) -> Option<TerminalSize> {
         match self.device {
             OutputDevice::Program => None,
@@ -289,7 +289,7 @@ fn terminal_device(env: impl Fn(&str) -> Option<OsString>) -> OutputDevice {
     }
 }
 
-/// What people can set: `NO_COLOR` and `CLICOLOR=0` for none, `CLICOLOR_FORCE` for some even in a pipe.
+/// Decides on colour: `NO_COLOR` and `CLICOLOR=0` disable it, `CLICOLOR_FORCE` enables it even in a pipe.
 fn detect_colour(reader: OutputDevice, env: impl Fn(&str) -> Option<OsString>) -> Colour {
     let is_set = |name| env(name).is_some_and(|value| !value.is_empty());
     let is_off = |name| env(name).is_some_and(|value| value == "0");
@@ -306,7 +306,7 @@ fn detect_colour(reader: OutputDevice, env: impl Fn(&str) -> Option<OsString>) -
 mod tests {
     use super::*;
 
-    /// Looks a name up in `A=1 B=2`.
+    /// Returns the value of a name in `A=1 B=2`.
     fn variable(variables: &str, name: &str) -> Option<OsString> {
         let mut pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
         pairs.find(|(found, _)| *found == name).map(|(_, value)| value.into())

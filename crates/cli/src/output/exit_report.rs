@@ -1,4 +1,4 @@
-//! How following a run ends for the caller: what is printed, and the exit code.
+//! The end of following a run: the final output and the exit code.
 
 use agent_worker_protocol::{Target, api::RunStarted};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Tells where following a run led.
+/// Prints the outcome of following a run and returns the verdict.
 pub(crate) fn finish_follow(
     followed: FollowOutcome,
     started: &RunStarted,
@@ -31,7 +31,7 @@ pub(crate) fn finish_follow(
     }
 }
 
-/// Says how to come back to a run that goes on.
+/// Prints the commands for a run that continues in the background.
 pub(crate) fn print_detached_run(
     started: &RunStarted,
     format: Format,
@@ -51,7 +51,7 @@ pub(crate) fn print_detached_run(
     Ok(RunVerdict::Done)
 }
 
-/// Puts a failure where a program that follows a run looks for it: a run's envelope.
+/// Prints a failure as a run's envelope, where a program that follows a run expects it.
 pub(crate) fn print_error_in_envelope(
     result: Result<RunVerdict, CliError>,
     format: Format,
@@ -66,7 +66,7 @@ pub(crate) fn print_error_in_envelope(
     }
 }
 
-/// Where what is said goes: a document on stdout leaves no room for it there.
+/// Returns the stream for messages of agents; with `--json` stdout is reserved for the document.
 pub(crate) fn answer_destination(format: Format) -> AnswerDestination {
     match format {
         Format::Text => AnswerDestination::Stdout,
@@ -74,7 +74,7 @@ pub(crate) fn answer_destination(format: Format) -> AnswerDestination {
     }
 }
 
-/// Prints what a run came to. Whoever stopped reading does not change what that is.
+/// Prints the conclusion of a run; a reader that closed its end does not change the verdict.
 fn print_conclusion(
     report: &RunConclusion,
     format: Format,

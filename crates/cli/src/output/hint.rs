@@ -1,10 +1,10 @@
-//! The hint of a problem in the words of the command line: the command to type next.
+//! The hint of a problem in terms of the command line: the command to type next.
 
 use agent_worker_protocol::{
     InstanceRef, Problem, ProblemDetails, RunMode, Target, api::ResumeRequest,
 };
 
-/// The next thing to type.
+/// Returns the command to type next.
 pub(crate) fn hint(problem: &Problem) -> Option<String> {
     let hint = match problem.details.as_deref()? {
         ProblemDetails::UnknownAgent { suggestion: Some(name), .. } => {
@@ -40,7 +40,7 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
     Some(hint)
 }
 
-/// The hint at a limit: the command that raises it.
+/// Returns the hint at a limit: the command that raises it.
 fn limit_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String {
     let typed = needs.to_command(&Target::instance(instance));
     match (mode, needs) {
@@ -54,7 +54,7 @@ fn limit_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> S
     }
 }
 
-/// A hint that is the same for every problem of its kind.
+/// Returns a hint that is the same for every problem of its kind.
 fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
         ProblemDetails::UnknownTarget { .. } => "`agent-worker ls --all` shows what there is",
@@ -105,7 +105,7 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     Some(hint)
 }
 
-/// A hint about documents and votes; none for the problems that are worded above.
+/// Returns a hint about documents and votes; `None` for the problems that are worded above.
 fn document_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
         ProblemDetails::StaleRevision { .. } => {

@@ -1,4 +1,4 @@
-//! What a run came to: the closing lines for people, the envelope for programs. Pure.
+//! The conclusion of a run: closing lines for people, an envelope for programs. Pure.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,25 +18,25 @@ use crate::{
     },
 };
 
-/// A run that is over, or waits, and how that counts.
+/// A run that has ended or is paused, with its report.
 #[derive(Debug)]
 pub(crate) struct RunConclusion {
-    /// The run, as the daemon knows it.
+    /// The run as the daemon reports it.
     pub(crate) view: RunView,
     report: RunReport,
 }
 
-/// The one document `run --json` prints. `error` is null exactly when `outcome` is `done`.
+/// The one document that `run --json` prints; `error` is null exactly when `outcome` is `done`.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Envelope {
-    /// Of a run.
+    /// The report of a run.
     Run(Box<RunReport>),
-    /// Of one that never came to be, or was lost sight of: the same keys.
+    /// The same keys for a run that did not start or whose state is unknown.
     Failure(Box<FailedRunReport>),
 }
 
-/// What is known of no run.
+/// The report of a command that has no run.
 #[derive(Debug, Serialize)]
 pub(crate) struct FailedRunReport {
     outcome: RunVerdict,
@@ -54,7 +54,7 @@ pub(crate) struct FailedRunReport {
 }
 
 impl RunConclusion {
-    /// The report of a run that has ended or is at rest; none while it continues.
+    /// Returns the conclusion of a run that has ended or is paused; `None` while the run continues.
     pub(crate) fn from_view(view: RunView) -> Option<Self> {
         let mut report = RunReport::of(&view)?;
         if let Some(error) = &mut report.error {
@@ -63,17 +63,17 @@ impl RunConclusion {
         Some(Self { view, report })
     }
 
-    /// How it ended.
+    /// Returns the verdict on the run.
     pub(crate) fn verdict(&self) -> RunVerdict {
         self.report.outcome
     }
 
-    /// The run for programs.
+    /// Returns the envelope for programs.
     pub(crate) fn envelope(&self) -> Envelope {
         Envelope::Run(Box::new(self.report.clone()))
     }
 
-    /// The run for people: how it ended and after what, then everything that was not done, and what to do about it.
+    /// Returns the lines for people: the outcome and its figures, then every undelivered message, then a hint.
     pub(crate) fn closing_lines(&self) -> Vec<StyledLine> {
         let view = &self.view;
         let mut summary = vec![
@@ -121,7 +121,7 @@ impl RunConclusion {
     }
 }
 
-/// What a person does next, if anything is left to do.
+/// Returns the next step for a person, if one is left.
 fn advice(verdict: RunVerdict, view: &RunView) -> Option<String> {
     let target = Target::instance(&view.instance);
     let again = format!("fix it and begin it again: agent-worker restart {target}");
@@ -153,7 +153,7 @@ fn is_waiting_for_approval(agent: &AgentView) -> bool {
 }
 
 impl Envelope {
-    /// A run that never came to be, or was lost sight of.
+    /// Builds the envelope for a run that did not start or whose state is unknown.
     pub(crate) fn from_error(error: &CliError) -> Self {
         Self::Failure(Box::new(FailedRunReport {
             outcome: error.verdict(),
@@ -172,7 +172,7 @@ impl Envelope {
     }
 }
 
-/// What stopping a run ended.
+/// Describes the attempts that stopping a run ended.
 pub(crate) fn run_stopped_line(stopped: &RunStopped) -> StyledLine {
     let who = stopped.attempts.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let ended = match stopped.attempts.as_slice() {
@@ -184,7 +184,7 @@ pub(crate) fn run_stopped_line(stopped: &RunStopped) -> StyledLine {
         .with(Tone::Plain, format!(": {ended}"))
 }
 
-/// What stopping an agent ended.
+/// Describes the processes that stopping an agent ended.
 pub(crate) fn agent_stopped_line(stopped: &AgentStopped) -> StyledLine {
     let who = Target::agent(stopped.agent.clone(), &stopped.instance);
     let ended = match stopped.processes {

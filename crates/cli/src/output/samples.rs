@@ -1,4 +1,4 @@
-//! Values for tests: a run, its agents, its events. Nothing here is built into the program.
+//! Sample values for tests: a run, its agents, its events. The program does not contain them.
 
 use agent_worker_protocol::{
     AgentName, AgentState, DeliveryState, Event, EventBody, EventKind, Limits, Millis, Outcome,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) const RUN: &str = "01980000-0000-7000-8000-000000000001";
 
-/// `seconds` after the beginning of the sample run.
+/// Returns the time `seconds` after the start of the sample run.
 pub(crate) fn at(seconds: i64) -> Millis {
     Millis::new(1_700_000_000_000 + seconds * 1_000)
 }
@@ -22,7 +22,7 @@ pub(crate) fn run_id() -> RunId {
     RUN.parse().unwrap()
 }
 
-/// `review:pr-1`, done after 83 seconds.
+/// Returns a run of `review:pr-1` that was done after 83 seconds.
 pub(crate) fn run() -> RunView {
     RunView {
         run: run_id(),
@@ -79,12 +79,12 @@ pub(crate) fn receipt(seq: i64, who: &str, state: DeliveryState) -> Receipt {
     }
 }
 
-/// An event of `who`, `seconds` after the beginning.
+/// Returns an event of `who`, `seconds` after the start.
 pub(crate) fn event(seconds: i64, kind: EventKind, who: &str, data: Value) -> Event {
     typed_event(seconds, who, EventBody::Heartbeat).with_data(kind.word(), data)
 }
 
-/// An event of `who`, `seconds` after the beginning, with a typed body.
+/// Returns an event of `who`, `seconds` after the start, with a typed body.
 pub(crate) fn typed_event(seconds: i64, who: &str, body: EventBody) -> Event {
     Event {
         run: Some(run_id()),
@@ -93,7 +93,7 @@ pub(crate) fn typed_event(seconds: i64, who: &str, body: EventBody) -> Event {
     }
 }
 
-/// What `from` said to `to`.
+/// Returns the event of a message from `from` to `to`.
 pub(crate) fn message_event(seq: i64, from: &str, to: &[&str], body: &str) -> Event {
     let data = json!({
         "seq": seq, "run": RUN, "ts": at(seq), "from": from, "kind": "message", "body": body,

@@ -1,4 +1,4 @@
-//! The words for how agents and runs stand, with their times told from now. Pure.
+//! Texts for the states of agents and runs, with times relative to now. Pure.
 
 use agent_worker_protocol::{AgentState, Millis, RunState, Usage, api::RunView};
 
@@ -7,7 +7,7 @@ use crate::output::{
     text::{self, one_line},
 };
 
-/// What an agent is doing.
+/// Describes the state of an agent.
 pub(crate) fn agent_state_text(state: &AgentState, now: Millis) -> String {
     one_line(&match state {
         AgentState::Running { since, .. } => {
@@ -20,7 +20,7 @@ pub(crate) fn agent_state_text(state: &AgentState, now: Millis) -> String {
         AgentState::Parked { until, why } => {
             format!("rate-limited until {}: {why}", clock::format_local_time(*until, now))
         }
-        // Who stopped it says so already.
+        // The reason already contains the word "stopped".
         AgentState::Stopped { why } if why.starts_with("stopped ") => why.clone(),
         AgentState::Idle
         | AgentState::Queued
@@ -31,7 +31,7 @@ pub(crate) fn agent_state_text(state: &AgentState, now: Millis) -> String {
     })
 }
 
-/// Where a run stands, and what made it so where that is not in the word itself.
+/// Describes the state of a run, with its cause if the state does not name it.
 pub(crate) fn run_state_text(run: &RunView) -> String {
     let why = match (&run.state, &run.error, run.dead_letters.first().or(run.dropped.first())) {
         (RunState::Ended { .. }, Some(error), _) => Some(error.message.clone()),
@@ -52,12 +52,12 @@ fn is_stopped(run: &RunView) -> bool {
     matches!(run.state, RunState::Ended { outcome: Outcome::Stopped })
 }
 
-/// How long ago something was.
+/// Formats the time since `at`: `3m ago`.
 pub(crate) fn time_ago(at: Millis, now: Millis) -> String {
     format!("{} ago", text::format_age(now.since(at)))
 }
 
-/// What was used: `1234 tokens in, 56 out, $0.02`.
+/// Formats the usage: `1234 tokens in, 56 out, $0.02`.
 pub(crate) fn usage_text(usage: &Usage) -> String {
     let tokens = format!("{} tokens in, {} out", usage.input_tokens, usage.output_tokens);
     match cost_text(usage) {
@@ -67,8 +67,8 @@ pub(crate) fn usage_text(usage: &Usage) -> String {
     }
 }
 
-/// What it cost: `$0.02`; `~$0.02` where some of it was reckoned by a list of prices; `unknown`. Nothing where no model
-/// was asked.
+/// Formats the cost: `$0.02`; `~$0.02` if a part was estimated from a price list; `unknown`. Returns `None` if no model
+/// was called.
 pub(crate) fn cost_text(usage: &Usage) -> Option<String> {
     match usage.cost_micros {
         Some(micros) if usage.cost_reckoned => Some(format!("~{}", format_dollars(micros))),
@@ -77,7 +77,7 @@ pub(crate) fn cost_text(usage: &Usage) -> Option<String> {
     }
 }
 
-/// A price in dollars, in cents unless that would hide it.
+/// Formats a price in dollars, with two decimals unless they would hide a part of it.
 fn format_dollars(micros: u64) -> String {
     match micros % 10_000 {
         1..100 if micros < 100 => "<$0.0001".to_owned(),

@@ -1,70 +1,70 @@
-//! A line for people: pieces of text, each in a tone. Measured and cut as text, coloured last.
+//! A line for people: text segments, each with a tone. Measured and cut as text, coloured last.
 
 use anstyle::{AnsiColor, Style};
 
 use crate::output::text;
 
-/// What a piece of text is; the colours follow from it.
+/// The meaning of a text segment; its colour follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// As it is.
+    /// Text without emphasis.
     Plain,
-    /// Beside the point.
+    /// Text of minor importance.
     Dim,
-    /// Somebody's name, a heading.
+    /// A name or a heading.
     Strong,
-    /// It went well.
+    /// A successful result.
     Good,
-    /// It needs a look.
+    /// A result that needs attention.
     Warn,
-    /// It went wrong.
+    /// A failed result.
     Bad,
 }
 
-/// Whether the reader's end understands colours.
+/// The use of colours on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// A terminal that knows them, and nobody said `NO_COLOR`.
+    /// A terminal with colours and a user who did not set `NO_COLOR`.
     On,
-    /// A pipe, a file, or somebody who asked for none.
+    /// A pipe, a file, or a user who disabled colours.
     Off,
 }
 
-/// One line, without its end.
+/// One line without its line break.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StyledLine(Vec<(Tone, String)>);
 
 impl StyledLine {
-    /// A line in one tone.
+    /// Creates a line in one tone.
     pub(crate) fn new(tone: Tone, text: impl Into<String>) -> Self {
         Self(vec![(tone, text.into())])
     }
 
-    /// A line as it is.
+    /// Creates a line without emphasis.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self::new(Tone::Plain, text)
     }
 
-    /// Adds a piece.
+    /// Appends a text segment.
     #[must_use]
     pub(crate) fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.0.push((tone, text.into()));
         self
     }
 
-    /// Puts a piece before it.
+    /// Inserts a text segment at the start.
     #[must_use]
     pub(crate) fn with_prefix(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.0.insert(0, (tone, text.into()));
         self
     }
 
-    /// How many columns it takes.
+    /// Returns the width in columns.
     pub(crate) fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| text::width(text)).sum()
     }
 
-    /// Cuts it to `columns`, with `…` where something was left out.
+    /// Cuts the line to `columns`, with `…` in place of the rest.
     #[must_use]
     pub(crate) fn cut(self, columns: usize) -> Self {
         let Some(mut room) = columns.checked_sub(1) else { return Self::default() };
@@ -83,7 +83,7 @@ impl StyledLine {
         kept
     }
 
-    /// The line as bytes for a terminal, or as bare text.
+    /// Returns the line with escape sequences for a terminal, or as bare text.
     pub(crate) fn paint(&self, colour: Colour) -> String {
         self.0.iter().map(|(tone, text)| paint_segment(*tone, text, colour)).collect()
     }

@@ -1,5 +1,5 @@
-//! A table for people: columns as wide as they need to be, and where that is too wide those that can be spared most are
-//! cut first. And facts: a label and a value on each line.
+//! Tables for people: columns have their natural width, and in a narrow terminal the least important ones are cut
+//! first. Also facts: a label and a value on each line.
 
 use crate::output::{
     styled_line::{StyledLine, Tone},
@@ -7,23 +7,23 @@ use crate::output::{
 };
 
 const COLUMN_GAP: usize = 2;
-/// How much of a free text stays before anything else is cut.
+/// Minimum width of free text before other columns are cut.
 const MIN_TEXT_WIDTH: usize = 8;
 
-/// A column's title, and what is in it.
+/// A column's title and its kind of content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column<'a> {
-    /// Who or what a row is about: cut last.
+    /// The subject of a row; cut last.
     Name(&'a str),
-    /// A state, with a reason behind its colon: the reason is cut, the word stays.
+    /// A state, with a reason behind its colon; the reason is cut, the state stays.
     State(&'a str),
-    /// A number or a time: its title is cut before it is.
+    /// A number or a time; its title is cut before the figure.
     Figure(&'a str),
-    /// Where something is from, what was said, why: cut first.
+    /// A source, a message or a reason; cut first.
     Text(&'a str),
 }
 
-/// Lays out `rows` beneath `head`. Cells are one line each; without `width` nothing is cut.
+/// Lays out `rows` below `head`; each cell is one line, and without `width` nothing is cut.
 pub(crate) fn layout_table<const N: usize>(
     head: [Column<'_>; N],
     rows: &[[String; N]],
@@ -53,23 +53,23 @@ impl Column<'_> {
     }
 }
 
-/// Who gives way, one after the other.
+/// The stages of shrinking a table, in order.
 #[derive(Clone, Copy, Debug)]
 enum ShrinkStage {
-    /// Free texts, to a taste.
+    /// Free texts, down to `MIN_TEXT_WIDTH`.
     Texts,
-    /// Reasons behind a state's word.
+    /// Reasons behind a state.
     Reasons,
     /// Titles of figures.
     Titles,
-    /// What is left of texts.
+    /// The rest of the texts.
     RemainingTexts,
-    /// Everybody.
+    /// Columns of every kind.
     All,
 }
 
 impl ShrinkStage {
-    /// How narrow a column becomes in this turn, where it is its turn.
+    /// Returns the minimum width of a column in this stage, or `None` if the stage does not shrink it.
     fn min_width(self, column: Column<'_>, cells: &[&str]) -> Option<usize> {
         let widest =
             |part: fn(&str) -> &str| cells.iter().map(|cell| text::width(part(cell))).max();
@@ -83,12 +83,12 @@ impl ShrinkStage {
     }
 }
 
-/// A state's word with the mark that something was cut behind it.
+/// Returns a state up to its colon, whose place the `…` takes.
 fn state_word_with_ellipsis(cell: &str) -> &str {
     cell.find(':').map_or(cell, |colon| &cell[..=colon])
 }
 
-/// Takes one column at a time from the widest of those whose turn it is.
+/// Shrinks the widest column of the current stage by one until the table fits.
 fn shrink_columns<const N: usize>(
     widths: &mut [usize; N],
     head: &[Column<'_>; N],
@@ -118,7 +118,7 @@ fn shrink_columns<const N: usize>(
     }
 }
 
-/// Lays out values beneath each other, behind their labels. A value is one line; without `width` nothing is cut.
+/// Lays out values below each other, behind their labels; each value is one line, and without `width` nothing is cut.
 pub(crate) fn layout_facts(facts: &[(&str, String)], width: Option<usize>) -> Vec<StyledLine> {
     let column = facts.iter().map(|(label, _)| text::width(label)).max().unwrap_or(0);
     let line = |(label, value): &(&str, String)| {

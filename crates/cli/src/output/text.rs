@@ -1,19 +1,19 @@
-//! Text on its way to a terminal: made harmless, measured, cut, and lengths of time in words.
+//! Text for a terminal: sanitized, measured and cut; durations as text.
 //!
-//! Invariant: what an agent wrote reaches a terminal only through [`sanitize_for_display`] or [`one_line`], so that it is
-//! shown and never carried out.
+//! Invariant: text of an agent reaches a terminal only through [`sanitize_for_display`] or [`one_line`], so that the
+//! terminal displays it and never executes it.
 
 use std::time::Duration;
 
 pub(crate) use agent_worker_protocol::sanitize_for_display;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// [`sanitize_for_display`], on one line: for tables and status lines.
+/// Applies [`sanitize_for_display`] and joins the lines, for tables and status lines.
 pub(crate) fn one_line(text: &str) -> String {
     sanitize_for_display(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A line of JSON with every letter to be seen: those that JSON leaves as they are and a terminal does not show are spelt out.
+/// Escapes the characters of a JSON line that JSON leaves unescaped and a terminal does not show.
 pub(crate) fn escape_invisible(line: &str) -> String {
     let unseen = |c: char| c.width().unwrap_or(0) == 0;
     let spelt = |c: char| -> String {
@@ -26,12 +26,12 @@ pub(crate) fn escape_invisible(line: &str) -> String {
     line.chars().map(spelt).collect()
 }
 
-/// How many columns a terminal needs for it.
+/// Returns the number of columns that a terminal needs for the text.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The text, cut to `columns` with `…` where something was left out.
+/// Cuts the text to `columns`, with `…` in place of the rest.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     match columns.checked_sub(1) {
         _ if width(text) <= columns => text.to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     }
 }
 
-/// The longest beginning that fits into `columns`.
+/// Returns the longest prefix that fits into `columns`.
 pub(crate) fn fitting_prefix(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let too_far = text.char_indices().find(|(_, c)| {
@@ -50,7 +50,7 @@ pub(crate) fn fitting_prefix(text: &str, columns: usize) -> &str {
     too_far.map_or(text, |(end, _)| &text[..end])
 }
 
-/// A running clock: `0:07`, `12:34`, `1:02:03`.
+/// Formats a running clock: `0:07`, `12:34`, `1:02:03`.
 pub(crate) fn format_clock(span: Duration) -> String {
     let (hours, minutes, seconds) = hours_minutes_seconds(span);
     match hours {
@@ -59,7 +59,7 @@ pub(crate) fn format_clock(span: Duration) -> String {
     }
 }
 
-/// A finished length of time: `240ms`, `7.2s`, `12m 34s`, `1h 2m`.
+/// Formats a completed duration: `240ms`, `7.2s`, `12m 34s`, `1h 2m`.
 pub(crate) fn format_elapsed(span: Duration) -> String {
     match (hours_minutes_seconds(span), span.as_millis()) {
         ((0, 0, _), millis @ 0..1_000) => format!("{millis}ms"),
@@ -69,7 +69,7 @@ pub(crate) fn format_elapsed(span: Duration) -> String {
     }
 }
 
-/// How long ago, in the largest unit: `12s`, `3m`, `5h`, `2d`.
+/// Formats an age in its largest unit: `12s`, `3m`, `5h`, `2d`.
 pub(crate) fn format_age(span: Duration) -> String {
     match (hours_minutes_seconds(span), span.as_secs() / 86_400) {
         (_, days @ 1..) => format!("{days}d"),
@@ -80,7 +80,7 @@ pub(crate) fn format_age(span: Duration) -> String {
     }
 }
 
-/// How long from now, as it is said: `2 s`, `3 min`, `5 h`, `2 d`.
+/// Formats a delay in its largest unit: `2 s`, `3 min`, `5 h`, `2 d`.
 pub(crate) fn format_delay(span: Duration) -> String {
     match (hours_minutes_seconds(span), span.as_secs() / 86_400) {
         (_, days @ 1..) => format!("{days} d"),
@@ -90,7 +90,7 @@ pub(crate) fn format_delay(span: Duration) -> String {
     }
 }
 
-/// `1 turn`, `2 turns`.
+/// Formats a count with its noun: `1 turn`, `2 turns`.
 pub(crate) fn pluralize(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
@@ -100,7 +100,7 @@ fn hours_minutes_seconds(span: Duration) -> (u64, u64, u64) {
     (seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Lines of at most so many columns, broken between words; a longer word has its own.
+/// Breaks text between words into lines of at most `columns` columns; a longer word gets its own line.
 pub(crate) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! Finding the daemon, starting one, and refusing to.
+//! Tests of finding the daemon, starting one, and refusing to.
 
 use std::{
     io::Read as _,
@@ -91,7 +91,7 @@ fn a_missing_daemon_is_started_once_it_is_ready_asked() {
     assert!(env.contains("HOME=/nowhere") && !env.contains("SECRET_KEY"), "{env}");
 }
 
-/// A daemon that was killed: it lets callers in, answers none, and is gone after the second.
+/// Simulates a killed daemon: it accepts connections, answers none, and is gone after the second.
 fn dying_daemon(world: &TestHome) -> impl FnOnce() + Send + 'static {
     let home = world.settings.home.clone();
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&home).unwrap();
@@ -109,7 +109,7 @@ fn dying_daemon(world: &TestHome) -> impl FnOnce() + Send + 'static {
     }
 }
 
-/// Calls as often as the dying daemon waits for, in case the command did not: else a test that fails never ends.
+/// Connects as often as the dying daemon expects, in case the command did not: otherwise a failing test never ends.
 fn drain_dying_daemon(world: &TestHome) {
     for _ in 0..2 {
         drop(UnixStream::connect(world.settings.home.join("daemon.sock")));

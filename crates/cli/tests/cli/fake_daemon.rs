@@ -1,4 +1,4 @@
-//! A daemon that says what it was told to say, on a real socket, and remembers what it was asked.
+//! A daemon with scripted replies on a real socket, which records its requests.
 
 use std::{
     collections::VecDeque,
@@ -29,15 +29,15 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// More requests than any test needs: a command that asks for ever fails instead of hanging.
+/// Maximum number of requests, more than any test needs: a command that polls forever fails instead of hanging.
 const MAX_REQUESTS: usize = 30;
 
-/// What the fake answers to one request.
+/// The scripted reply to one request.
 #[derive(Clone)]
 pub(crate) enum FakeReply {
     Json(Value),
     Refusal(Value),
-    /// Events, the first with id 1, and what happens to the connection then.
+    /// Events, the first with id 1, and the behaviour of the connection after them.
     Events(Vec<Value>, AfterEvents),
 }
 
@@ -45,16 +45,17 @@ pub(crate) enum FakeReply {
 pub(crate) enum AfterEvents {
     Close,
     Break,
-    /// In good order, and the daemon with it, once somebody has looked at receipts.
+    /// The daemon leaves in good order after a request for receipts.
     Leave,
-    /// For as long as any test needs.
+    /// The connection stays open as long as any test needs.
     Hang,
 }
 
-/// `GET /path` and what is answered; of several answers to one request each is given once, the last for ever.
+/// Request lines such as `GET /path` and their replies; several replies to one request are given once each, the last
+/// one forever.
 type Script = Vec<(&'static str, FakeReply)>;
 
-/// One request as it came.
+/// One recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedRequest {
     pub(crate) line: String,
@@ -79,7 +80,7 @@ pub(crate) struct TestHome {
     runtime: Runtime,
 }
 
-/// What a person saw.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) code: ExitCode,
@@ -88,7 +89,7 @@ pub(crate) struct CommandOutput {
 }
 
 impl TestHome {
-    /// A home without a daemon, and a program that would be started as one.
+    /// Creates a home without a daemon, and a program that would be started as one.
     pub(crate) fn without_daemon(program: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (home, project) = (folder.path().join("home"), folder.path().join("project"));
@@ -108,7 +109,7 @@ impl TestHome {
         Self { folder, asked: Arc::default(), settings, runtime }
     }
 
-    /// Leaves in the home what a daemon that is gone leaves there.
+    /// Creates the files that a dead daemon leaves in the home.
     pub(crate) fn leave_daemon_files(&self) {
         std::fs::create_dir(&self.settings.home).unwrap();
         let mode = std::fs::Permissions::from_mode(0o700);
@@ -116,7 +117,7 @@ impl TestHome {
         std::fs::write(self.settings.home.join("agent-worker.db"), "").unwrap();
     }
 
-    /// A home with a daemon of our version in it.
+    /// Creates a home with a daemon of our version.
     pub(crate) fn with_daemon(script: Script) -> Self {
         Self::with_daemon_of_version(env!("CARGO_PKG_VERSION"), script)
     }
@@ -130,7 +131,7 @@ impl TestHome {
         world
     }
 
-    /// Begins to answer.
+    /// Starts to answer requests.
     pub(crate) fn listen(&self, version: &str, mut script: Script) {
         script.push(("GET /health", FakeReply::Json(json!({"status": "ok", "version": version}))));
         let socket = self.settings.home.join("daemon.sock");
@@ -150,12 +151,12 @@ impl TestHome {
         std::fs::write(self.settings.cwd.join(name), text).unwrap();
     }
 
-    /// Somewhere in this test's own folder.
+    /// Returns a path in this test's own folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Types `agent-worker` and these words.
+    /// Runs `agent-worker` with these arguments.
     pub(crate) fn run_command(&self, words: &[&str]) -> CommandOutput {
         let (out, err) = (CapturedStream::default(), CapturedStream::default());
         let mut console = Console::for_programs(Box::new(out.clone()), Box::new(err.clone()));
@@ -163,7 +164,7 @@ impl TestHome {
         CommandOutput { code, out: out.text(), err: err.text() }
     }
 
-    /// The same, read by somebody else.
+    /// Runs a command with the given console.
     pub(crate) fn run_with_console(&self, words: &[&str], console: &mut Console) -> ExitCode {
         let words = ["agent-worker"].iter().chain(words).map(Into::into);
         match parse(words, console) {
@@ -173,18 +174,18 @@ impl TestHome {
         }
     }
 
-    /// The requests with this line, in order.
+    /// Returns the requests with this line, in order.
     pub(crate) fn asked(&self, line: &str) -> Vec<RecordedRequest> {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|asked| asked.line == line).cloned().collect()
     }
 
-    /// Every request's line, in order.
+    /// Returns every request's line, in order.
     pub(crate) fn order(&self) -> Vec<String> {
         self.asked.lock().unwrap().iter().map(|asked| asked.line.clone()).collect()
     }
 
-    /// Text in which this test's own folders have names.
+    /// Replaces this test's own folders in a text by a fixed name.
     pub(crate) fn redact_paths(&self, text: &str) -> String {
         let folder = self.folder.path().canonicalize().unwrap();
         let replace = |text: &str, path: &Path| text.replace(path.to_str().unwrap(), "/tmp");
@@ -193,12 +194,12 @@ impl TestHome {
 }
 
 impl CommandOutput {
-    /// Whether the process would exit with `code`.
+    /// Returns whether the process would exit with `code`.
     pub(crate) fn exits(&self, code: u8) -> bool {
         format!("{:?}", self.code) == format!("{:?}", ExitCode::from(code))
     }
 
-    /// The one document on stdout.
+    /// Parses the one document on stdout.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{self:?}");
         serde_json::from_str(&self.out).unwrap()
@@ -269,7 +270,7 @@ impl Stream for ScriptedEventStream {
         }
         match self.then {
             AfterEvents::Close => Poll::Ready(None),
-            // What was told leaves the machine while the teller pauses, and only then.
+            // The events leave the process only during a pause, before the connection breaks.
             AfterEvents::Break if self.pauses == 0 => {
                 self.pauses += 1;
                 cx.waker().wake_by_ref();
@@ -289,7 +290,7 @@ impl Stream for ScriptedEventStream {
     }
 }
 
-/// Looks until something is so, for ten seconds at most.
+/// Polls until a condition is true, for ten seconds at most.
 pub(crate) fn until(is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !is_so() {
@@ -298,7 +299,7 @@ pub(crate) fn until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// An end whose text is kept.
+/// A stream that captures its text.
 #[derive(Clone, Default)]
 pub(crate) struct CapturedStream(Arc<Mutex<Vec<u8>>>);
 
@@ -317,7 +318,7 @@ impl Write for CapturedStream {
     }
 }
 
-/// An end whose reader has left.
+/// A stream with a closed reader.
 pub(crate) struct ClosedOutput;
 
 impl Write for ClosedOutput {

@@ -1,4 +1,4 @@
-//! The commands that show or end something, and words that make no sense.
+//! Tests of the commands that inspect or stop something, and of invalid arguments.
 
 use serde_json::{Value, json};
 

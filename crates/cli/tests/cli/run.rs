@@ -1,4 +1,4 @@
-//! `run` and `start`: from a file to an exit code.
+//! Tests of `run` and `start`, from a file to an exit code.
 
 use agent_worker_cli::Console;
 use serde_json::json;
@@ -156,7 +156,7 @@ fn attach_asks_for_what_came_after_the_last_thing_that_was_shown() {
     let asked = world.asked("GET /events");
     let after: Vec<_> = asked.iter().map(|asked| asked.last_event_id.as_deref()).collect();
     assert_eq!(after, [None, Some("1")]);
-    // Seen to its end, it is forgotten: what is asked for next is the whole of it.
+    // After its end the position is removed, and the next request is for all events.
     world.run_command(&["attach", "@review"]);
     assert_eq!(world.asked("GET /events")[2].last_event_id, None);
 }

@@ -1,4 +1,4 @@
-//! Values for the fake to tell: a run, its events, a receipt.
+//! Sample replies of the fake daemon: a run, its events, a receipt.
 
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(crate) fn run_view(state: &Value) -> FakeReply {
     FakeReply::Json(view)
 }
 
-/// The runs of one instance, of which there is one.
+/// Returns the runs of an instance that has one.
 pub(crate) fn runs(state: &Value) -> FakeReply {
     match run_view(state) {
         FakeReply::Json(view) => FakeReply::Json(json!([view])),
@@ -59,7 +59,7 @@ pub(crate) fn started() -> FakeReply {
     FakeReply::Json(json!({"run": RUN, "instance": "review", "agents": ["coder"]}))
 }
 
-/// A run whose events are `events`, and which is then found in `state`.
+/// Creates a home with a run that has `events` and is then in `state`.
 pub(crate) fn running(events: Vec<Value>, state: &Value) -> TestHome {
     let world = TestHome::with_daemon(vec![
         ("POST /runs", started()),

@@ -1,4 +1,4 @@
-//! `send`, with and without waiting for the answer.
+//! Tests of `send` with and without waiting for the answer.
 
 use std::{process::ExitCode, thread};
 
@@ -78,7 +78,7 @@ fn send_and_wait_fails_when_somebody_never_acts() {
     assert!(seen.err.contains("#12 for reviewer is dead: 3 failures"), "{seen:?}");
 }
 
-/// A message to a coder whose run goes on, until an event tells of something, and `then` is how it stands.
+/// Creates a home with a message to the coder of a live run; after one event the run is in the state `then`.
 fn waiting(told: &str, then: &Value, receipt: &str) -> TestHome {
     TestHome::with_daemon(vec![
         ("POST /messages", FakeReply::Json(send_reply(&["coder"]))),

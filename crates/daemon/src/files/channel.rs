@@ -1,8 +1,9 @@
-//! An instance's channel as a file that grows, and how its mail and votes stand beside it. Written, and never read back.
+//! The channel of an instance as a growing file, with the state of its mail and votes in two more files. The daemon
+//! writes them and never reads them as input.
 //!
-//! Invariant: what the file says is made from the store alone. A file that says otherwise, because its writer was killed
-//! or a person wrote there, is written anew from where it first differs. A file that does not begin as ours is nobody's to
-//! write anew: it is set aside.
+//! Invariant: the content comes from the store alone. A file that differs, because its writer was killed or a
+//! person edited it, is rewritten from the first difference. A file that does not start with our heading is never
+//! overwritten: it is set aside.
 
 use std::{io, os::unix::fs::FileExt as _, sync::Arc, time::Duration};
 
@@ -17,12 +18,12 @@ use super::{
     open_folder, run_blocking, wait_for_retry,
 };
 
-/// Looks follow each other no faster: people read slowly.
+/// Minimum interval between two syncs; people read slowly.
 const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(100);
-/// So much of a file tells whether it is ours; a heading is shorter.
+/// Number of bytes that decide whether a file is ours; a heading is shorter.
 const HEADING_PROBE_BYTES: usize = 1024;
 
-/// Keeps the channel of a run's instance as a file until the run is over and the file says so.
+/// Syncs the channel file of a run's instance until the run has ended and the file includes its end.
 pub(super) async fn sync_channel(transcript: Transcript, stop: &CancellationToken) -> SyncOutcome {
     let (project, names) = transcript.location();
     let place = project.join(names.join("/"));
@@ -44,7 +45,7 @@ pub(super) async fn sync_channel(transcript: Transcript, stop: &CancellationToke
     }
 }
 
-/// The one writer of an instance's channel and state.
+/// The only writer of an instance's channel and state files.
 struct ChannelFileWriter {
     transcript: Transcript,
     folder: Arc<Folder>,
@@ -52,16 +53,16 @@ struct ChannelFileWriter {
     state_files: [StateFile; 2],
 }
 
-/// How far the file is known to say what the store says.
+/// The position up to which the file is known to match the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct WrittenPosition {
     last: Seq,
     bytes: u64,
-    /// As it stood then.
+    /// Stamp of the file at that position.
     key: Option<FileStamp>,
 }
 
-/// A file that tells how something stands.
+/// A file with the current state of the mail or the votes.
 struct StateFile {
     path: DocumentPath,
     written: String,
@@ -83,7 +84,7 @@ impl ChannelFileWriter {
         let mut over: Option<Instant> = None;
         loop {
             let began = Instant::now();
-            // Asked first: what was said before the end is then seen by the look that follows.
+            // Read the stage first: the sync that follows then includes all messages from before the end.
             let stage = self.transcript.run_stage().await.unwrap_or(RunStage::Live);
             if stage == RunStage::Deleted {
                 return SyncOutcome::Complete;
@@ -118,7 +119,7 @@ impl ChannelFileWriter {
         }
     }
 
-    /// The daemon closes: what was said until now is written, so that the file says no less while nobody is there.
+    /// Writes all messages up to now before the daemon stops, so that the file is complete while no daemon runs.
     async fn sync_before_shutdown(&mut self) -> SyncOutcome {
         let stage = self.transcript.run_stage().await.unwrap_or(RunStage::Live);
         match (stage, self.sync_once().await) {
@@ -127,7 +128,7 @@ impl ChannelFileWriter {
         }
     }
 
-    /// Brings every file up to what the store says now.
+    /// Brings every file up to date with the store.
     async fn sync_once(&mut self) -> Result<(), FileSyncError> {
         if self.folder.is_gone() {
             self.folder =
@@ -156,7 +157,7 @@ impl ChannelFileWriter {
         Ok(())
     }
 
-    /// Writes what was said since the file was last known to be right; from its beginning, if somebody was there.
+    /// Appends the messages since the last known good position; starts at the beginning if the file was modified.
     async fn append_new_messages(&self) -> Result<WrittenPosition, FileSyncError> {
         let mut at = self.position;
         let (file, key) = self.open_channel_file().await?;
@@ -178,7 +179,7 @@ impl ChannelFileWriter {
         Ok(at)
     }
 
-    /// The file, where it is as we left it or begins as ours; what else lies there is set aside first.
+    /// Opens the channel file if it is unmodified or starts with our heading; sets any other file aside first.
     async fn open_channel_file(&self) -> io::Result<(std::fs::File, FileStamp)> {
         let (folder, transcript, left) =
             (Arc::clone(&self.folder), self.transcript.clone(), self.position.key);
@@ -201,7 +202,7 @@ impl ChannelFileWriter {
     }
 }
 
-/// Sets aside what lies where a state is written and tells none.
+/// Sets aside a file at the path of a state file if its content is not a state file.
 fn set_aside_foreign_state(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
     match folder.stat_slot(path, Slot::File)? {
         SlotContent::Missing => return Ok(()),
@@ -224,7 +225,7 @@ impl StateFile {
     }
 }
 
-/// Makes a file say `text` at `offset`, touching nothing that says so already. Answers with how long it is.
+/// Writes `text` at `offset` from the first byte that differs; returns the length of `text`.
 async fn write_text_at(file: &Arc<std::fs::File>, offset: u64, text: String) -> io::Result<u64> {
     let file = Arc::clone(file);
     run_blocking(move || {
@@ -234,7 +235,7 @@ async fn write_text_at(file: &Arc<std::fs::File>, offset: u64, text: String) -> 
         let same = there[..read].iter().zip(text).take_while(|(one, other)| one == other).count();
         let (from, rest) = (offset + to_u64(same), &text[same..]);
         if !rest.is_empty() {
-            // What follows it is not to be read behind it, not for a moment.
+            // Truncate first: a reader must never see old content after the new text.
             truncate_to(&file, from)?;
             file.write_all_at(rest, from)?;
         }
@@ -243,7 +244,7 @@ async fn write_text_at(file: &Arc<std::fs::File>, offset: u64, text: String) -> 
     .await
 }
 
-/// Takes away what lies beyond a place.
+/// Truncates a file to `at` bytes if it is longer.
 fn truncate_to(file: &std::fs::File, at: u64) -> io::Result<()> {
     if file.metadata()?.len() > at { file.set_len(at) } else { Ok(()) }
 }

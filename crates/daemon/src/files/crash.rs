@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Names the moment before the first step and after each one.
+/// Names the point before the first step and the point after each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CrashPoint {
     TakeBegins,
@@ -29,7 +29,7 @@ pub(super) struct CrashSwitch {
 }
 
 impl CrashSwitch {
-    /// Continues, unless a test ends here.
+    /// Continues, unless a test stops at this point.
     pub(super) fn reach(&self, point: CrashPoint) -> io::Result<()> {
         if self.at.is_none() {
             return Ok(());

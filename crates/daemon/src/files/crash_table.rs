@@ -35,7 +35,7 @@ const POINTS: [CrashPoint; 10] = [
 /// More comparisons than any document needs until nothing is left to do.
 const MAX_COMPARISONS: usize = 50;
 
-/// How a program saves.
+/// The way in which a program saves a file.
 #[derive(Clone, Copy, Debug)]
 enum SaveMethod {
     Append,
@@ -43,19 +43,19 @@ enum SaveMethod {
     TemporaryAndRename,
 }
 
-/// When the person saves their second line.
+/// The time at which the person saves their second line.
 #[derive(Clone, Copy, Debug)]
 enum SaveTime {
     BeforeRestart,
     AfterRestart,
 }
 
-/// When the person's program opened the file to save the second line.
+/// The time at which the person's program opened the file to save the second line.
 #[derive(Clone, Copy, Debug)]
 enum BufferState {
-    /// While the daemon still ran.
+    /// Opened while the daemon still ran.
     Stale,
-    /// Right before it saves.
+    /// Opened right before the save.
     Fresh,
 }
 
@@ -90,21 +90,21 @@ impl Editor {
     }
 }
 
-/// How a daemon's work on the document ended.
+/// The end of a daemon's work on the document.
 #[derive(Debug, PartialEq, Eq)]
 enum SyncRunEnd {
     Idle,
     Crashed,
 }
 
-/// One document, its file, and the daemon that keeps it.
+/// One document, its file, and the daemon that syncs it.
 struct CrashCase<'a> {
     fixture: &'a DaemonFixture,
     path: DocumentPath,
 }
 
 impl<'a> CrashCase<'a> {
-    /// A document that is in its file, with another file in its out slot.
+    /// Creates a document that is in its file, with another file in its out slot.
     async fn new(fixture: &'a DaemonFixture, number: usize) -> Self {
         let case = Self { fixture, path: format!("case-{number}.md").parse().unwrap() };
         for line in ["one\n", "two\n"] {
@@ -126,7 +126,7 @@ impl<'a> CrashCase<'a> {
         daemon
     }
 
-    /// Writes a line as an agent would, until it is acknowledged.
+    /// Appends a line as an agent does, until the write is acknowledged.
     async fn append(&self, content: &str) {
         self.write(content, DocumentBase::Append).await;
     }
@@ -155,7 +155,7 @@ impl<'a> CrashCase<'a> {
         self.file().with_file_name(format!("{}.conflict", self.path))
     }
 
-    /// The document has every line once, and its file the same text.
+    /// Asserts that the document contains every line once and that its file has the same text.
     async fn assert_lines(&self, lines: &[&str], what: &str) {
         let text = self.newest_revision().await.1;
         let mut found: Vec<_> = text.lines().collect();
@@ -166,7 +166,7 @@ impl<'a> CrashCase<'a> {
     }
 }
 
-/// What a daemon knows of the document while it runs.
+/// The state of a running daemon for the document.
 struct CrashDaemon<'a> {
     case: &'a CrashCase<'a>,
     folder: Arc<Folder>,
@@ -184,7 +184,7 @@ impl CrashDaemon<'_> {
         }
     }
 
-    /// Compares until nothing is left to do.
+    /// Compares until no work is left.
     async fn run(mut self) -> SyncRunEnd {
         for _ in 0..MAX_COMPARISONS {
             match self.compare().await {
@@ -197,7 +197,7 @@ impl CrashDaemon<'_> {
     }
 }
 
-/// A person saves a line, an agent appends one, the daemon is killed at `point`, both do so once more.
+/// Lets a person save a line and an agent append one, kills the daemon at `point`, and repeats both.
 async fn run_killed_at(
     case: &CrashCase<'_>,
     point: CrashPoint,

@@ -1,5 +1,5 @@
-//! What was decided, as a file to read. Nobody writes it: it is replaced when more is decided, and what somebody put there
-//! all the same is treated as any other text that could not be merged.
+//! The decisions of an instance as a read-only file. The daemon replaces it after each decision; a text that a
+//! person writes there is handled like any other text that cannot be merged.
 
 use std::{io, sync::Arc};
 
@@ -12,15 +12,15 @@ use super::{
     run_blocking,
 };
 
-/// What is known of the file.
+/// The last known state of the decisions file.
 #[derive(Default)]
 pub(super) struct DecisionsFile {
-    /// How many votes were over when it last said everything, and the file as it stood then.
+    /// The number of ended votes that the last complete file included, and the stamp of that file.
     last_written: Option<(u64, FileStamp)>,
 }
 
 impl DecisionsFile {
-    /// Brings the file up to date. Answers with its path where it is ours; a person's text there is for others to see to.
+    /// Brings the file up to date. Returns its path if the file is ours; the document sync handles a person's text.
     pub(super) async fn sync(
         &mut self,
         documents: &DocumentFiles,
@@ -46,7 +46,7 @@ impl DecisionsFile {
     }
 }
 
-/// Whether the file says everything: nothing was decided since it did, and nobody was there.
+/// Returns true if the file is complete: no vote has ended since, and the file is unmodified.
 fn is_up_to_date(
     folder: &Folder,
     name: &DocumentPath,
@@ -59,7 +59,7 @@ fn is_up_to_date(
         && folder.stat_slot(name, Slot::Out)? == SlotContent::Missing)
 }
 
-/// Makes the file say `text`, and tells how it stands then; none, if what lies there is not ours.
+/// Writes `text` to the file and returns its stamp, or none if the existing file is not ours.
 fn write_decisions(
     folder: &Folder,
     name: &DocumentPath,
@@ -78,14 +78,14 @@ fn write_decisions(
         }
     }
     let key = folder.stage_and_exchange(name, text, FileAccess::Read)?;
-    // Whoever was quicker than the exchange finds what they wrote there, and it is seen to like any other.
+    // A text that was saved just before the exchange is in the out slot now; it is handled like any other.
     if folder.read_beyond(name, Slot::Out, text.len())?.is_none_or(|out| is_ours(&out, text)) {
         folder.remove_out_slot(name)?;
     }
     Ok(Some(key))
 }
 
-/// What was decided is only ever added to: what the file held before is how it begins now.
+/// Decisions are append-only: every older content of the file is a prefix of the new text.
 fn is_ours(there: &FileText, text: &str) -> bool {
     text.as_bytes().starts_with(&there.bytes)
 }
@@ -111,7 +111,7 @@ mod tests {
         let after = write_decisions(&folder, &name, &longer).unwrap();
         assert!(after.is_some() && after != key);
         assert!(!is_up_to_date(&folder, &name, last_written, 3).unwrap(), "somebody was there");
-        // What somebody changed far behind the beginning is theirs all the same.
+        // An edit far behind the start still belongs to the person.
         let file = place.path().join("documents").join(DECISIONS_FILE);
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, format!("{text}I decide.\n")).unwrap();

@@ -1,22 +1,25 @@
-//! One document and its file: takes a person's edits, then writes the newest revision.
+//! One document and its file: imports a person's edits, then writes the newest revision.
 //!
-//! A document has two slots in its folder: the file that people edit, and the *out* slot (`.NAME.out`) with the file that
-//! the last exchange replaced, because a program may still be writing it. For each slot the store keeps a base.
+//! A document has two slots in its folder: the file that people edit, and the *out* slot (`.NAME.out`) with the
+//! file that the last exchange replaced, because a program may still be writing it. For each slot the store keeps a
+//! base.
 //!
-//! Invariant: a slot's text minus its base is exactly what a person wrote and the store does not have yet.
+//! Invariant: the difference between a slot's text and its base is exactly the edit of a person that the store
+//! lacks.
 //!
-//! Each step keeps it, whatever step a kill comes before or after:
+//! Each step keeps the invariant, also if the daemon is killed before or after any step:
 //! 1. *Take*, one transaction: a text F that is not the slot's base is merged, `merge(base, head, F)` is the next
-//!    revision and F is the base. In a conflict F is a revision of its own, and the base all the same.
-//! 2. *Stage*: write a temporary file, fsync, rename it to the out slot. The text that was there is its base by then. A
-//!    file in the out slot whose inode is not the recorded one is a staged one: no person has written it.
+//!    revision and F is the base. In a conflict F is a revision of its own, and also the base.
+//! 2. *Stage*: write a temporary file, fsync, rename it to the out slot. By then the previous text there is its
+//!    base. A file in the out slot whose inode is not the recorded one is a staged file: no person has written it.
 //! 3. *Intend*, one transaction: the revision and the inode of the staged file.
 //! 4. *Exchange* the two names in one step; without a file, create it.
-//! 5. *Confirm*: fsync the folder, then one transaction: the file's base is the out slot's, the revision is the file's
-//!    base, and no intent is left.
+//! 5. *Confirm*: fsync the folder, then one transaction: the file's base becomes the out slot's, the revision
+//!    becomes the file's base, and the intent is removed.
 //! 6. *Recover* an intent before anything else: `projection` decides whether step 4 happened.
 //!
-//! A program that holds the file open for longer than two exchanges writes into a file without a name: that write is lost.
+//! A program that holds the file open for longer than two exchanges writes into a file without a name: that write
+//! is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,14 +43,14 @@ const EMPTY_SETTLE_TIME: Duration = Duration::from_secs(1);
 /// A file that keeps changing is exchanged after this long: it settles in the out slot, where no program opens it.
 const MAX_UNSETTLED_TIME: Duration = Duration::from_secs(2);
 
-/// When to compare again without an event.
+/// The time of the next comparison if no event occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NextCheck {
     After(Duration),
     Idle,
 }
 
-/// The document that a [`Copy`] works on.
+/// The document that a [`FileCopy`] works on.
 #[derive(Clone, Copy)]
 pub(super) struct SyncTarget<'a> {
     pub(super) documents: &'a DocumentFiles,
@@ -58,22 +61,22 @@ pub(super) struct SyncTarget<'a> {
 /// The file of one document, between two comparisons.
 #[derive(Default)]
 pub(super) struct FileCopy {
-    /// As the store has it; none before it was read and after an error, when the store may know more.
+    /// State in the store; none before the first read and after an error, because the store may have advanced.
     pub(super) state: Option<FileState>,
     pub(super) file: SlotObservation,
     pub(super) out: SlotObservation,
-    /// The last exchange, or an earlier daemon's at the latest.
+    /// Time of the last exchange; after a restart, the time at which the state was loaded.
     pub(super) last_exchange: Option<Instant>,
 }
 
-/// What was seen of one slot.
+/// The last observation of one slot.
 #[derive(Default)]
 pub(super) struct SlotObservation {
     /// The file whose text was the slot's base.
     pub(super) settled_stamp: Option<FileStamp>,
-    /// The file as it was seen last, and since when.
+    /// The file at the last observation, and the time since which it is unchanged.
     last_seen: Option<(SlotContent, Instant)>,
-    /// Since when the text has not been the base.
+    /// Time since which the text has differed from the base.
     unsettled_since: Option<Instant>,
 }
 
@@ -85,14 +88,14 @@ enum SlotStatus {
     Settled,
     /// A person is writing; compare again after this long.
     Unsettled(Duration),
-    /// A text was taken: compare everything again.
+    /// A text was imported; compare everything again.
     Taken,
-    /// Not a regular file.
+    /// The slot holds something other than a regular file.
     NotAFile,
 }
 
 impl SyncTarget<'_> {
-    /// Runs file operations where blocking is allowed.
+    /// Runs file operations on a thread where blocking is allowed.
     pub(super) async fn run_file_operation<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder, &DocumentPath) -> std::io::Result<T> + Send + 'static,
@@ -107,7 +110,7 @@ impl SyncTarget<'_> {
 }
 
 impl FileCopy {
-    /// Brings file and document together as far as that is possible now.
+    /// Brings file and document together as far as possible now.
     pub(super) async fn sync(
         &mut self,
         at: &SyncTarget<'_>,
@@ -158,7 +161,7 @@ impl FileCopy {
         Ok(NextCheck::After(Duration::ZERO))
     }
 
-    /// The state of the file in the store.
+    /// Returns the state of the file in the store, from the cache if it is known.
     pub(super) async fn state(&mut self, at: &SyncTarget<'_>) -> Result<&FileState, FileSyncError> {
         let state = if let Some(state) = self.state.take() {
             state
@@ -182,7 +185,7 @@ impl FileCopy {
         let key = match seen {
             SlotContent::File(key) => key,
             SlotContent::NotAFile => return Ok(SlotStatus::NotAFile),
-            // An editor may have deleted the file to write another.
+            // An editor may have deleted the file to write a new one.
             SlotContent::Missing if slot == Slot::File && has_base => {
                 let left = self.file.remaining_settle_time(seen, SETTLE_TIME);
                 return Ok(left.map_or(SlotStatus::Missing, SlotStatus::Unsettled));
@@ -191,7 +194,7 @@ impl FileCopy {
         };
         if slot == Slot::Out && !self.is_replaced_file(at, key) {
             if self.state(at).await?.out.is_some() {
-                // Its number may be given to another file: from now on, no inode is the recorded one.
+                // Another file may get the inode number later: from now on, no inode counts as the recorded one.
                 self.unstage(at).await?;
             }
             return Ok(SlotStatus::Missing);
@@ -225,10 +228,11 @@ impl FileCopy {
         }
     }
 
-    /// Whether a file in the out slot is the one that the last exchange replaced.
+    /// Returns true if a file in the out slot is the one that the last exchange replaced.
     fn is_replaced_file(&self, at: &SyncTarget<'_>, key: FileStamp) -> bool {
         let out = self.state.as_ref().and_then(|state| state.out);
-        // The decisions are written without an intent; whatever is in their slots and not ours is a person's.
+        // The decisions are written without an intent; any text in their slots that is not ours belongs to a
+        // person.
         at.path.as_str() == DECISIONS_FILE
             || out.is_some_and(|out| out.inode.is_none_or(|inode| inode == key.ino))
     }
@@ -247,17 +251,17 @@ impl FileCopy {
         at.reach(CrashPoint::Taken)
     }
 
-    /// Whether a file is on its way to `NAME.conflict`.
+    /// Returns true if a file still has to be renamed to `NAME.conflict`.
     pub(super) fn has_aside(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.conflict_file.is_some())
     }
 
-    /// Renames a file that could not be merged to `NAME.conflict`, if that is still to do.
+    /// Renames a file that could not be merged to `NAME.conflict`, if that is still pending.
     async fn finish_aside(&mut self, at: &SyncTarget<'_>) -> Result<(), FileSyncError> {
         let Some(PendingConflictFile { slot, inode }) = self.state(at).await?.conflict_file else {
             return Ok(());
         };
-        // Another inode has its name: it was renamed, or its writer replaced it.
+        // A different inode under this name means that the file was renamed, or that its writer replaced it.
         if matches!(at.folder.stat_slot(at.path, slot)?, SlotContent::File(key) if key.ino == inode)
         {
             at.run_file_operation(move |folder, path| folder.set_aside(path, slot)).await?;
@@ -277,12 +281,12 @@ impl FileCopy {
 }
 
 impl SlotObservation {
-    /// A slot whose text is its base in the file `key`, if any is known.
+    /// Creates an observation of a slot whose text is its base, in the file `key` if that is known.
     pub(super) fn settled(key: Option<FileStamp>) -> Self {
         Self { settled_stamp: key, ..Self::default() }
     }
 
-    /// How long the slot has yet to stay as it is; none if it has for `settle_time`.
+    /// Returns the time for which the slot must stay unchanged, or none if it was unchanged for `settle_time`.
     fn remaining_settle_time(
         &mut self,
         seen: SlotContent,
@@ -300,7 +304,7 @@ impl SlotObservation {
     }
 }
 
-/// A text as the kernel takes it.
+/// Converts a text into the form that the kernel imports.
 pub(super) fn found_text(slot: Slot, text: &FileText) -> FoundText {
     FoundText {
         slot,
@@ -313,7 +317,7 @@ pub(super) fn found_text(slot: Slot, text: &FileText) -> FoundText {
     }
 }
 
-/// The mark of a text that versions without bases recorded: which file, when it was saved, and its content.
+/// Returns the mark that versions without bases recorded for a text: its file, its save time and its content.
 fn legacy_mark(text: &FileText) -> Hash {
     let FileStamp { ino, mtime: (seconds, nanos), .. } = text.key;
     hash(&[&ino.to_be_bytes(), &seconds.to_be_bytes(), &nanos.to_be_bytes(), &text.bytes])

@@ -1,5 +1,5 @@
-//! A folder of one instance: of its documents, or of its channel. Every step is taken from an open folder and follows no link, so that no path and
-//! nothing put in its way reads or writes anywhere else.
+//! A folder of one instance, for its documents or its channel. Every operation is relative to an open folder and
+//! follows no link, so that no path and no planted file redirects a read or a write.
 
 use std::{
     collections::BTreeSet,
@@ -16,20 +16,20 @@ use rustix::{
     io::Errno,
 };
 
-/// A document holds 4 MiB; what is longer is read no further.
+/// Maximum size of a document, 4 MiB; the rest of a longer file is not read.
 const MAX_DOCUMENT_BYTES: u64 = 4 * 1024 * 1024;
-/// So many files are looked at.
+/// Maximum number of files in a listing.
 const MAX_FILES: usize = 10_000;
-/// So deep folders are looked into; a document's path is no deeper.
+/// Maximum depth of subfolders in a listing; a document's path is no deeper.
 const MAX_DEPTH: usize = 100;
-/// So many texts of one document lie aside at once.
+/// Maximum number of conflict files of one document.
 const MAX_ASIDE_FILES: usize = 100;
-/// The folder that is ours in every project.
+/// Name of our own folder in every project.
 const OWN_FOLDER: &str = ".workflow";
-/// Ours, and of no interest to git.
+/// Content of the `.gitignore` in our folder: hides our working copies from git.
 const GITIGNORE_TEXT: &str = "# Of agent-worker: copies it is working on.\n.*.out\n.*.tmp\n";
 
-/// An open folder of documents.
+/// An open folder of documents or of a channel.
 pub(super) struct Folder {
     root: OwnedFd,
     pub(super) crash: CrashSwitch,
@@ -43,14 +43,14 @@ pub(super) enum ExchangeResult {
     Missed,
 }
 
-/// What people may do with a file.
+/// The access that people get to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileAccess {
     Edit,
     Read,
 }
 
-/// A file as it stood at one moment.
+/// Identity and version of a file at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
     pub(super) ino: u64,
@@ -58,36 +58,37 @@ pub(super) struct FileStamp {
     pub(super) size: u64,
 }
 
-/// What lies under a name.
+/// The kind of file under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotContent {
     Missing,
     File(FileStamp),
-    /// A folder, a link: nothing of ours.
+    /// A folder, a link or another file that is never ours.
     NotAFile,
 }
 
-/// What was read of a file.
+/// The content of a file.
 pub(super) struct FileText {
     pub(super) key: FileStamp,
     pub(super) bytes: Vec<u8>,
-    /// Whether there was more.
+    /// True if the file was read completely.
     pub(super) is_whole: bool,
 }
 
-/// What the folder holds.
+/// The content of the folder.
 #[derive(Default)]
 pub(super) struct Listing {
     pub(super) files: BTreeSet<DocumentPath>,
-    /// The documents of which a text lies aside.
+    /// The documents that have a conflict file.
     pub(super) aside: BTreeSet<DocumentPath>,
 }
 
 impl Folder {
-    /// Opens the folder `names` beneath `project`, making it if need be. Would block while another daemon has it.
+    /// Opens the folder `names` beneath `project`, and creates it if needed. Fails with `WouldBlock` while another
+    /// daemon holds it.
     pub(super) fn open(project: &Path, names: &[String]) -> io::Result<Self> {
         let mut root = fs::open(project, folder_flags(), Mode::empty())?;
-        // A folder on the way there may be somebody else's.
+        // A parent folder may belong to another program; only our own folder gets a `.gitignore`.
         let ours =
             if names.first().is_some_and(|name| name == OWN_FOLDER) { 1 } else { names.len() };
         for (depth, name) in (1..).zip(names) {
@@ -100,12 +101,12 @@ impl Folder {
         Ok(Self { root, crash: CrashSwitch::default() })
     }
 
-    /// Whether somebody deleted it.
+    /// Returns true if the folder was deleted.
     pub(super) fn is_gone(&self) -> bool {
         fs::fstat(&self.root).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Looks under a document's name.
+    /// Returns the kind of file in a slot of a document.
     pub(super) fn stat_slot(&self, path: &DocumentPath, slot: Slot) -> io::Result<SlotContent> {
         let (folder, name) = match self.open_parent(path, FolderLookup::Existing) {
             Ok(found) => found,
@@ -121,12 +122,12 @@ impl Folder {
         }
     }
 
-    /// Reads a file, if it is one.
+    /// Reads a slot if it is a regular file.
     pub(super) fn read(&self, path: &DocumentPath, slot: Slot) -> io::Result<Option<FileText>> {
         self.read_up_to(path, slot, MAX_DOCUMENT_BYTES)
     }
 
-    /// Reads a file that may have `length` bytes, and enough of a longer one to see that it is.
+    /// Reads a file of up to `length` bytes, and enough of a longer file to detect that it is longer.
     pub(super) fn read_beyond(
         &self,
         path: &DocumentPath,
@@ -147,7 +148,7 @@ impl Folder {
         most: u64,
     ) -> io::Result<Option<FileText>> {
         let (folder, name) = self.open_parent(path, FolderLookup::Existing)?;
-        // Without waiting: a pipe put here must not hold us.
+        // Non-blocking: a pipe at this path must not block the daemon.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = match fs::openat(&folder, slot_name(slot, name), flags, Mode::empty()) {
             Ok(file) => file,
@@ -188,13 +189,13 @@ impl Folder {
         self.crash.reach(CrashPoint::StageSynced)?;
         let key = FileStamp::of(&fs::fstat(&file)?);
         fs::renameat(&folder, &unfinished, &folder, slot_name(Slot::Out, name))?;
-        // An intent that outlives a power cut must find the staged file.
+        // An intent that survives a power loss must find the staged file.
         fs::fsync(&folder)?;
         self.crash.reach(CrashPoint::StageRenamed)?;
         Ok(key)
     }
 
-    /// Gives the staged file the document's name, in one step.
+    /// Gives the staged file the document's name in one atomic step.
     pub(super) fn exchange(
         &self,
         path: &DocumentPath,
@@ -233,7 +234,7 @@ impl Folder {
         Ok(key)
     }
 
-    /// Opens a file that grows, making it if need be; refused if writing it would write elsewhere.
+    /// Opens a growing file, and creates it if needed; fails if a write to it would modify another file.
     pub(super) fn open_log(&self, path: &DocumentPath) -> io::Result<(std::fs::File, FileStamp)> {
         let (folder, name) = self.open_parent(path, FolderLookup::Create)?;
         let flags =
@@ -247,7 +248,7 @@ impl Folder {
         Ok((file.into(), FileStamp::of(&stat)))
     }
 
-    /// Puts a text under a name in one step, whatever was there: what is not ours was set aside before.
+    /// Replaces a file with a text in one atomic step; the caller has set aside a foreign file before.
     pub(super) fn replace(&self, path: &DocumentPath, text: &str) -> io::Result<()> {
         let (folder, name) = self.open_parent(path, FolderLookup::Create)?;
         let unfinished = format!(".{name}.tmp");
@@ -262,13 +263,13 @@ impl Folder {
         Ok(fs::renameat(&folder, &unfinished, &folder, name)?)
     }
 
-    /// Lets go of what came out of a document's file.
+    /// Removes the file in a document's out slot.
     pub(super) fn remove_out_slot(&self, path: &DocumentPath) -> io::Result<()> {
         let (folder, name) = self.open_parent(path, FolderLookup::Existing)?;
         remove_if_exists(&folder, &slot_name(Slot::Out, name))
     }
 
-    /// Lays a person's text aside under the first free name.
+    /// Renames a person's text to the first free conflict name.
     pub(super) fn set_aside(&self, path: &DocumentPath, slot: Slot) -> io::Result<()> {
         let (folder, name) = self.open_parent(path, FolderLookup::Existing)?;
         for number in 1..=MAX_ASIDE_FILES {
@@ -286,7 +287,7 @@ impl Folder {
         Err(io::Error::other("too many texts lie aside"))
     }
 
-    /// What there is, and each folder it is in.
+    /// Lists documents and conflict files, and calls `visit` with each folder.
     pub(super) fn list(&self, mut visit: impl FnMut(BorrowedFd<'_>)) -> io::Result<Listing> {
         let mut listing = Listing::default();
         let root = open_subfolder(self.root.as_fd(), ".", FolderLookup::Existing)?;
@@ -321,7 +322,7 @@ impl Folder {
         Ok(listing)
     }
 
-    /// The folder a document lies in, and its name there.
+    /// Opens the folder that contains a document, and returns it with the document's name there.
     fn open_parent<'p>(
         &self,
         path: &'p DocumentPath,
@@ -338,7 +339,7 @@ impl Folder {
     }
 }
 
-/// The name of a slot in the document's folder.
+/// Returns the file name of a slot in the document's folder.
 fn slot_name(slot: Slot, name: &str) -> String {
     match slot {
         Slot::File => name.to_owned(),
@@ -347,7 +348,7 @@ fn slot_name(slot: Slot, name: &str) -> String {
 }
 
 impl FileStamp {
-    /// An open file as it stands now.
+    /// Returns the current stamp of an open file.
     pub(super) fn of_file(file: &std::fs::File) -> io::Result<Self> {
         Ok(Self::of(&fs::fstat(file)?))
     }
@@ -358,7 +359,7 @@ impl FileStamp {
     }
 }
 
-/// Whether a folder that is not there is made.
+/// Selects whether a missing folder is created.
 #[derive(Clone, Copy)]
 enum FolderLookup {
     Existing,
@@ -376,7 +377,7 @@ fn remove_if_exists(folder: &OwnedFd, name: &str) -> io::Result<()> {
     }
 }
 
-/// Goes one step down, through a folder and never a link.
+/// Opens a subfolder; never follows a link.
 fn open_subfolder(folder: BorrowedFd<'_>, name: &str, lookup: FolderLookup) -> io::Result<OwnedFd> {
     let open = || fs::openat(folder, name, folder_flags() | OFlags::NOFOLLOW, Mode::empty());
     match (open(), lookup) {
@@ -390,7 +391,7 @@ fn open_subfolder(folder: BorrowedFd<'_>, name: &str, lookup: FolderLookup) -> i
     }
 }
 
-/// A name none of whose folders are there names nothing; one through something else names something strange.
+/// Maps an error on the way to a name: a missing folder means a missing file, any other obstacle means `NotAFile`.
 fn content_of_error(error: &io::Error) -> Option<SlotContent> {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT) => Some(SlotContent::Missing),
@@ -399,7 +400,7 @@ fn content_of_error(error: &io::Error) -> Option<SlotContent> {
     }
 }
 
-/// `notes.md` and `notes.md.2`: both could be the document whose text lies aside under that name.
+/// Returns the documents that a conflict file may belong to, such as `notes.md` and `notes.md.2` for the same name.
 fn documents_in_conflict(whole: &str) -> impl Iterator<Item = DocumentPath> {
     let numbered = whole.rsplit_once('.').filter(|(_, number)| number.parse::<usize>().is_ok());
     [Some(whole), numbered.map(|(name, _)| name)]
@@ -408,7 +409,7 @@ fn documents_in_conflict(whole: &str) -> impl Iterator<Item = DocumentPath> {
         .filter_map(|name| name.parse().ok())
 }
 
-/// A person may have one of their own: it stays.
+/// Writes our `.gitignore`, unless the folder already has one.
 fn write_gitignore(folder: BorrowedFd<'_>) {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     if let Ok(file) = fs::openat(folder, ".gitignore", flags, Mode::from_raw_mode(0o644))

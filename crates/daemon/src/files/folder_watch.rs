@@ -1,4 +1,5 @@
-//! Tells that something stirred in a folder, never what. All folders share one queue: a user has few of them.
+//! Notifies of changes in a folder, without the kind of change. All folders share one queue: a user has few of
+//! them.
 
 use std::{
     collections::HashMap,
@@ -13,22 +14,22 @@ use agent_worker_protocol::sync;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::{net::unix::pipe::Receiver, sync::Notify};
 
-/// Where nothing can be watched, a look follows so long after the last.
+/// Poll interval if folders cannot be watched.
 const FALLBACK_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Of an event, what comes before its name: which folder, what, a cookie, the length of the name.
+/// Size of an event before its name: watch, mask, cookie and the length of the name.
 const EVENT_HEADER_BYTES: usize = 16;
 
-/// The queue of this daemon, made when the first folder is watched. Cloning it is cheap.
+/// The inotify queue of this daemon, created with the first watch; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct FolderWatcher(Arc<Mutex<Option<Arc<InotifyQueue>>>>);
 
-/// One inotify queue, read as a pipe is, by whoever waits.
+/// One inotify queue, read like a pipe by the tasks that wait for changes.
 struct InotifyQueue {
     events: Receiver,
     listeners: Mutex<HashMap<i32, Weak<Notify>>>,
 }
 
-/// What one keeper hears. Cloning it is cheap.
+/// The watch of one sync task; clones share it.
 #[derive(Clone)]
 pub(super) struct FolderWatch {
     queue: Option<Arc<InotifyQueue>>,
@@ -36,7 +37,7 @@ pub(super) struct FolderWatch {
 }
 
 impl FolderWatcher {
-    /// Something that hears of the folders added to it.
+    /// Creates a watch that reports changes in the folders added to it.
     pub(super) fn new_watch(&self) -> FolderWatch {
         let mut queue = sync::lock(&self.0);
         if queue.is_none() {
@@ -58,7 +59,7 @@ impl InotifyQueue {
         Ok(Self { events, listeners: Mutex::default() })
     }
 
-    /// Reads what is there and wakes whom it concerns, for as long as somebody waits here.
+    /// Reads events and wakes the affected listeners, for as long as the caller polls this future.
     async fn dispatch_events(&self) -> io::Result<()> {
         loop {
             self.events.readable().await?;
@@ -77,7 +78,7 @@ impl InotifyQueue {
             let word = |at: usize| head[at..at + 4].try_into().map_or(0, i32::from_ne_bytes);
             match listeners.get(&word(0)) {
                 Some(listener) => listener.upgrade().iter().for_each(|one| one.notify_one()),
-                // The queue ran over: it may have been anybody.
+                // The queue overflowed: any folder may have changed.
                 None => {
                     listeners.values().filter_map(Weak::upgrade).for_each(|one| one.notify_one());
                 }
@@ -88,7 +89,7 @@ impl InotifyQueue {
 }
 
 impl FolderWatch {
-    /// Watches an open folder; a second time changes nothing.
+    /// Watches an open folder; adding it twice has no effect.
     pub(super) fn add(&self, folder: BorrowedFd<'_>) {
         let wanted = WatchFlags::MODIFY
             | WatchFlags::CLOSE_WRITE
@@ -98,7 +99,7 @@ impl FolderWatch {
             | WatchFlags::DELETE_SELF
             | WatchFlags::ONLYDIR;
         let Some(queue) = &self.queue else { return };
-        // By its descriptor, so that no name can lead elsewhere.
+        // Use the descriptor, so that no name can redirect the watch.
         let name = format!("/proc/self/fd/{}", folder.as_raw_fd());
         let mut listeners = sync::lock(&queue.listeners);
         match inotify::add_watch(&queue.events, name, wanted) {
@@ -110,7 +111,7 @@ impl FolderWatch {
         }
     }
 
-    /// Waits until something stirs.
+    /// Waits until a watched folder changes.
     pub(super) async fn changed(&self) {
         let Some(queue) = &self.queue else {
             return tokio::time::sleep(FALLBACK_POLL_INTERVAL).await;

@@ -1,4 +1,4 @@
-//! Writing a revision into a document's file: steps 2 to 6 of the protocol in `copy`.
+//! Writes a revision into a document's file: steps 2 to 6 of the protocol in `file_copy`.
 
 use agent_worker_kernel::{ExchangeMode, FileIntent, FileSlot as Slot, FoundText};
 use agent_worker_protocol::{Revision, hash};
@@ -11,14 +11,14 @@ use super::{
     folder::{ExchangeResult, FileAccess, Folder, SlotContent},
 };
 
-/// Whether the exchange of an intent happened.
+/// The result of recovering an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExchangeRecovery {
-    /// It did not: the staged file is in the out slot.
+    /// The exchange did not happen: the staged file is in the out slot.
     Unstage,
-    /// It did, and this file is in the out slot.
+    /// The exchange happened, and this file is in the out slot.
     Confirm(Option<u64>),
-    /// The out slot was deleted, and with it the answer.
+    /// The out slot was deleted, so the result is unknown.
     Unknown,
 }
 
@@ -37,14 +37,14 @@ fn decide_recovery(intent: &FileIntent, out: SlotContent) -> ExchangeRecovery {
 }
 
 impl FileCopy {
-    /// Puts a revision into the file.
+    /// Writes a revision to the file.
     pub(super) async fn write_revision(
         &mut self,
         at: &SyncTarget<'_>,
         head: Revision,
     ) -> Result<(), FileSyncError> {
         if self.state(at).await?.out.is_some_and(|out| out.inode.is_none()) {
-            // Written by an earlier version. Its text is taken; a staged file must not be mistaken for it.
+            // An earlier version wrote this state. Its text is imported; a staged file must not be mistaken for it.
             self.unstage(at).await?;
         }
         let text = at.documents.revision_text(at.path, head).await?;
@@ -89,7 +89,7 @@ impl FileCopy {
         at.reach(CrashPoint::Confirmed)
     }
 
-    /// Ends an intent that an earlier daemon left, or an error.
+    /// Completes an intent that an earlier daemon or an error left.
     pub(super) async fn recover(&mut self, at: &SyncTarget<'_>) -> Result<(), FileSyncError> {
         let Some(intent) = self.state(at).await?.intent else { return Ok(()) };
         match decide_recovery(&intent, at.folder.stat_slot(at.path, Slot::Out)?) {
@@ -101,7 +101,8 @@ impl FileCopy {
         Ok(())
     }
 
-    /// Without the out slot, the text of the file tells: the staged one, the base, or a person's whose base is unknown.
+    /// Recovers without the out slot from the text of the file: the staged text, the base, or a person's text with
+    /// an unknown base.
     async fn recover_unknown(
         &mut self,
         at: &SyncTarget<'_>,
@@ -118,13 +119,13 @@ impl FileCopy {
             return self.confirm_exchange(at, None, Some(intent)).await;
         }
         if base.is_none_or(|base| base.hash != found.hash) {
-            // The text is the base afterwards: after a kill, the same way leads on.
+            // The text is the base afterwards, so recovery after a kill takes the same path.
             self.take_text(at, &found).await?;
         }
         self.unstage(at).await
     }
 
-    /// Records that the out slot holds no person's text.
+    /// Records that no text of a person is in the out slot.
     pub(super) async fn unstage(&mut self, at: &SyncTarget<'_>) -> Result<(), FileSyncError> {
         self.state = Some(at.documents.file_unstage(at.path).await?);
         Ok(())

@@ -1,7 +1,8 @@
-//! What every request passes before a handler sees it: the right address, a known caller, a body that is JSON and not too long.
+//! The checks that every request passes before a handler: the right host, a known caller, a JSON body within the
+//! size limit.
 //!
-//! The address keeps web pages out: a browser says where a page comes from (`Origin`) and what it
-//! believes to talk to (`Host`), and a page cannot lie about either. There are no CORS headers.
+//! The host check keeps web pages out: a browser sends the origin of a page (`Origin`) and the host it addresses
+//! (`Host`), and a page cannot forge either. There are no CORS headers.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -27,16 +28,17 @@ use crate::{
     write_timeout::PEER_TIMEOUT,
 };
 
-/// The most one request is: the largest resource, written as JSON, and some.
+/// Maximum size of a request body: the largest resource as JSON, plus a margin.
 pub(crate) const BODY_LIMIT: usize = 96 * 1024 * 1024;
-/// How much more is read and thrown away, so that whoever sends it is there for the answer.
+/// Maximum number of further bytes that are read and discarded, so that the client is still connected for the
+/// response.
 const DISCARD_LIMIT: usize = 1024 * 1024 * 1024;
 /// The slowest a body may arrive, in bytes per second, once [`PEER_TIMEOUT`] is used up.
 const MIN_BODY_BYTES_PER_SECOND: u64 = 1024 * 1024;
 
 const LOOPBACK_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The names this daemon answers to.
+/// The hosts and origins that this daemon accepts.
 #[derive(Clone, Debug)]
 pub(super) struct HostPolicy {
     hosts: Arc<[String]>,
@@ -44,7 +46,7 @@ pub(super) struct HostPolicy {
 }
 
 impl HostPolicy {
-    /// For a daemon that listens at `address`, or on its socket only.
+    /// Creates the policy for a daemon that listens at `address`, or on its socket only.
     pub(super) fn new(address: Option<SocketAddr>) -> Self {
         let mut hosts: Vec<String> = LOOPBACK_HOSTS.map(str::to_owned).into();
         if let Some(address) = address {
@@ -54,7 +56,7 @@ impl HostPolicy {
         Self { hosts: hosts.into(), origins: own_origins(address).into() }
     }
 
-    /// Lets a request pass that is meant for this daemon and is not made by somebody else's page.
+    /// Accepts a request that is addressed to this daemon and does not come from a foreign web page.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         let mut hosts = headers.get_all(HOST).iter().map(HeaderValue::as_bytes).peekable();
         if hosts.peek().is_none() {
@@ -77,7 +79,7 @@ impl HostPolicy {
     }
 }
 
-/// The origins of our own pages.
+/// Returns the origins of our own pages.
 pub(crate) fn own_origins(address: Option<SocketAddr>) -> Vec<String> {
     let port = address.map(|address| address.port());
     let own = |port| ["127.0.0.1", "localhost"].map(|host| format!("http://{host}:{port}"));
@@ -88,7 +90,7 @@ fn contains_ignore_case(list: &[String], value: &[u8]) -> bool {
     list.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(value))
 }
 
-/// Finds out who asks, and lets anybody pass.
+/// Identifies the caller and lets every request pass.
 pub(super) async fn identify_caller(
     State(app): State<Arc<AppState>>,
     mut request: Request,
@@ -100,7 +102,7 @@ pub(super) async fn identify_caller(
     Ok(next.run(request).await)
 }
 
-/// Finds out who asks, lets only known callers pass, and reads what they send.
+/// Identifies the caller, refuses anonymous callers, and reads the body.
 pub(super) async fn require_known_caller(
     State(app): State<Arc<AppState>>,
     request: Request,
@@ -125,7 +127,7 @@ pub(super) async fn require_known_caller(
     })
 }
 
-/// Lets only those pass who may do `what`. Who asks is known by now.
+/// Refuses a caller without the permission `what`. The caller is already identified.
 pub(super) async fn require_permission(
     State(what): State<Permission>,
     request: Request,
@@ -136,7 +138,7 @@ pub(super) async fn require_permission(
     Ok(next.run(request).await)
 }
 
-/// A token, where sent, decides alone; else the connection does.
+/// Identifies the caller by its token, or without one by its connection.
 async fn resolve_principal(
     app: &AppState,
     headers: &HeaderMap,
@@ -147,17 +149,20 @@ async fn resolve_principal(
     }
     match peer {
         Some(Peer::Socket(Caller::User)) => Ok(Principal::User),
-        // Asked each time: the attempt may have ended since the connection was made.
-        Some(Peer::Socket(Caller::Attempt(attempt))) => {
-            Ok(app.kernel.tokens().principal_by_mark(attempt).await?.unwrap_or(Principal::Anonymous))
-        }
+        // Resolved for each request: the attempt may have ended since the connection was made.
+        Some(Peer::Socket(Caller::Attempt(attempt))) => Ok(app
+            .kernel
+            .tokens()
+            .principal_by_mark(attempt)
+            .await?
+            .unwrap_or(Principal::Anonymous)),
         Some(Peer::Socket(Caller::Foreign | Caller::Nobody) | Peer::Network) | None => {
             Ok(Principal::Anonymous)
         }
     }
 }
 
-/// What whoever is nobody is told.
+/// Returns the problem for an anonymous caller.
 fn unknown_caller_problem(peer: Option<Peer>) -> Problem {
     if peer == Some(Peer::Socket(Caller::Foreign)) {
         let message = "this process belongs to an agent or a setup command of another daemon, and is nobody here";
@@ -167,7 +172,7 @@ fn unknown_caller_problem(peer: Option<Peer>) -> Problem {
         .with_details(ProblemDetails::TokenMissing)
 }
 
-/// The token that was sent, if one was.
+/// Returns the bearer token of the request, if there is one.
 fn token(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut tokens = headers.get_all(AUTHORIZATION).iter();
     match (tokens.next(), tokens.next()) {
@@ -189,7 +194,7 @@ fn bad_token() -> Problem {
     Problem::new(Code::Unauthorized, "`Authorization` must be one `Bearer TOKEN`")
 }
 
-/// Reads a body that says it is JSON.
+/// Reads a body with the content type JSON.
 async fn read_json_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
@@ -200,7 +205,7 @@ async fn read_json_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Proble
     collect_body(body).await
 }
 
-/// How long the first `size` bytes of a body may take. What arrives byte by byte gains no time by that.
+/// Returns the time limit for the first `size` bytes of a body, from its start; sending single bytes gains no time.
 fn time_allowed(size: usize) -> Duration {
     PEER_TIMEOUT + Duration::from_millis(size as u64 * 1000 / MIN_BODY_BYTES_PER_SECOND)
 }

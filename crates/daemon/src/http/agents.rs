@@ -1,4 +1,4 @@
-//! Who takes part, what each is doing and why; how one joins, stops and leaves.
+//! Agents: their state and its explanation; joining, stopping and leaving.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -21,22 +21,22 @@ use super::{
     terminal_text::wakes_when,
 };
 
-/// Whose log, and from where on.
+/// Selects an agent's log and a position in it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LogPageQuery {
-    /// Which agent.
+    /// The agent to read.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Which attempt; absent: its last one.
+    /// The attempt to read. Absent: the last one.
     attempt: Option<AttemptId>,
-    /// From which byte on.
+    /// Byte offset to start at.
     #[serde(default)]
     after: u64,
 }
 
-/// `GET /agents`
+/// Handles `GET /agents`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -46,7 +46,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.agents().list(&who, &scope.into_target(), breadth).await?))
 }
 
-/// `POST /agents`
+/// Handles `POST /agents`.
 pub(super) async fn join(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -58,7 +58,7 @@ pub(super) async fn join(
     Ok(Json(app.kernel.agents().create(&who, key, request).await?))
 }
 
-/// `GET /agents/{target}`
+/// Handles `GET /agents/{target}`.
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -69,7 +69,7 @@ pub(super) async fn show(
     Ok(Json(agent.into_detail(wakes_when)))
 }
 
-/// `DELETE /agents/{target}`
+/// Handles `DELETE /agents/{target}`.
 pub(super) async fn remove(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -79,7 +79,7 @@ pub(super) async fn remove(
     Ok(Json(app.kernel.agents().remove(&who, &near.with_target(target)).await?))
 }
 
-/// `POST /agents/{target}/stop`: answers when every process of it is gone.
+/// Handles `POST /agents/{target}/stop`: replies after every process of the agent has ended.
 pub(super) async fn stop(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -94,7 +94,7 @@ pub(super) async fn stop(
     Ok(Json(stopped))
 }
 
-/// `POST /agents/{target}/resume`
+/// Handles `POST /agents/{target}/resume`.
 pub(super) async fn resume(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -104,7 +104,7 @@ pub(super) async fn resume(
     Ok(Json(app.kernel.agents().resume(&who, &near.with_target(target)).await?))
 }
 
-/// `GET /logs`
+/// Handles `GET /logs`.
 pub(super) async fn log(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

@@ -1,4 +1,4 @@
-//! What agents want to do and ask a person for.
+//! Requests of agents for a person's approval.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::{
     },
 };
 
-/// Its routes.
+/// Returns the routes of approvals.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/approvals", list, "What agents want to do and wait for.")
@@ -44,7 +44,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// `GET /approvals`
+/// Handles `GET /approvals`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -54,7 +54,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.approvals().list(&who, &scope.into_target(), breadth).await?))
 }
 
-/// `POST /approvals/{id}/approve`
+/// Handles `POST /approvals/{id}/approve`.
 pub(super) async fn approve(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -66,7 +66,7 @@ pub(super) async fn approve(
     Ok(Json(app.kernel.approvals().answer(&who, key, id, Consent::Approved, request).await?))
 }
 
-/// `POST /approvals/{id}/deny`
+/// Handles `POST /approvals/{id}/deny`.
 pub(super) async fn deny(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

@@ -1,4 +1,4 @@
-//! What workers report.
+//! Reports and approval requests of workers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// `POST /attempts/{id}/events`
+/// Handles `POST /attempts/{id}/events`.
 pub(super) async fn report(
     State(app): State<Arc<AppState>>,
     TokenHolder(who): TokenHolder,
@@ -24,7 +24,7 @@ pub(super) async fn report(
     Ok(Json(app.kernel.attempts().report(&who, attempt, request).await?))
 }
 
-/// `POST /attempts/{id}/approvals`
+/// Handles `POST /attempts/{id}/approvals`.
 pub(super) async fn permit(
     State(app): State<Arc<AppState>>,
     TokenHolder(who): TokenHolder,

@@ -1,4 +1,4 @@
-//! What waits for a person, and dead letters.
+//! The attention list of a person, and dead letters.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     terminal_text::attention_hint,
 };
 
-/// `GET /attention`
+/// Handles `GET /attention`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -25,7 +25,7 @@ pub(super) async fn list(
     Ok(Json(items.into_iter().map(|item| item.into_item(attention_hint)).collect()))
 }
 
-/// `GET /dead`
+/// Handles `GET /dead`.
 pub(super) async fn dead(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -35,7 +35,7 @@ pub(super) async fn dead(
     Ok(Json(app.kernel.attention().dead_letters(&who, &scope.into_target(), breadth).await?))
 }
 
-/// `POST /dead/redrive`
+/// Handles `POST /dead/redrive`.
 pub(super) async fn redrive(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -44,10 +44,15 @@ pub(super) async fn redrive(
 ) -> HandlerResult<DeadReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("dead_redrive", args)?;
-    Ok(Json(app.kernel.attention().resolve_dead_letter(&who, key, request, DeadLetterAction::Redrive).await?))
+    Ok(Json(
+        app.kernel
+            .attention()
+            .resolve_dead_letter(&who, key, request, DeadLetterAction::Redrive)
+            .await?,
+    ))
 }
 
-/// `POST /dead/drop`
+/// Handles `POST /dead/drop`.
 pub(super) async fn drop(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -56,5 +61,10 @@ pub(super) async fn drop(
 ) -> HandlerResult<DeadReply> {
     let args = || serde_json::to_value(&request).unwrap_or_default();
     let key = key.effect("dead_drop", args)?;
-    Ok(Json(app.kernel.attention().resolve_dead_letter(&who, key, request, DeadLetterAction::Drop).await?))
+    Ok(Json(
+        app.kernel
+            .attention()
+            .resolve_dead_letter(&who, key, request, DeadLetterAction::Drop)
+            .await?,
+    ))
 }

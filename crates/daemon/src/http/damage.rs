@@ -1,13 +1,13 @@
-//! A response that had to leave out damaged rows names them in a header.
+//! Names the damaged rows that a response had to leave out, in a header.
 //!
-//! A header, because lists are plain arrays and because it belongs to every response. An event stream has begun before its
-//! events are read: there a damaged event is an event of its own (`row.damaged`).
+//! A header fits every response, also lists, which are plain arrays. An event stream starts before its events are
+//! read: there a damaged event is an event of its own (`row.damaged`).
 
 use agent_worker_protocol::DAMAGED_HEADER;
 use agent_worker_store::DamagedRow;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-/// More rows than this are only counted.
+/// Maximum number of named rows; the rest are only counted.
 const MAX_NAMED_ROWS: usize = 20;
 
 /// Adds one header for each row.
@@ -16,7 +16,7 @@ pub(super) fn add_damage_headers(left_out: &[DamagedRow], headers: &mut HeaderMa
     let rest = left_out.len().saturating_sub(MAX_NAMED_ROWS);
     let more = (rest > 0).then(|| format!("{rest} more rows are damaged"));
     for text in named.chain(more) {
-        // A key may be anything; a header is ASCII.
+        // A key may contain any character; a header is ASCII.
         let text: String = text.chars().flat_map(char::escape_default).collect();
         if let Ok(value) = HeaderValue::try_from(text) {
             headers.append(HeaderName::from_static(DAMAGED_HEADER), value);

@@ -22,19 +22,19 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// Whose document, and which revision of it.
+/// Selects a document's instance and revision.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DocumentReadQuery {
-    /// Which instance.
+    /// The instance to read from.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// An older revision; absent: the newest.
+    /// The revision to read. Absent: the newest.
     revision: Option<Revision>,
 }
 
-/// `GET /documents`
+/// Handles `GET /documents`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -43,7 +43,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.documents().list(&who, &scope.into_target()).await?))
 }
 
-/// `GET /document`
+/// Handles `GET /document`.
 pub(super) async fn default_document(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -52,7 +52,7 @@ pub(super) async fn default_document(
     Ok(Json(app.kernel.documents().default_path(&who, &scope.into_target()).await?))
 }
 
-/// `GET /documents/{path}`
+/// Handles `GET /documents/{path}`.
 pub(super) async fn read(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -64,7 +64,7 @@ pub(super) async fn read(
     Ok(Json(app.kernel.documents().read(&who, &place, file, revision).await?))
 }
 
-/// `POST /documents/{path}`: replacing what one has not read is refused.
+/// Handles `POST /documents/{path}`: refuses to replace a revision that the caller has not read.
 pub(super) async fn write(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -79,7 +79,7 @@ pub(super) async fn write(
     Ok(Json(app.kernel.documents().write(&who, key, &place, file, content, base).await?))
 }
 
-/// `GET /revisions/{path}`
+/// Handles `GET /revisions/{path}`.
 pub(super) async fn history(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -89,21 +89,21 @@ pub(super) async fn history(
     Ok(Json(app.kernel.documents().history(&who, &scope.into_target(), file).await?))
 }
 
-/// Which revisions are compared.
+/// Selects the revisions to compare.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DocumentDiffQuery {
-    /// Which instance.
+    /// The instance to read from.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// From which revision, 0 for nothing; absent: the one before `to`.
+    /// The first revision, 0 for an empty text. Absent: the one before `to`.
     from: Option<Revision>,
-    /// To which; absent: the newest.
+    /// The second revision. Absent: the newest.
     to: Option<Revision>,
 }
 
-/// `GET /diffs/{path}`
+/// Handles `GET /diffs/{path}`.
 pub(super) async fn diff(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -115,7 +115,7 @@ pub(super) async fn diff(
     Ok(Json(app.kernel.documents().diff(&who, &place, file, (from, to)).await?))
 }
 
-/// `GET /suggestions`
+/// Handles `GET /suggestions`.
 pub(super) async fn suggestions(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -124,7 +124,7 @@ pub(super) async fn suggestions(
     Ok(Json(app.kernel.suggestions().list(&who, &scope.into_target()).await?))
 }
 
-/// `POST /suggestions`
+/// Handles `POST /suggestions`.
 pub(super) async fn suggest(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -135,7 +135,7 @@ pub(super) async fn suggest(
     Ok(Json(app.kernel.suggestions().create(&who, key, request).await?))
 }
 
-/// `POST /suggestions/{seq}`
+/// Handles `POST /suggestions/{seq}`.
 pub(super) async fn answer_suggestion(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -148,7 +148,7 @@ pub(super) async fn answer_suggestion(
     Ok(Json(app.kernel.suggestions().answer(&who, key, seq, request).await?))
 }
 
-/// What a write has to find there.
+/// Returns the base that a write requires.
 fn write_base(mode: DocumentMode, revision: Option<Revision>) -> Result<DocumentBase, Problem> {
     match (mode, revision) {
         (DocumentMode::Write, Some(revision)) => Ok(DocumentBase::Revision(revision)),

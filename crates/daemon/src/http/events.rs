@@ -1,7 +1,8 @@
 //! The event log as a stream of server-sent events.
 //!
-//! Nothing is kept for a reader but its place in the log and the page it is at: one that reads slowly holds up itself,
-//! one that does not read is cut by its connection, and one that was cut goes on after the last id it saw, without a gap.
+//! The daemon keeps only the position and the current page of each client. A slow client delays only itself, a
+//! client that does not read is disconnected, and a disconnected client resumes after the last id it received,
+//! without a gap.
 
 use std::{
     path::PathBuf,
@@ -34,43 +35,44 @@ use crate::{backpressure::EndlessStream, shutdown::Shutdown};
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// What to watch, and from where on.
+/// Selects the events to watch and the start position.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventWatchQuery {
-    /// One run, from its beginning to its end.
+    /// A run, from its first to its last event.
     run: Option<RunId>,
-    /// When the stream of a run ends by itself; absent: `end`.
+    /// The condition that ends the stream of a run. Absent: `end`.
     #[serde(default)]
     until: EventStreamEnd,
-    /// A person reads it who can answer questions: while they do, a run in which only questions are left does not pause.
+    /// A person who can answer questions reads the stream: meanwhile, a run in which only questions are left does
+    /// not pause.
     #[serde(default)]
     person: bool,
     /// An instance, from now on.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// From the event after this one on. A `Last-Event-ID` header counts before it.
+    /// Start after this event. A `Last-Event-ID` header takes precedence.
     after: Option<Position>,
-    /// Every question may say how widely it looks; a watch is one instance's all the same.
+    /// Accepted because every query may send it; a watch always covers one instance.
     #[serde(default, rename = "all")]
     #[schemars(skip)]
     _all: bool,
 }
 
-/// When the stream of a run ends by itself.
+/// The condition that ends the stream of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Until")]
 enum EventStreamEnd {
-    /// With the run.
+    /// Ends when the run ends.
     #[default]
     End,
-    /// When the run is over, or paused and nobody works any more.
+    /// Ends when the run has ended, or is paused with no running attempt.
     Rest,
 }
 
-/// `GET /events`
+/// Handles `GET /events`.
 pub(super) async fn watch_events(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -91,8 +93,8 @@ pub(super) async fn watch_events(
     Ok(stream_feed(feed, &app.shutdown))
 }
 
-/// Streams a feed. The response header names the position the stream starts after, so that a reader that is cut off before
-/// its first event resumes without a gap.
+/// Streams a subscription. The response header names the start position, so that a client that is disconnected
+/// before its first event resumes without a gap.
 pub(super) fn stream_feed(
     feed: EventSubscription,
     shutdown: &Shutdown,
@@ -103,7 +105,7 @@ pub(super) fn stream_feed(
     (Extension(EndlessStream), [(LAST_EVENT_ID, start)], events)
 }
 
-/// Where a reader was cut. An empty id is that of a reader who has seen nothing yet.
+/// Returns the id of the last event a client received. An empty id means that the client has received none.
 fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
     let Some(id) = headers.get(LAST_EVENT_ID).filter(|id| !id.is_empty()) else { return Ok(None) };
     let number = id.to_str().ok().and_then(|id| id.parse().ok());
@@ -111,9 +113,9 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Problem> {
     number.map(Position::new).map(Some).ok_or_else(bad)
 }
 
-/// A feed on its way to one reader.
+/// A subscription that is streamed to one client.
 struct FeedStream {
-    /// None once there is nothing more to tell.
+    /// None at the end of the stream.
     next: Option<ReusableBoxFuture<'static, FeedOutput>>,
     shutdown: Shutdown,
 }
@@ -155,7 +157,7 @@ impl Stream for FeedStream {
     }
 }
 
-/// An event as it is written. One that is not stored has no id: there is nothing to resume after.
+/// Converts an event to its wire form. An event that is not stored has no id: a client cannot resume after it.
 fn to_sse_event(event: &Event) -> Result<sse::Event, axum::Error> {
     // A kind of another version is any text, and a line break in it would end the field.
     let kind = event.body.kind_word().split(['\r', '\n']).next().unwrap_or_default();

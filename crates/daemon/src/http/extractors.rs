@@ -1,4 +1,4 @@
-//! What handlers take from a request. Whatever does not fit is refused in our own words.
+//! Extractors of the handlers. They refuse invalid input with our own problem texts.
 
 use std::{convert::Infallible, path::PathBuf};
 
@@ -15,36 +15,36 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{admission::BODY_LIMIT, problem_response::ProblemResponse};
 
-/// Who asks, as the gate found out.
+/// The caller, as identified at admission.
 pub(super) struct Requester(pub(super) Principal);
 
-/// Who asks, proven by a token: a process inside an attempt's tree may speak as its agent, but only
-/// the worker, which alone holds the token, reports for the attempt.
+/// The caller, proven by a token. A process inside an attempt's tree may act as its agent, but only the
+/// worker, which alone holds the token, may report for the attempt.
 pub(super) struct TokenHolder(pub(super) Principal);
 
-/// The body, from JSON.
+/// The request body, parsed from JSON.
 pub(super) struct JsonBody<T>(pub(super) T);
 
-/// The part of the address after `?`.
+/// The query string of the URL.
 pub(super) struct UrlQuery<T>(pub(super) T);
 
-/// The names in the path.
+/// The parameters of the URL path.
 pub(super) struct UrlPath<T>(pub(super) T);
 
-/// Which instances a question is about.
+/// Selects the instances of a query.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScopeQuery {
-    /// Which: `coder`, `coder@review:pr-1`, `@review:pr-1`.
+    /// The agent or instance: `coder`, `coder@review:pr-1`, `@review:pr-1`.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Whether to look everywhere, where more than one thing can be meant.
+    /// Without a target: true for everything, false for what is live in the caller's project.
     #[serde(default)]
     all: bool,
 }
 
-/// From where a target in the path is meant.
+/// The context that resolves a target in the path.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProjectQuery {
@@ -52,13 +52,13 @@ pub(super) struct ProjectQuery {
     project: Option<PathBuf>,
 }
 
-/// The same for what is to be stopped, and how.
+/// Context and mode of a stop.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AgentStopQuery {
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Whether its processes get no time to end by themselves.
+    /// True to kill the processes without a grace period.
     #[serde(default)]
     pub(super) now: bool,
 }
@@ -111,7 +111,7 @@ impl<S: Sync> FromRequestParts<S> for TokenHolder {
 impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ProblemResponse;
     async fn from_request(request: Request, _: &S) -> Result<Self, ProblemResponse> {
-        // The gate has read it already, as far as it was not too long.
+        // Admission has already read the body and enforced its size limit.
         let body = to_bytes(request.into_body(), BODY_LIMIT).await;
         let body = body.map_err(|error| bad_request(error.to_string()))?;
         let parsed = Json::from_bytes(&body);

@@ -1,4 +1,4 @@
-//! What is said about the program itself.
+//! Feedback about the program itself.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// `POST /feedback`
+/// Handles `POST /feedback`.
 pub(super) async fn submit(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -20,7 +20,7 @@ pub(super) async fn submit(
     Ok(Json(app.kernel.feedback().submit(&who, None, request).await?))
 }
 
-/// `GET /feedback`
+/// Handles `GET /feedback`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

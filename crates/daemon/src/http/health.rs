@@ -1,4 +1,4 @@
-//! How the daemon and its store are, and how to stop it.
+//! Health of the daemon and its store, and shutdown.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ use super::{
     problem_response::{HandlerResult, ProblemResponse},
 };
 
-/// How long the disk may take for a pulse.
+/// Time limit of a probe write.
 const PULSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// `GET /health`: what it says was true within the last second, because a write is tried.
+/// Handles `GET /health`: a probe write verifies the status, which is at most one second old.
 pub(super) async fn health(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -39,7 +39,7 @@ pub(super) async fn health(
     Json(Health { status, version: app.health.version.clone(), detail })
 }
 
-/// `POST /shutdown`: the answer is that it was heard.
+/// Handles `POST /shutdown`: the reply confirms only that the request was accepted.
 pub(super) async fn shutdown(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -50,7 +50,7 @@ pub(super) async fn shutdown(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// `GET /doctor`
+/// Handles `GET /doctor`.
 pub(super) async fn doctor(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -58,16 +58,16 @@ pub(super) async fn doctor(
     Ok(Json(app.kernel.health().check_store(&who).await?))
 }
 
-/// Whether the store takes writes at the moment.
+/// The result of a probe write.
 enum WriteHealth {
     Stored,
-    /// For some teams.
+    /// The store refuses writes for some teams.
     RefusedForTeams(WriteRefusal),
-    /// For all.
+    /// The store refuses writes for all teams.
     Refused(WriteRefusal),
 }
 
-/// The reason why writes are refused, and the copies of databases that were taken away.
+/// The reason why writes are refused, and the rescued copies of lost databases.
 #[derive(Default)]
 struct WriteRefusal {
     why: String,
@@ -89,13 +89,14 @@ impl From<String> for WriteRefusal {
     }
 }
 
-/// Tries a write.
+/// Probes the store with a write.
 async fn probe_writes(app: &AppState) -> WriteHealth {
-    let failure = match tokio::time::timeout(PULSE_TIMEOUT, app.kernel.health().check_writes()).await {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(error.to_string()),
-        Err(_) => Some(format!("the disk did not take a write within {PULSE_TIMEOUT:?}")),
-    };
+    let failure =
+        match tokio::time::timeout(PULSE_TIMEOUT, app.kernel.health().check_writes()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the disk did not take a write within {PULSE_TIMEOUT:?}")),
+        };
     let faults = app.kernel.health().faults().await.unwrap_or_default();
     match (writes_from_faults(&faults), failure) {
         (writes @ WriteHealth::Refused(_), _) | (writes, None) => writes,
@@ -105,7 +106,7 @@ async fn probe_writes(app: &AppState) -> WriteHealth {
     }
 }
 
-/// The meaning of the faults that a write has left: a full disk may take a small write and refuse a larger one.
+/// Interprets the faults that remain after a write: a full disk may accept a small write and refuse a larger one.
 fn writes_from_faults(faults: &[StoreFault]) -> WriteHealth {
     let rescued = faults.iter().filter_map(|fault| fault.copy.clone()).collect();
     if let Some(own) = faults.iter().find(|fault| fault.database.is_none()) {
@@ -125,7 +126,7 @@ fn writes_from_faults(faults: &[StoreFault]) -> WriteHealth {
 async fn health_detail(app: &AppState, trouble: Option<WriteRefusal>) -> HealthDetail {
     let (tally, trouble) = match app.kernel.health().activity_counts().await {
         Ok(tally) => (tally, trouble),
-        // How it is must be told above all when nothing else can be read.
+        // Health is most important if nothing else can be read.
         Err(error) => (
             ActivityCounts { runs: 0, attempts: 0 },
             trouble.or_else(|| Some(error.to_string().into())),

@@ -1,4 +1,4 @@
-//! What makes a request's effect happen once: the `Idempotency-Key` header, or a tool's `idempotency_key`.
+//! The idempotency key of a request: the `Idempotency-Key` header, or a tool's `idempotency_key`.
 
 use std::convert::Infallible;
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 const MAX_KEY_BYTES: usize = 200;
 
-/// The header, if it was sent.
+/// The `Idempotency-Key` header, if the client sent one.
 pub(super) struct IdempotencyKey(Option<HeaderValue>);
 
 impl IdempotencyKey {
-    /// The key of a call of `tool`; `args` are looked at only if there is one.
+    /// Returns the key of a call of `tool`; calls `args` only if there is a key.
     pub(super) fn effect(
         self,
         tool: &str,
@@ -28,7 +28,7 @@ impl IdempotencyKey {
     }
 }
 
-/// The key of a call, if it can be one.
+/// Returns the key of a call, or a problem if the key is empty or too long.
 pub(crate) fn effect_key(key: String, tool: &str, args: &Value) -> Result<EffectKey, Problem> {
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
         let message = format!("an idempotency key is a text of 1 to {MAX_KEY_BYTES} characters");

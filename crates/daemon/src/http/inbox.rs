@@ -1,4 +1,4 @@
-//! Inboxes, for agents without MCP and for whoever looks after one.
+//! Inboxes, for agents without MCP and for people who inspect one.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// `GET /inbox`
+/// Handles `GET /inbox`.
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -20,7 +20,7 @@ pub(super) async fn show(
     Ok(Json(app.kernel.inbox().peek(&who, &scope.into_target()).await?))
 }
 
-/// `POST /inbox/ack`
+/// Handles `POST /inbox/ack`.
 pub(super) async fn ack(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

@@ -1,4 +1,4 @@
-//! Messages: sent, read, and where their deliveries stand.
+//! Messages: send, read, and the receipts of their deliveries.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -19,36 +19,36 @@ use super::{
     since_filter::SinceFilter,
 };
 
-/// What to read of which channel.
+/// Selects a channel and the messages to read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MessagePageQuery {
-    /// Which instance.
+    /// The instance to read from.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Only after this: a message's number or a time.
+    /// Return only messages after this seq or time.
     #[schemars(with = "Option<String>")]
     since: Option<SinceFilter>,
-    /// At most so many.
+    /// Maximum number of messages.
     limit: Option<u32>,
-    /// Only those that contain this text.
+    /// Return only messages that contain this text.
     search: Option<String>,
-    /// This message and everything that replies to it, in whichever run; the first of them.
+    /// Seq of a message: return it and all replies to it, in any run, from the first on.
     thread: Option<Seq>,
-    /// Where those stand that are your own; the user's are all.
+    /// Include the receipts of your own messages; for the user, of all messages.
     #[serde(default)]
     receipts: bool,
-    /// Earlier runs too.
+    /// Include earlier runs.
     #[serde(default)]
     all_runs: bool,
-    /// Every question may say how widely it looks; a channel is one instance's all the same.
+    /// Accepted because every query may send it; a channel always belongs to one instance.
     #[serde(default, rename = "all")]
     #[schemars(skip)]
     _all: bool,
 }
 
-/// `POST /messages`: answered when it is on disk.
+/// Handles `POST /messages`: replies after the message is on disk.
 pub(super) async fn send(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -60,7 +60,7 @@ pub(super) async fn send(
     Ok(Json(app.kernel.messages().send(&who, key, request).await?))
 }
 
-/// `GET /messages`
+/// Handles `GET /messages`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -77,7 +77,7 @@ pub(super) async fn list(
     Ok(Json(reply))
 }
 
-/// `GET /messages/{seq}/receipts`
+/// Handles `GET /messages/{seq}/receipts`.
 pub(super) async fn receipts(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

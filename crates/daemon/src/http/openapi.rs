@@ -1,5 +1,5 @@
-//! `/openapi.json`: what can be asked and what is answered, for programs. Made from the list the router is made from and
-//! from the types that are read and written, so that it says nothing the doors do not do.
+//! The document `/openapi.json`: requests and responses of every route, for programs. It is generated from the list
+//! that the router is built from and from the types of the bodies, so that it cannot differ from the behaviour.
 
 use std::sync::LazyLock;
 
@@ -19,13 +19,13 @@ use super::{
 const API_DESCRIPTION: &str = "On the Unix socket in the daemon's home you are the user. On the loopback port, and from anything \
 that is not you, a token is needed. Every error is a Problem, except that `/mcp` also gives those of its protocol.";
 
-/// `GET /openapi.json`
+/// Handles `GET /openapi.json`.
 pub(super) async fn show() -> impl IntoResponse {
     static TEXT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));
     ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
 }
 
-/// The whole document.
+/// Builds the whole document.
 pub(crate) fn document() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -82,7 +82,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     operation
 }
 
-/// A name for the operation: `post_runs_id_stop`.
+/// Returns the id of an operation, such as `post_runs_id_stop`.
 fn id(route: &Route) -> String {
     let words = route.path.split(|c: char| !c.is_ascii_alphanumeric());
     let words = words.filter(|word| !word.is_empty());
@@ -109,13 +109,13 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     parameters
 }
 
-/// The name in a path, as it is written there.
+/// Returns the name of the parameter in a path.
 fn name(path: &str) -> Option<&str> {
     let (_, rest) = path.split_once('{')?;
     rest.split('}').next().map(|name| name.trim_start_matches('*'))
 }
 
-/// One field of a query. It is there or it is not: nothing spells null there.
+/// Builds one query parameter. A parameter is present or absent: the query has no null.
 fn field(name: &str, mut schema: Value) -> Value {
     let mut take = |key| schema.as_object_mut().and_then(|schema| schema.remove(key));
     let (about, kind, kinds) = (take("description"), take("type"), take("anyOf"));
@@ -160,7 +160,7 @@ fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     json!({status.as_str(): answer, "default": {"$ref": "#/components/responses/Problem"}})
 }
 
-/// JSON-RPC messages as server-sent events, besides what else may come.
+/// Adds a stream of JSON-RPC messages as server-sent events to the content of a response.
 fn messages(mut content: Value) -> Value {
     let schema = json!({"type": "string", "contentMediaType": "application/json"});
     content["text/event-stream"] = json!({ "schema": schema });

@@ -1,4 +1,4 @@
-//! How a request fails: the only place that turns what went wrong into a status and a body, for both doors.
+//! The only place that maps an error to a status and a body, for HTTP and MCP.
 
 use agent_worker_kernel as kernel;
 use agent_worker_protocol::{Code, Problem, ProblemBody};
@@ -11,14 +11,14 @@ use axum::{
 
 use super::hint::hint;
 
-/// A handler's answer.
+/// The result of a handler.
 pub(super) type HandlerResult<T> = Result<Json<T>, ProblemResponse>;
 
-/// What a caller is told instead of an answer.
+/// A problem as an HTTP response.
 #[derive(Debug)]
 pub(crate) struct ProblemResponse(Problem);
 
-/// What a caller may know of the kernel's error; the log has the rest.
+/// Returns the part of a kernel error that a caller may see; the log has the rest.
 pub(crate) fn client_problem(error: &kernel::Error) -> Problem {
     if error.is_internal() {
         let cause = std::error::Error::source(error).map(ToString::to_string);
@@ -52,13 +52,13 @@ impl IntoResponse for ProblemResponse {
     }
 }
 
-/// Answers for a path that leads nowhere.
+/// Answers a request for an unknown path.
 pub(super) async fn no_such_route(request: Request) -> ProblemResponse {
     let path = request.uri().path();
     Problem::new(Code::NotFound, format!("there is nothing at `{path}`")).into()
 }
 
-/// Answers for a path that knows other methods.
+/// Answers a request whose method the path does not support.
 pub(super) async fn no_such_method(request: Request) -> (StatusCode, Json<ProblemBody>) {
     let (method, path) = (request.method(), request.uri().path());
     let problem = Problem::new(Code::BadRequest, format!("`{path}` does not know {method}"));

@@ -22,20 +22,20 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// Whose proposals, and which of them.
+/// Selects an instance and its proposals.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProposalListQuery {
-    /// Which instance.
+    /// The instance to read from.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Those that are over too.
+    /// Include ended proposals.
     #[serde(default)]
     all: bool,
 }
 
-/// `GET /proposals`
+/// Handles `GET /proposals`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -46,7 +46,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.proposals().list(&who, &InstanceSelector { target, project }, which).await?))
 }
 
-/// `GET /proposals/{id}`
+/// Handles `GET /proposals/{id}`.
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -56,7 +56,7 @@ pub(super) async fn show(
     Ok(Json(app.kernel.proposals().get(&who, &scope.into_target(), id).await?))
 }
 
-/// `POST /proposals`
+/// Handles `POST /proposals`.
 pub(super) async fn create(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -68,7 +68,7 @@ pub(super) async fn create(
     Ok(Json(app.kernel.proposals().create(&who, key, request).await?))
 }
 
-/// `POST /proposals/{id}/vote`
+/// Handles `POST /proposals/{id}/vote`.
 pub(super) async fn vote(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -80,7 +80,7 @@ pub(super) async fn vote(
     Ok(Json(app.kernel.proposals().vote(&who, key, id, request).await?))
 }
 
-/// `POST /proposals/{id}/cancel`
+/// Handles `POST /proposals/{id}/cancel`.
 pub(super) async fn cancel(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -92,7 +92,7 @@ pub(super) async fn cancel(
     Ok(Json(app.kernel.proposals().cancel(&who, key, id, request).await?))
 }
 
-/// `GET /questions`
+/// Handles `GET /questions`.
 pub(super) async fn questions(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -102,7 +102,7 @@ pub(super) async fn questions(
     Ok(Json(app.kernel.questions().list(&who, &scope.into_target(), breadth).await?))
 }
 
-/// `POST /questions/{id}/answer`
+/// Handles `POST /questions/{id}/answer`.
 pub(super) async fn answer_question(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

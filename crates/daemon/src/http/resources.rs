@@ -17,20 +17,20 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// Whose resource, and which part of it.
+/// Selects a resource's instance and a part of the resource.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResourceRangeQuery {
-    /// Which instance.
+    /// The instance to read from.
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Which bytes, as `from..to`, the last one not included; `from..` gives as much as one answer holds. Absent: the
-    /// first 64 KiB.
+    /// The bytes to read, as `from..to` without the last one; `from..` returns as much as one response holds.
+    /// Absent: the first 64 KiB.
     range: Option<String>,
 }
 
-/// `GET /resources/{id}`
+/// Handles `GET /resources/{id}`.
 pub(super) async fn read(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -43,7 +43,7 @@ pub(super) async fn read(
     Ok(Json(app.kernel.resources().read(&who, &place, id, range).await?))
 }
 
-/// `GET /resources`
+/// Handles `GET /resources`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -52,7 +52,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.resources().list(&who, &scope.into_target()).await?))
 }
 
-/// `POST /resources`: the same content is the same resource, however often it comes.
+/// Handles `POST /resources`: equal content gets the same resource, however often it is posted.
 pub(super) async fn create(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -63,7 +63,7 @@ pub(super) async fn create(
     Ok(Json(app.kernel.resources().create(&who, &place, r#type, content).await?))
 }
 
-/// Reads `from..to` and `from..`.
+/// Parses `from..to` and `from..`.
 fn parse_byte_range(range: &str) -> Result<Range<u64>, Problem> {
     let bad = || {
         let message = format!("`{}` is not a range of bytes", range.escape_debug());

@@ -1,7 +1,7 @@
-//! A stream goes on only as long as the token that opened it.
+//! Ends a stream when its token is revoked.
 //!
-//! Taking a token back wakes every stream of a client, and each looks whether its own still counts: a wake says "look",
-//! never "at what".
+//! A revocation wakes the streams of all clients, and each stream checks its own token: a wake is a signal to read,
+//! and never carries data.
 
 use std::{
     pin::Pin,
@@ -18,27 +18,27 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::watch;
 
-/// Tells open streams that some token was taken back.
+/// Notifies open streams that a token was revoked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Revocations(watch::Sender<()>);
 
-/// Hears of every token that is taken back from when it was made on.
+/// Receives every revocation since its creation.
 pub(super) struct RevocationListener(watch::Receiver<()>);
 
 impl Revocations {
-    /// A token is no good any more.
+    /// Wakes all streams after a token was revoked.
     pub(super) fn notify_streams(&self) {
         self.0.send_replace(());
     }
 
-    /// To be made before a token is looked at, so that nothing is missed after that.
+    /// Creates a listener; call it before the token is checked, so that no later revocation is missed.
     pub(super) fn subscribe(&self) -> RevocationListener {
         RevocationListener(self.0.subscribe())
     }
 }
 
 impl RevocationListener {
-    /// Lets an answer that is a stream go on until `token` is taken back. Other answers are over by themselves.
+    /// Binds a response that is a stream to `token`, and leaves other responses unchanged.
     pub(super) fn bind_stream(self, answer: Response, kernel: &Kernel, token: String) -> Response {
         let kind = answer.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         if kind.is_none_or(|kind| !kind.starts_with(b"text/event-stream")) {
@@ -54,7 +54,7 @@ impl RevocationListener {
     }
 }
 
-/// What one stream has to know of its token.
+/// The token of one stream and the means to check it again.
 struct TokenGuard {
     listener: RevocationListener,
     kernel: Kernel,
@@ -62,16 +62,17 @@ struct TokenGuard {
 }
 
 impl TokenGuard {
-    /// Waits until some token is taken back.
+    /// Waits until any token is revoked.
     async fn wait_for_revocation(mut self) -> Self {
         match self.listener.0.changed().await {
             Ok(()) => self,
-            // The other end is the doors' own, so it is never gone.
+            // The application state owns the sender, so the channel never closes.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Looks whether it was this one. Doubt says yes: whoever still has a good token asks again.
+    /// Checks whether this token was revoked. An error counts as revoked: a client with a valid token connects
+    /// again.
     async fn recheck_token(self) -> Option<Self> {
         self.kernel.tokens().principal_by_token(&self.token).await.is_ok().then_some(self)
     }
@@ -79,18 +80,18 @@ impl TokenGuard {
 
 type RevocationFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A body that ends with its token.
+/// A response body that ends when its token is revoked.
 struct TokenBoundBody {
     body: Body,
     state: TokenBoundState,
 }
 
 enum TokenBoundState {
-    /// Its token was good when it was last looked at.
+    /// The token was valid at the last check.
     Open(RevocationFuture<TokenGuard>),
-    /// Some token was taken back: nothing is told until it is known which.
+    /// A token was revoked: the stream sends nothing until its own token is checked.
     Checking(RevocationFuture<Option<TokenGuard>>),
-    /// Its own was.
+    /// The stream's own token was revoked.
     Closed,
 }
 

@@ -1,5 +1,5 @@
-//! One route: how it is asked for, who may, what it takes and gives. The router and `/openapi.json` are made from the
-//! same list of them, so that neither knows a route the other does not.
+//! One route: method, path, access, input and output. The router and `/openapi.json` are built from the same list
+//! of routes, so that they cannot differ.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use serde_json::{Map, Value};
 
 use super::{AppState, admission};
 
-/// One route.
+/// One route of the HTTP interface.
 pub(super) struct Route {
     pub(super) verb: Verb,
-    /// As the router spells it: `/runs/{id}`, `/documents/{*path}`.
+    /// The path in the router's syntax: `/runs/{id}`, `/documents/{*path}`.
     pub(super) path: &'static str,
-    /// What it is for.
+    /// The summary in `/openapi.json`.
     pub(super) summary: &'static str,
     pub(super) access: RouteAccess,
-    /// What stands for the name in the path.
+    /// Schema of the parameter in the path.
     pub(super) path_schema: Option<SchemaFn>,
-    /// What may follow `?`.
+    /// Schema of the query string.
     pub(super) query_schema: Option<SchemaFn>,
     pub(super) idempotency: IdempotencySupport,
     pub(super) body_schema: Option<SchemaFn>,
     pub(super) response: ResponseKind,
-    /// Who answers; none where another room does.
+    /// The handler; none if another router serves the route.
     handler: Option<MethodRouter<Arc<AppState>>>,
 }
 
-/// How a type is described.
+/// A function that returns the schema of a type.
 pub(super) type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
-/// What is done with a path.
+/// The HTTP method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -46,47 +46,47 @@ pub(super) enum Verb {
     Delete,
 }
 
-/// Who may ask.
+/// The callers that may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RouteAccess {
-    /// Whoever comes.
+    /// Every caller, also an anonymous one.
     Anybody,
-    /// Whoever has a name: the user, clients, agents. What they get depends on it.
+    /// Every identified caller: the user, clients and agents. The response depends on the caller.
     Identified,
-    /// The user, clients whose token allows it, and agents as far as it goes for them in their own instance.
+    /// The user, clients whose token has the permission, and agents within their own instance.
     Requires(Permission),
-    /// The same with a token that allows one of the two; which of them decides what is done.
+    /// The same, with a token that has one of the two permissions; the one it has decides what is allowed.
     RequiresEither(Permission, Permission),
-    /// The user alone.
+    /// Only the user.
     User,
-    /// Agents alone: those at work.
+    /// Only agents with a live attempt.
     Workers,
 }
 
-/// Whether an `Idempotency-Key` makes it happen once.
+/// Selects whether an `Idempotency-Key` makes the effect happen once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdempotencySupport {
     Supported,
     Ignored,
 }
 
-/// What is answered.
+/// The kind of a response.
 #[derive(Clone, Copy)]
 pub(super) enum ResponseKind {
-    /// A status and no more.
+    /// A status without a body.
     Status(StatusCode),
-    /// A document.
+    /// A JSON document of this schema.
     Json(SchemaFn),
-    /// Server-sent events.
+    /// A stream of server-sent events.
     Events,
     /// Messages of the Model Context Protocol, as server-sent events.
     Messages,
-    /// One such message as a document, or several as server-sent events.
+    /// One such message as JSON, or several as server-sent events.
     JsonOrMessages,
 }
 
 impl Route {
-    /// A route. What it gives is an object of no particular shape until told otherwise.
+    /// Creates a route. Its response is an unspecified object until another method sets it.
     pub(super) fn new<H, T>(
         may: impl Into<RouteAccess>,
         verb: Verb,
@@ -102,7 +102,7 @@ impl Route {
         Self { handler, ..Self::documented_only(may, verb, path, about) }
     }
 
-    /// A route that another room answers.
+    /// Creates a route that another router serves.
     pub(super) fn documented_only(
         may: impl Into<RouteAccess>,
         verb: Verb,
@@ -131,7 +131,7 @@ impl Route {
         Self { query_schema: Some(T::json_schema), ..self }
     }
 
-    /// Takes a body, once for each `Idempotency-Key`.
+    /// Takes a JSON body and honours `Idempotency-Key`.
     pub(super) fn idempotent_body<T: JsonSchema>(self) -> Self {
         Self { idempotency: IdempotencySupport::Supported, ..self.json_body::<T>() }
     }
@@ -160,14 +160,15 @@ impl Route {
         Self { response: ResponseKind::Status(status), ..self }
     }
 
-    /// Opens it, for those who may.
+    /// Adds the route to a router, with its permission check.
     pub(super) fn mount(self, router: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
         match (self.handler, self.access) {
             (Some(handler), RouteAccess::Requires(what)) => router.route(
                 self.path,
                 handler.layer(from_fn_with_state(what, admission::require_permission)),
             ),
-            // The kernel says by itself what is for the user or for agents alone, and what for either of two.
+            // The kernel itself checks the routes that are for the user only, for agents only, or for either of two
+            // permissions.
             (
                 Some(handler),
                 RouteAccess::Anybody
@@ -188,7 +189,7 @@ impl From<Permission> for RouteAccess {
 }
 
 impl Verb {
-    /// Its spelling in a request.
+    /// Returns the method as in a request.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",

@@ -1,4 +1,4 @@
-//! Every route there is, a list per noun.
+//! All routes, one list per noun.
 
 use agent_worker_protocol::{
     AttemptId, DocumentPath, EventsReply, EventsRequest,

@@ -1,6 +1,8 @@
-//! A run and what comes of it in one request: told as it goes (`/run`), or once it rests (`/serve`).
+//! Starts a run and returns its result in one request: as a stream of events (`/run`), or as a report once the run
+//! rests (`/serve`).
 //!
-//! A run rests when it is over, or paused and nobody works any more. It is the daemon's from the beginning: whoever hangs up leaves it as it is.
+//! A run rests when it has ended, or is paused with no running attempt. The daemon owns the run from the start: a
+//! client that disconnects does not affect it.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use super::{
     problem_response::{HandlerResult, ProblemResponse},
 };
 
-/// `POST /run`
+/// Handles `POST /run`.
 pub(super) async fn run(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -27,7 +29,7 @@ pub(super) async fn run(
     Ok(events::stream_feed(feed, &app.shutdown))
 }
 
-/// `POST /serve`
+/// Handles `POST /serve`.
 pub(super) async fn serve(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -42,7 +44,7 @@ pub(super) async fn serve(
         let view = app.kernel.runs().view(&who, run).await?;
         match RunReport::of(&view).filter(|_| view.is_at_rest()) {
             Some(report) => return Ok(Json(report)),
-            // Whoever was quick has resumed it already.
+            // Another client has already resumed the run.
             None => feed = watch_run(&app, &who, run).await?,
         }
     }
@@ -53,7 +55,7 @@ async fn start_run(
     who: &Principal,
     request: RunRequest,
 ) -> Result<(RunId, EventSubscription), ProblemResponse> {
-    // Told before it exists: whoever may not look at it is not to start it and then be refused.
+    // Check before the run exists: a caller that may not read it must not start it and then be refused.
     who.require(Permission::Read)?;
     let run = app.kernel.runs().create(who, request).await?.run;
     Ok((run, watch_run(app, who, run).await?))

@@ -1,4 +1,4 @@
-//! Runs: begun, looked at, stopped, resumed.
+//! Runs: start, read, stop, resume.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// How a run is stopped.
+/// The mode of a stop.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunStopQuery {
-    /// Whether its processes get no time to end by themselves.
+    /// True to kill the processes without a grace period.
     #[serde(default)]
     now: bool,
 }
 
-/// `POST /runs`
+/// Handles `POST /runs`.
 pub(super) async fn start(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -36,7 +36,7 @@ pub(super) async fn start(
     Ok(Json(app.kernel.runs().create(&who, request).await?))
 }
 
-/// `GET /runs`
+/// Handles `GET /runs`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -46,7 +46,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.runs().list(&who, &scope.into_target(), breadth).await?))
 }
 
-/// `GET /runs/{id}`
+/// Handles `GET /runs/{id}`.
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -55,7 +55,7 @@ pub(super) async fn show(
     Ok(Json(app.kernel.runs().view(&who, run).await?))
 }
 
-/// `POST /runs/{id}/stop`: answers when every process of it is gone.
+/// Handles `POST /runs/{id}/stop`: replies after every process of the run has ended.
 pub(super) async fn stop(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -70,7 +70,7 @@ pub(super) async fn stop(
     Ok(Json(stopped))
 }
 
-/// `POST /runs/{id}/pause`
+/// Handles `POST /runs/{id}/pause`.
 pub(super) async fn pause(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -79,7 +79,7 @@ pub(super) async fn pause(
     Ok(Json(app.kernel.runs().pause(&who, run).await?))
 }
 
-/// `POST /runs/{id}/resume`
+/// Handles `POST /runs/{id}/resume`.
 pub(super) async fn resume(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -91,7 +91,7 @@ pub(super) async fn resume(
     Ok(Json(app.kernel.runs().resume(&who, key, run, request).await?))
 }
 
-/// `GET /stats`
+/// Handles `GET /stats`.
 pub(super) async fn stats(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

@@ -1,4 +1,4 @@
-//! From where on a channel is read: after a message's number, or after an instant.
+//! The start of a channel read: after the seq of a message, or after an instant.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use agent_worker_protocol::{Millis, Seq, api::MessagesReply};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// `12`, `"12"` or `"2026-01-01T00:00:00Z"`.
+/// A seq or an instant: `12`, `"12"` or `"2026-01-01T00:00:00Z"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) enum SinceFilter {
-    /// After this message.
+    /// Messages after this seq.
     Seq(Seq),
-    /// After this instant.
+    /// Messages after this instant.
     Instant(Millis),
 }
 
-/// Neither a number nor an instant.
+/// The error for a value that is neither a number nor an instant.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0} is neither a message's number (seq) nor a time such as 2026-01-31T10:00:00Z")]
 pub(crate) struct BadSince(Value);
@@ -32,7 +32,7 @@ impl TryFrom<Value> for SinceFilter {
 }
 
 impl SinceFilter {
-    /// The number to read after, where it is one.
+    /// Returns the seq to read after, if the filter is one.
     pub(crate) fn seq(self) -> Option<Seq> {
         match self {
             Self::Seq(seq) => Some(seq),
@@ -40,7 +40,7 @@ impl SinceFilter {
         }
     }
 
-    /// Leaves out what is older. The newest were read, so those after an instant are among them.
+    /// Removes older messages. The newest messages were read, so they include those after an instant.
     pub(crate) fn retain_newer(self, reply: &mut MessagesReply) {
         let MessagesReply { messages, receipts, .. } = reply;
         match self {

@@ -1,4 +1,4 @@
-//! Clients' tokens.
+//! The tokens of clients.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     problem_response::{HandlerResult, ProblemResponse},
 };
 
-/// `POST /tokens`
+/// Handles `POST /tokens`.
 pub(super) async fn create(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -20,7 +20,7 @@ pub(super) async fn create(
     Ok(Json(app.kernel.tokens().create(&who, request).await?))
 }
 
-/// `GET /tokens`
+/// Handles `GET /tokens`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -28,7 +28,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.tokens().list(&who).await?))
 }
 
-/// `DELETE /tokens/{name}`
+/// Handles `DELETE /tokens/{name}`.
 pub(super) async fn revoke(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

@@ -1,4 +1,4 @@
-//! Instances as a whole.
+//! Instances of workflows: list, clear, remove.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
     problem_response::HandlerResult,
 };
 
-/// `GET /workflows`
+/// Handles `GET /workflows`.
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -23,7 +23,7 @@ pub(super) async fn list(
     Ok(Json(app.kernel.instances().list(&who, &scope.into_target(), breadth).await?))
 }
 
-/// `POST /workflows/clear`
+/// Handles `POST /workflows/clear`.
 pub(super) async fn clear(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
@@ -35,7 +35,7 @@ pub(super) async fn clear(
     Ok(Json(app.kernel.instances().clear(&who, key, &request_target(request)).await?))
 }
 
-/// `POST /workflows/remove`
+/// Handles `POST /workflows/remove`.
 pub(super) async fn remove(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,

@@ -1,4 +1,4 @@
-//! Who gets a home whose lock is held.
+//! Tests of taking a home whose lock is held.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::*;
 
-/// A home whose lock somebody holds, and what the file says of its owner.
+/// Creates a home with a held lock whose file contains `signature`.
 fn locked_home(signature: &str) -> (TempDir, DaemonHome, LockFile) {
     let folder = tempfile::tempdir().unwrap();
     let home = DaemonHome::open(folder.path()).unwrap();
@@ -16,7 +16,7 @@ fn locked_home(signature: &str) -> (TempDir, DaemonHome, LockFile) {
     (folder, home, lock)
 }
 
-/// The pid of a process that is over.
+/// Returns the pid of a process that has ended.
 fn dead_pid() -> String {
     let mut process = Command::new("true").spawn().unwrap();
     process.wait().unwrap();

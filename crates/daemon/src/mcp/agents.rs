@@ -1,4 +1,4 @@
-//! Agents that join, rest and leave, as tools.
+//! Tools that show, add, stop, resume and remove agents.
 
 use std::path::PathBuf;
 
@@ -27,14 +27,14 @@ struct AgentNewArgs {
     env: Vec<String>,
 }
 
-/// `agent_show`
+/// Implements the `agent_show` tool.
 pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
     let agent = kernel.agents().detail(who, &call.place).await;
     to_tool_result(agent.map(|agent| agent.into_detail(wakes_when)))
 }
 
-/// `agent_new`
+/// Implements the `agent_new` tool.
 pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentNewArgs { name, backend, model, system, cwd, env } = call.args()?;
     let (target, env) = (call.place.target, pairs(&env)?);
@@ -43,13 +43,13 @@ pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall)
     to_tool_result(kernel.agents().create(who, call.key, request).await)
 }
 
-/// `agent_stop`
+/// Implements the `agent_stop` tool.
 pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
     to_tool_result(kernel.agents().stop(who, &call.place).await)
 }
 
-/// `agent_resume`
+/// Implements the `agent_resume` tool.
 pub(super) async fn resume(
     kernel: &Kernel,
     who: &Principal,
@@ -59,7 +59,7 @@ pub(super) async fn resume(
     to_tool_result(kernel.agents().resume(who, &call.place).await)
 }
 
-/// `agent_remove`
+/// Implements the `agent_remove` tool.
 pub(super) async fn remove(
     kernel: &Kernel,
     who: &Principal,

@@ -1,4 +1,4 @@
-//! One tool call: what was given, and what comes back.
+//! One tool call: its arguments and its result.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,30 @@ use crate::http::{client_problem, effect_key};
 
 const TARGET_FIELD: &str = "target";
 
-/// What a call carries, whichever tool it is for.
+/// The parts of a call that all tools share.
 #[derive(Debug)]
 pub(super) struct McpToolCall {
-    /// What makes it happen once.
+    /// The idempotency key, if the caller sent one.
     pub(super) key: Option<EffectKey>,
-    /// Which instance; an agent needs not say.
+    /// The instance; an agent may omit it.
     pub(super) place: InstanceSelector,
     args: JsonObject,
 }
 
-/// What a tool answers.
+/// The result of a tool.
 pub(super) type McpToolResult = Result<Value, McpFailure>;
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 #[derive(Debug)]
 pub(super) enum McpFailure {
-    /// It makes no sense: told as an error of the protocol.
+    /// The call is invalid; reported as an error of the protocol.
     Malformed(String),
-    /// It made sense and was refused: told as the tool's own answer, which a model reads.
+    /// The call is valid and was refused; reported as the tool's result, which a model reads.
     Refused(Problem),
 }
 
 impl McpToolCall {
-    /// Reads what every tool takes. The key belongs to exactly these arguments, the target included.
+    /// Parses the arguments that every tool takes. The key covers exactly these arguments, including the target.
     pub(super) fn new(tool: &str, mut args: JsonObject) -> Result<Self, McpFailure> {
         let key = match args.remove(IDEMPOTENCY_KEY_ARGUMENT) {
             None | Some(Value::Null) => None,
@@ -52,13 +52,13 @@ impl McpToolCall {
         Ok(Self { key, place: InstanceSelector { target, ..InstanceSelector::default() }, args })
     }
 
-    /// Reads what this tool takes.
+    /// Parses the arguments of this tool.
     pub(super) fn args<T: DeserializeOwned>(&mut self) -> Result<T, McpFailure> {
         deserialize(Value::Object(std::mem::take(&mut self.args)))
     }
 }
 
-/// Reads `NAME=VALUE` each.
+/// Parses texts of the form `NAME=VALUE`.
 pub(super) fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, McpFailure> {
     let pair = |text: &String| {
         let parted = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -68,7 +68,7 @@ pub(super) fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, McpFai
     texts.iter().map(pair).collect()
 }
 
-/// The kernel's answer, as a tool's.
+/// Converts a result of the kernel to the result of a tool.
 pub(super) fn to_tool_result<T: Serialize>(answer: Result<T, kernel::Error>) -> McpToolResult {
     let answer = answer.map_err(kernel_refusal)?;
     serde_json::to_value(answer).map_err(|error| {
@@ -77,7 +77,7 @@ pub(super) fn to_tool_result<T: Serialize>(answer: Result<T, kernel::Error>) -> 
     })
 }
 
-/// What the kernel refused.
+/// Converts an error of the kernel to a refusal.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 pub(super) fn kernel_refusal(error: kernel::Error) -> McpFailure {
     McpFailure::Refused(client_problem(&error))

@@ -1,4 +1,4 @@
-//! The channel, the inbox and the team, as tools.
+//! Tools for the channel, the inbox and the team.
 
 use agent_worker_kernel::{ChannelQuery, Kernel, ListingScope, Principal};
 use agent_worker_protocol::{AgentName, Code, Priority, Problem, Seq, api::SendRequest};
@@ -42,7 +42,7 @@ struct InboxAckArgs {
 #[serde(deny_unknown_fields)]
 struct ChannelToolNoArgs {}
 
-/// Agents, as models write them: a list or one name, with or without `@`.
+/// Names of agents as models write them: a list or one name, with or without `@`.
 #[derive(Default, Deserialize)]
 #[serde(try_from = "Value")]
 struct LenientAgentNames(Vec<AgentName>);
@@ -64,7 +64,7 @@ impl TryFrom<Value> for LenientAgentNames {
     }
 }
 
-/// `channel_send`
+/// Implements the `channel_send` tool.
 pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let ChannelSendArgs {
         message,
@@ -79,7 +79,7 @@ pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall
     to_tool_result(kernel.messages().send(who, call.key, request).await)
 }
 
-/// `channel_read`
+/// Implements the `channel_read` tool.
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let ChannelReadArgs { since, limit, search, thread, all_runs, receipts } = call.args()?;
     let (all_runs, receipts) = (all_runs.unwrap_or_default(), receipts.unwrap_or_default());
@@ -92,7 +92,7 @@ pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall
     to_tool_result(reply)
 }
 
-/// `inbox_check`
+/// Implements the `inbox_check` tool.
 pub(super) async fn inbox_check(
     kernel: &Kernel,
     who: &Principal,
@@ -102,7 +102,7 @@ pub(super) async fn inbox_check(
     to_tool_result(kernel.inbox().check(who).await)
 }
 
-/// `inbox_ack`
+/// Implements the `inbox_ack` tool.
 pub(super) async fn inbox_ack(
     kernel: &Kernel,
     who: &Principal,
@@ -114,7 +114,7 @@ pub(super) async fn inbox_ack(
     to_tool_result(kernel.inbox().ack(who, until.seq().ok_or_else(refusal)?).await)
 }
 
-/// `workflow_agents`
+/// Implements the `workflow_agents` tool.
 pub(super) async fn agents(
     kernel: &Kernel,
     who: &Principal,

@@ -1,4 +1,4 @@
-//! How what a person began to type goes on: agents, documents, workflows and tags that are there.
+//! Completion of arguments: existing agents, documents, workflows and tags.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo};
 
 use super::resource_catalog;
 
-/// What an argument of this name stands for, in prompts, templates and tools alike.
+/// The kind of values of an argument, by its name, in prompts, templates and tools.
 enum CompletionKind {
     Agents,
     Documents,
@@ -17,7 +17,7 @@ enum CompletionKind {
     Unknown,
 }
 
-/// The names that begin as the argument does.
+/// Returns the names that start with the argument's value.
 pub(super) async fn complete(
     kernel: &Kernel,
     who: &Principal,
@@ -48,8 +48,10 @@ async fn candidate_names(
         CompletionKind::Tags => names.extend(instances.iter().map(|one| one.tag.to_string())),
         CompletionKind::Agents => {
             for instance in &instances {
-                let agents =
-                    kernel.agents().list(who, &instance_target(instance), ListingScope::All).await?;
+                let agents = kernel
+                    .agents()
+                    .list(who, &instance_target(instance), ListingScope::All)
+                    .await?;
                 names.extend(agents.into_iter().map(|agent| agent.name.to_string()));
             }
         }
@@ -74,7 +76,7 @@ fn completion_kind(argument: &str) -> CompletionKind {
     }
 }
 
-/// Those instances that agree with what was filled in before.
+/// Returns the instances that match the arguments given before.
 fn matching_instances(
     instances: Vec<InstanceRef>,
     request: &CompleteRequestParams,

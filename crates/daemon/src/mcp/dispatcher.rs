@@ -1,4 +1,4 @@
-//! Which way a request is answered: by itself, as almost all are, or as part of a session.
+//! Dispatches a request: to the stateless path, as for almost all requests, or to a session.
 
 use std::sync::Arc;
 
@@ -27,10 +27,10 @@ use super::{
 };
 use crate::http::{AppState, BODY_LIMIT};
 
-/// An `initialize` is not longer than this.
+/// Maximum size of an `initialize` request.
 const MAX_INITIALIZE_BYTES: usize = 64 * 1024;
 
-/// The ways there are.
+/// Dispatches MCP requests to the fast path, a session or the library.
 pub(super) struct McpDispatcher {
     kernel: Kernel,
     stateless: StreamableHttpService<McpServer, NeverSessionManager>,
@@ -54,7 +54,7 @@ impl McpDispatcher {
         }
     }
 
-    /// A request that is answered without the library; with the suite's fixtures none is.
+    /// Parses a request that is answered without the library; with the suite's fixtures the library answers all.
     fn parse_fast_request(&self, method: &Method, body: &[u8]) -> Option<McpRpcRequest> {
         #[cfg(debug_assertions)]
         if self.fixtures {
@@ -64,7 +64,7 @@ impl McpDispatcher {
     }
 }
 
-/// Answers everything that comes to `/mcp`.
+/// Answers every request to `/mcp`.
 pub(super) async fn handle_request(
     State(dispatcher): State<Arc<McpDispatcher>>,
     request: Request,
@@ -111,7 +111,7 @@ fn is_stateless(headers: &HeaderMap) -> bool {
         .is_some_and(|version| version.as_bytes() >= STATELESS_REVISION.as_bytes())
 }
 
-/// An `initialize`, as far as it matters here.
+/// The parts of an `initialize` request that decide about a session.
 #[derive(Deserialize)]
 struct InitializeMessage {
     method: String,
@@ -131,7 +131,7 @@ struct ClientCapabilitiesProbe {
     experimental: Value,
 }
 
-/// Whether this is how a client begins that can be asked something, or wants to be told.
+/// Returns true for an `initialize` of a client that answers requests of the server or wants notifications.
 fn wants_session(body: &Bytes) -> bool {
     if body.len() > MAX_INITIALIZE_BYTES {
         return false;

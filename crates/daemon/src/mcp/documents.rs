@@ -1,4 +1,4 @@
-//! The team's documents, as tools.
+//! Tools for the team's documents.
 
 use agent_worker_kernel::{DocumentBase, InstanceSelector, Kernel, Principal};
 use agent_worker_protocol::{
@@ -59,14 +59,15 @@ struct SuggestionAnswerArgs {
 #[serde(deny_unknown_fields)]
 struct DocumentToolNoArgs {}
 
-/// `document_read`
+/// Implements the `document_read` tool.
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let DocumentReadArgs { file } = call.args()?;
     let file = file_or_default(kernel, who, &call, file).await?;
     to_tool_result(kernel.documents().read(who, &call.place, file, None).await)
 }
 
-/// `document_write`: without `base_revision` it follows what this attempt last read.
+/// Implements the `document_write` tool: without `base_revision` the base is the revision that this attempt read
+/// last.
 pub(super) async fn write(
     kernel: &Kernel,
     who: &Principal,
@@ -78,7 +79,7 @@ pub(super) async fn write(
     write_document(kernel, who, call, file, content, base).await
 }
 
-/// `document_append`
+/// Implements the `document_append` tool.
 pub(super) async fn append(
     kernel: &Kernel,
     who: &Principal,
@@ -89,7 +90,7 @@ pub(super) async fn append(
     write_document(kernel, who, call, file, content, DocumentBase::Append).await
 }
 
-/// `document_create`
+/// Implements the `document_create` tool.
 pub(super) async fn create(
     kernel: &Kernel,
     who: &Principal,
@@ -99,14 +100,14 @@ pub(super) async fn create(
     write_document(kernel, who, call, file, content, DocumentBase::Absent).await
 }
 
-/// `document_list`
+/// Implements the `document_list` tool.
 pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let DocumentToolNoArgs {} = call.args()?;
     let list = kernel.documents().list(who, &call.place).await;
     to_tool_result(list.map(|documents| json!({ "documents": documents })))
 }
 
-/// `document_suggest`
+/// Implements the `document_suggest` tool.
 pub(super) async fn suggest(
     kernel: &Kernel,
     who: &Principal,
@@ -118,7 +119,7 @@ pub(super) async fn suggest(
     to_tool_result(kernel.suggestions().create(who, call.key, request).await)
 }
 
-/// `suggestion_answer`
+/// Implements the `suggestion_answer` tool.
 pub(super) async fn answer_suggestion(
     kernel: &Kernel,
     who: &Principal,
@@ -128,14 +129,14 @@ pub(super) async fn answer_suggestion(
     let InstanceSelector { target, project } = call.place;
     let request = SuggestionRequest { target, project, accept, reason };
     let answered = kernel.suggestions().answer(who, call.key, suggestion, request).await;
-    // What it says, whoever answers it has read.
+    // Omit the text: the caller has read the suggestion it answers.
     to_tool_result(answered.map(|SuggestionView { state, revision, .. }| match revision {
         Some(revision) => json!({ "state": state, "revision": revision }),
         None => json!({ "state": state }),
     }))
 }
 
-/// The document that is named, else the one that is meant.
+/// Returns the named document, or the default document of the instance.
 async fn file_or_default(
     kernel: &Kernel,
     who: &Principal,
@@ -144,7 +145,12 @@ async fn file_or_default(
 ) -> Result<DocumentPath, McpFailure> {
     match file {
         Some(file) => Ok(file),
-        None => Ok(kernel.documents().default_path(who, &call.place).await.map_err(kernel_refusal)?.file),
+        None => Ok(kernel
+            .documents()
+            .default_path(who, &call.place)
+            .await
+            .map_err(kernel_refusal)?
+            .file),
     }
 }
 

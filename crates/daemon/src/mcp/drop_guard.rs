@@ -1,4 +1,4 @@
-//! An answer that is noted as long as it lasts, however it ends.
+//! A guard that lasts as long as a response, however the response ends.
 
 use std::{
     pin::Pin,
@@ -9,7 +9,7 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-/// Does something once, when it is dropped.
+/// Runs an action once, on drop.
 pub(super) struct RunOnDrop(Option<Box<dyn FnOnce() + Send>>);
 
 impl RunOnDrop {
@@ -17,7 +17,7 @@ impl RunOnDrop {
         Self(Some(Box::new(action)))
     }
 
-    /// Holds until `body` is over, or whoever reads it has gone.
+    /// Keeps the guard until `body` ends or its reader disconnects.
     pub(super) fn attach_to_body(self, body: Body) -> Body {
         Body::new(GuardedBody { body, _guard: self })
     }

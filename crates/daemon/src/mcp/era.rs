@@ -1,7 +1,8 @@
-//! Which revision a request speaks, and whether its head says the same as its body. Pure: facts in, a verdict out.
+//! Detects the protocol revision of a request and checks that its headers match its body. Pure: facts in, a verdict
+//! out.
 //!
-//! Until 2025-11-25 a client begins with `initialize` and then names the revision in a header. Since 2026-07-28 every
-//! request says by itself what it is: in `_meta`, and again in its head, where whoever passes it on may read it.
+//! Until 2025-11-25 a client starts with `initialize` and then names the revision in a header. Since 2026-07-28
+//! every request describes itself: in `_meta`, and again in its headers, for intermediaries that read only headers.
 
 use agent_worker_protocol::{
     Code, Problem,
@@ -20,26 +21,26 @@ const REVISION_HEADER: HeaderName = HeaderName::from_static(mcp_wire::REVISION_H
 const METHOD_HEADER: HeaderName = HeaderName::from_static(mcp_wire::METHOD_HEADER);
 const NAME_HEADER: HeaderName = HeaderName::from_static(mcp_wire::NAME_HEADER);
 
-/// How a client speaks.
+/// The protocol era of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtocolEra {
-    /// After `initialize`.
+    /// Starts with `initialize`, until 2025-11-25.
     Initialized,
-    /// Since 2026-07-28.
+    /// Sends self-contained requests, since 2026-07-28.
     Stateless,
 }
 
-/// Why a request is not even looked into.
+/// The reason why a request is refused before its method is considered.
 #[derive(Debug)]
 pub(super) enum EraError {
-    /// Told as every door does.
+    /// Reported as a problem, as in the HTTP interface.
     Problem(Problem),
-    /// Told as the protocol does.
+    /// Reported as an error of JSON-RPC.
     RpcError(McpRpcError),
 }
 
 impl ProtocolEra {
-    /// Finds out how a client speaks that sent `message` under `headers`.
+    /// Detects the era of a client that sent `message` with `headers`.
     pub(super) fn of(headers: &HeaderMap, message: &McpRpcRequest) -> Result<Self, EraError> {
         let head = revision_header(headers)?;
         let body = message.meta("protocolVersion").and_then(Value::as_str);
@@ -98,7 +99,7 @@ fn revision_header(headers: &HeaderMap) -> Result<Option<&str>, EraError> {
     headers.get(REVISION_HEADER).map(HeaderValue::to_str).transpose().map_err(unreadable)
 }
 
-/// Whether the head names what the body asks for.
+/// Checks that the headers name the method and the target of the body.
 fn check_headers_match_body(
     headers: &HeaderMap,
     message: &McpRpcRequest,
@@ -121,7 +122,7 @@ fn check_headers_match_body(
     Ok(())
 }
 
-/// Two of them could be read differently by whoever passes them on.
+/// Returns the value of a header; refuses two of them, which intermediaries could read differently.
 fn single_header<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
@@ -133,7 +134,7 @@ fn single_header<'a>(
     }
 }
 
-/// A value that does not fit into a header is written `=?base64?…?=`.
+/// Decodes a header value; one that does not fit into a header is written `=?base64?…?=`.
 fn decode_header_value(value: &str) -> Option<String> {
     let wrapped = value.strip_prefix("=?base64?").and_then(|value| value.strip_suffix("?="));
     match wrapped {

@@ -1,5 +1,5 @@
-//! Tools, listed and called by requests that stand by themselves: almost everything that is ever asked, and therefore
-//! answered here, without the library. What that makes of the same requests is held against this in a test.
+//! Answers self-contained requests that list or call tools, without the library, because almost all requests are of
+//! this kind. A test compares the responses with those of the library.
 
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::{
@@ -23,16 +23,16 @@ use super::{
 };
 use crate::http::ProblemResponse;
 
-/// What a client must be ready to read, also where it gets only the first.
+/// The media types that a client must accept, also if the response uses only the first.
 const REQUIRED_ACCEPT_TYPES: [&str; 2] = ["application/json", "text/event-stream"];
 
-/// What is answered.
+/// The result of a request.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ToolsReply {
-    /// What can be called.
+    /// The list of tools.
     Tools(ToolListReply),
-    /// What a tool gave, or why it did not.
+    /// The result of a tool, or its refusal.
     Call(ToolCallReply),
 }
 
@@ -44,7 +44,7 @@ pub(super) struct ToolListReply {
     tools: Vec<&'static McpTool>,
 }
 
-/// What a client of 2026-07-28 wants to know of an answer: that it is whole, and whether it may be kept.
+/// Result fields of the revision 2026-07-28: the result is complete, and may or may not be cached.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Freshness {
@@ -77,17 +77,17 @@ struct CallParams {
 
 const COMPLETE: &str = "complete";
 
-/// A request that is answered here; none of the others.
+/// Parses a request that the fast path answers; returns none for all others.
 pub(super) fn parse_request(body: &[u8]) -> Option<McpRpcRequest> {
     let message = rpc::parse_request(body).ok().filter(|message| message.id.is_some())?;
-    // Whoever wants to hear how far it is gets more than one message.
+    // A client that asks for progress gets more than one message.
     let wants_progress =
         message.params.get("_meta").is_some_and(|meta| meta.get("progressToken").is_some());
     let ours = matches!(message.method.as_str(), "tools/list" | "tools/call");
     (ours && !wants_progress).then_some(message)
 }
 
-/// Answers it.
+/// Answers a request of the fast path.
 pub(super) async fn handle_request(
     kernel: &Kernel,
     who: &Principal,

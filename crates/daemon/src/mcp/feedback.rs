@@ -1,4 +1,4 @@
-//! What an agent says about the program itself, as a tool.
+//! The tool for an agent's feedback about the program itself.
 
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::api::FeedbackRequest;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::call::{McpToolCall, McpToolResult, to_tool_result};
 
-/// `feedback_submit`
+/// Implements the `feedback_submit` tool.
 pub(super) async fn submit(
     kernel: &Kernel,
     who: &Principal,

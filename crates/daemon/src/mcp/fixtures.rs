@@ -1,7 +1,7 @@
-//! What the protocol's conformance suite asks every server for: tools, prompts and resources that do nothing.
+//! Fixtures of the protocol's conformance suite: tools, prompts and resources without effect.
 //!
-//! Not in a release; in a program made for trying things out only when `AGENT_WORKER_FIXTURES` is set. Everything here is
-//! the suite's, by name and by content; nothing of it touches the kernel.
+//! Not in a release; a debug build has them only if `AGENT_WORKER_FIXTURES` is set. The suite defines all names and
+//! contents; no fixture touches the kernel.
 
 mod rounds;
 mod tools;
@@ -31,19 +31,19 @@ use serde_json::{Value, json};
 
 pub(super) use tools::tools;
 
-/// One red pixel.
+/// A PNG image of one red pixel.
 const IMAGE_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 const TEXT_URI: &str = "test://static-text";
 const BINARY_URI: &str = "test://static-binary";
 
-/// What one daemon's fixtures remember: who listens.
+/// The state of one daemon's fixtures: the open subscriptions.
 #[derive(Clone, Default)]
 pub(super) struct Fixtures {
     listeners: Arc<Mutex<HashMap<u64, SubscriptionSink>>>,
     next: Arc<AtomicU64>,
 }
 
-/// What is not ours, and not an error either.
+/// A reply of the fixtures; none if the request is not for them.
 type FixtureReply<T> = Option<Result<T, ErrorData>>;
 
 impl Fixtures {
@@ -63,7 +63,7 @@ impl Fixtures {
         Some(tools::call_tool(request, context, &listeners).await)
     }
 
-    /// Remembers who listens to lists that the suite changes.
+    /// Holds a subscription to the lists that the suite changes.
     pub(super) async fn hold_subscription(
         &self,
         context: &SubscriptionContext,
@@ -103,12 +103,12 @@ pub(super) fn read_resource(
     Some(read.map(Into::into))
 }
 
-/// Takes note that one of the suite's resources is wanted, or no longer.
+/// Accepts a subscription or unsubscription to a resource of the suite.
 pub(super) fn subscribe(uri: &str) -> FixtureReply<()> {
     uri.starts_with("test://").then_some(Ok(()))
 }
 
-/// Gives a prompt of the suite.
+/// Returns a prompt of the suite.
 pub(super) fn get_prompt(request: &GetPromptRequestParams) -> FixtureReply<GetPromptResponse> {
     let given = |name: &str| {
         let value = request.arguments.as_ref().and_then(|given| given.get(name));
@@ -139,7 +139,7 @@ pub(super) fn get_prompt(request: &GetPromptRequestParams) -> FixtureReply<GetPr
     Some(complete_result::<GetPromptResult>(json!({ "messages": messages })).map(Into::into))
 }
 
-/// What the suite wants a server to be able to do besides.
+/// Adds the capabilities that the suite requires.
 pub(super) fn capabilities(mut ours: ServerCapabilities) -> ServerCapabilities {
     let more: ServerCapabilities = serde_json::from_value(json!({
         "logging": {}, "tools": {"listChanged": true}, "prompts": {"listChanged": true},
@@ -181,13 +181,13 @@ pub(super) fn with_prompts(mut list: ListPromptsResult) -> ListPromptsResult {
     list
 }
 
-/// A result, whole.
+/// Builds a complete result from JSON.
 fn complete_result<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
     value["resultType"] = "complete".into();
     from_json(value)
 }
 
-/// Something of the protocol, from how it is written.
+/// Parses a type of the protocol from JSON.
 fn from_json<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
     serde_json::from_value(value)
         .map_err(|error| ErrorData::internal_error(error.to_string(), None))

@@ -1,14 +1,14 @@
-//! Tells a client that asked for it that its call is still under way, so that neither it nor its model gives up.
+//! Reports progress to a client that asked for it, so that neither the client nor its model gives up on the call.
 
 use std::{pin::pin, time::Duration};
 
 use rmcp::{RoleServer, model::ProgressNotificationParam, service::RequestContext};
 use tokio::time::{Instant, interval_at};
 
-/// How often.
+/// Interval between two progress notifications.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The answer, and until it is there how many seconds it has taken.
+/// Awaits the answer and meanwhile reports the elapsed seconds.
 pub(super) async fn with_progress<T>(
     context: &RequestContext<RoleServer>,
     answer: impl Future<Output = T>,
@@ -19,14 +19,14 @@ pub(super) async fn with_progress<T>(
         let progress = progress.with_message(format!("waiting for {} s", waited.as_secs()));
         let peer = context.peer.clone();
         async move {
-            // Whoever does not hear it waits all the same.
+            // A client that misses the notification still waits for the answer.
             let _ = peer.notify_progress(progress).await;
         }
     };
     report_periodically(answer, report).await
 }
 
-/// The answer, with how long it takes told again and again.
+/// Awaits the answer and calls `report` with the elapsed time at each interval.
 async fn report_periodically<T, F: Future<Output = ()>>(
     answer: impl Future<Output = T>,
     mut report: impl FnMut(Duration) -> F,

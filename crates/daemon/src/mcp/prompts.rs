@@ -1,4 +1,4 @@
-//! What a person tells an agent of theirs to make it play a part in a team. Short: the tools say the rest.
+//! Prompts that give an agent of a person a role in a team. Short: the tools describe the rest.
 
 use rmcp::model::{
     GetPromptRequestParams, GetPromptResult, JsonObject, ListPromptsResult, Prompt, PromptArgument,
@@ -7,7 +7,7 @@ use rmcp::model::{
 
 use super::call::McpFailure;
 
-/// One part to play.
+/// One role as a prompt.
 struct PromptSpec {
     name: &'static str,
     about: &'static str,
@@ -15,7 +15,7 @@ struct PromptSpec {
     text: &'static str,
 }
 
-/// What a part can be told: `{{name}}` in its text, with what stands there when nothing is given.
+/// A parameter of a prompt: `{{name}}` in its text, and the default value.
 struct PromptSlot {
     name: &'static str,
     about: &'static str,
@@ -23,7 +23,7 @@ struct PromptSlot {
 }
 
 const AGENT: &str = "agent";
-/// Named like the argument of every document tool.
+/// The same name as the argument of every document tool.
 const FILE: &str = "file";
 
 static PROMPTS: [PromptSpec; 3] = [
@@ -74,7 +74,7 @@ static PROMPTS: [PromptSpec; 3] = [
     },
 ];
 
-/// Lists the parts.
+/// Lists the prompts of all roles.
 pub(super) fn list() -> ListPromptsResult {
     let argument = |slot: &PromptSlot| {
         PromptArgument::new(slot.name).with_description(slot.about).with_required(NOT_REQUIRED)
@@ -86,10 +86,10 @@ pub(super) fn list() -> ListPromptsResult {
     ListPromptsResult::with_all_items(PROMPTS.iter().map(prompt).collect())
 }
 
-/// No part must be told anything.
+/// No prompt has a required argument.
 const NOT_REQUIRED: bool = false;
 
-/// The words of one, with what was given filled in.
+/// Returns the text of a prompt with its arguments filled in.
 pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, McpFailure> {
     let Some(part) = PROMPTS.iter().find(|part| part.name == request.name) else {
         let all: Vec<_> = PROMPTS.iter().map(|part| part.name).collect();

@@ -1,4 +1,4 @@
-//! Proposals, votes, and questions to a person, as tools.
+//! Tools for proposals, votes, and questions to a person.
 
 use agent_worker_kernel::{Kernel, Principal, ProposalFilter};
 use agent_worker_protocol::{
@@ -30,7 +30,7 @@ struct ProposalCancelArgs {
     proposal: ProposalId,
 }
 
-/// `proposal_create`
+/// Implements the `proposal_create` tool.
 pub(super) async fn create(
     kernel: &Kernel,
     who: &Principal,
@@ -41,14 +41,14 @@ pub(super) async fn create(
     to_tool_result(kernel.proposals().create(who, call.key, request).await)
 }
 
-/// `vote`
+/// Implements the `vote` tool.
 pub(super) async fn vote(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let ProposalVoteArgs { proposal, choice, reason } = call.args()?;
     let request = VoteRequest { target: call.place.target, project: None, choice, reason };
     to_tool_result(kernel.proposals().vote(who, call.key, proposal, request).await)
 }
 
-/// `proposal_status`: one, or all that are voted on.
+/// Implements the `proposal_status` tool: returns one proposal, or all open ones.
 pub(super) async fn status(
     kernel: &Kernel,
     who: &Principal,
@@ -60,11 +60,13 @@ pub(super) async fn status(
             let one = kernel.proposals().get(who, &call.place, id).await;
             to_tool_result(one.map(|one| json!({ "proposals": [one] })))
         }
-        None => to_tool_result(kernel.proposals().list(who, &call.place, ProposalFilter::Open).await),
+        None => {
+            to_tool_result(kernel.proposals().list(who, &call.place, ProposalFilter::Open).await)
+        }
     }
 }
 
-/// `proposal_cancel`
+/// Implements the `proposal_cancel` tool.
 pub(super) async fn cancel(
     kernel: &Kernel,
     who: &Principal,
@@ -75,7 +77,7 @@ pub(super) async fn cancel(
     to_tool_result(kernel.proposals().cancel(who, call.key, proposal, request).await)
 }
 
-/// `ask_human`
+/// Implements the `ask_human` tool.
 pub(super) async fn ask_human(
     kernel: &Kernel,
     who: &Principal,

@@ -1,5 +1,5 @@
-//! What can be read by address: channels, documents, an agent's inbox. Everything is asked of the kernel in the name of
-//! whoever reads, so that knowing an address opens nothing.
+//! Resources by URI: channels, documents, proposals, an agent's inbox. The kernel checks every read for its caller,
+//! so that a URI alone grants nothing.
 
 use agent_worker_kernel::{ChannelQuery, InstanceSelector, Kernel, ListingScope, Principal};
 use agent_worker_protocol::{Code, InstanceRef, Problem, api::InstanceView};
@@ -14,13 +14,13 @@ use super::{
 };
 use crate::http::client_problem;
 
-/// So many are listed at a time.
+/// Number of resources per page of a list.
 const PAGE_SIZE: usize = 100;
 const JSON: &str = "application/json";
 const MARKDOWN: &str = "text/markdown";
 const PLAIN: &str = "text/plain";
 
-/// Lists what there is, from the place `cursor` names on.
+/// Lists the resources from the position `cursor` on.
 pub(super) async fn list(
     kernel: &Kernel,
     who: &Principal,
@@ -38,7 +38,7 @@ pub(super) async fn list(
     Ok(result)
 }
 
-/// How addresses look.
+/// Returns the URI templates that the caller may use.
 pub(super) fn templates(who: &Principal) -> ListResourceTemplatesResult {
     let theirs = URI_TEMPLATES.iter().filter(|(name, ..)| *name != "inbox" || is_agent(who));
     let templates = theirs
@@ -50,7 +50,7 @@ pub(super) fn templates(who: &Principal) -> ListResourceTemplatesResult {
     ListResourceTemplatesResult::with_all_items(templates)
 }
 
-/// Reads one.
+/// Reads one resource.
 pub(super) async fn read(
     kernel: &Kernel,
     who: &Principal,
@@ -115,12 +115,13 @@ async fn all_resources(
     Ok(found)
 }
 
-/// The live instances whose name means one of them; an agent's own.
+/// Returns the live instances whose name is unambiguous; for an agent, its own.
 pub(super) async fn live_instances(
     kernel: &Kernel,
     who: &Principal,
 ) -> Result<Vec<InstanceRef>, agent_worker_kernel::Error> {
-    let views = kernel.instances().list(who, &InstanceSelector::default(), ListingScope::All).await?;
+    let views =
+        kernel.instances().list(who, &InstanceSelector::default(), ListingScope::All).await?;
     let alone = |one: &InstanceRef| views.iter().filter(|view| view.instance == *one).count() == 1;
     let theirs = views.iter().filter(|view: &&InstanceView| view.live.is_some());
     Ok(theirs.filter(|view| alone(&view.instance)).map(|view| view.instance.clone()).collect())

@@ -1,4 +1,4 @@
-//! What an event changes for somebody who watches: which addresses read otherwise now, and who was mentioned.
+//! Maps an event to its notifications: the resources that it changes, and the mentioned agents.
 
 use agent_worker_kernel::DECISIONS_FILE;
 use agent_worker_protocol::{AgentName, Event, EventBody, EventKind};
@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::resource_uri::{ResourceKind, ResourceUri};
 
-/// Whether an address reads otherwise after an event of its instance. `own` is the agent who watches, whose inbox it is.
+/// Returns true if an event changes a resource of its instance. `own` is the watching agent, the owner of the
+/// inbox.
 pub(super) fn affects_resource(
     event: &Event,
     address: &ResourceUri,
@@ -54,7 +55,7 @@ pub(super) fn affects_resource(
     }
 }
 
-/// What `notifications/mention` says of an event: whom it woke, one for each. An agent hears of itself alone.
+/// Returns one `notifications/mention` for each agent that an event woke. An agent gets only its own.
 pub(super) fn mention_notifications(event: &Event, own: Option<&AgentName>) -> Vec<Value> {
     let EventBody::Message(message) = &event.body else { return Vec::new() };
     let woken = message.to.iter().filter(|name| own.is_none_or(|own| own == *name));

@@ -1,7 +1,7 @@
-//! `aw://<workflow>/<tag>/…`: what a client can read and watch, by name.
+//! URIs of resources, `aw://<workflow>/<tag>/…`: a client reads and watches them by name.
 //!
-//! Another kind of thing with an address is one arm of [`ResourceKind`], here in the reader and the writer, and where it is read
-//! (`shelf`) and where it changes (`changes`).
+//! To add a kind of resource, add a variant to [`ResourceKind`], parse and write it here, read it in
+//! `resource_catalog` and detect its changes in `resource_changes`.
 
 use std::{fmt, str::FromStr};
 
@@ -14,49 +14,49 @@ const INBOX: &str = "inbox";
 const DOCUMENT: &str = "document";
 const PROPOSAL: &str = "proposal";
 
-/// One thing of one instance.
+/// The URI of one resource of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ResourceUri {
-    /// Whose.
+    /// The instance that has the resource.
     pub(super) instance: InstanceRef,
-    /// Which.
+    /// The resource within the instance.
     pub(super) resource: ResourceKind,
 }
 
-/// What an instance has.
+/// The resources of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ResourceKind {
-    /// What was said.
+    /// The messages of the channel.
     Channel,
-    /// What waits for the agent who asks.
+    /// The pending deliveries of the calling agent.
     Inbox,
-    /// One of its documents.
+    /// One of the instance's documents.
     Document(DocumentPath),
-    /// One of its proposals.
+    /// One of the instance's proposals.
     Proposal(ProposalId),
 }
 
-/// Why something is no address.
+/// The reason why a text is not a resource URI.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum BadResourceUri {
-    /// It has another shape.
+    /// The text does not have the shape of a URI.
     #[error(
         "`{0}` is not `aw://WORKFLOW/TAG/channel`, `…/document/PATH`, `…/proposal/NUMBER` or `…/inbox`"
     )]
     Shape(String),
-    /// One of its parts is not a name.
+    /// One part is not a valid name.
     #[error(transparent)]
     Name(#[from] BadName),
 }
 
 impl ResourceUri {
-    /// Where to look for it.
+    /// Returns the selector of the instance.
     pub(super) fn instance_target(&self) -> InstanceSelector {
         InstanceSelector { target: Some(Target::instance(&self.instance)), project: None }
     }
 }
 
-/// How addresses look, for a client that fills them in: name, template, what it is.
+/// URI templates for clients: name, template, description.
 pub(super) const URI_TEMPLATES: [(&str, &str, &str); 4] = [
     (CHANNEL, "aw://{workflow}/{tag}/channel", "the newest messages of an instance, as JSON"),
     (DOCUMENT, "aw://{workflow}/{tag}/document/{+path}", "a shared document"),
@@ -80,7 +80,7 @@ impl fmt::Display for ResourceUri {
 impl FromStr for ResourceUri {
     type Err = BadResourceUri;
 
-    /// Nothing is decoded: every name there is can be written as it is.
+    /// Parses a URI without decoding: every valid name is written literally.
     fn from_str(text: &str) -> Result<Self, BadResourceUri> {
         let shape = || BadResourceUri::Shape(text.to_owned());
         let rest = text.strip_prefix(SCHEME).ok_or_else(shape)?;
@@ -105,7 +105,7 @@ impl FromStr for ResourceUri {
     }
 }
 
-/// A proposal's number, as it is written and in no other way.
+/// Parses a proposal's number in its canonical form only.
 fn parse_proposal_id(text: &str) -> Option<ProposalId> {
     let number = text.parse().ok().filter(|number: &i64| *number > 0)?;
     (number.to_string() == text).then(|| ProposalId::new(number))

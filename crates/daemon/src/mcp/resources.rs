@@ -1,4 +1,4 @@
-//! Content too long for a message, as tools.
+//! Tools for content that is too long for a message.
 
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::ResourceId;
@@ -20,7 +20,7 @@ struct ResourceReadArgs {
     range: Option<(u64, u64)>,
 }
 
-/// `resource_create`: the same content is the same resource, whatever its key.
+/// Implements the `resource_create` tool: equal content gets the same resource, whatever its key.
 pub(super) async fn create(
     kernel: &Kernel,
     who: &Principal,
@@ -30,7 +30,7 @@ pub(super) async fn create(
     to_tool_result(kernel.resources().create(who, &call.place, r#type, content).await)
 }
 
-/// `resource_read`
+/// Implements the `resource_read` tool.
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let ResourceReadArgs { id, range } = call.args()?;
     let range = range.map(|(start, end)| start..end);

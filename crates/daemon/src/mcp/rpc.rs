@@ -1,4 +1,4 @@
-//! JSON-RPC, as this protocol uses it: one message in each request, and one answer to it.
+//! JSON-RPC as MCP uses it: one message per request, and one response to it.
 
 use agent_worker_protocol::{
     Code, Problem,
@@ -12,7 +12,7 @@ use axum::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// A JSON object.
+/// An object of JSON values.
 pub(super) type JsonObject = Map<String, Value>;
 
 /// An error of the protocol, with the HTTP status that it is sent with.
@@ -33,14 +33,14 @@ impl McpRpcError {
     }
 }
 
-/// Reads one message. Answers to questions of ours are none: we ask nothing.
+/// Parses one request. A response is refused: this interface sends no requests.
 pub(super) fn parse_request(body: &[u8]) -> Result<McpRpcRequest, Problem> {
     serde_json::from_slice(body).map_err(|error| {
         Problem::new(Code::BadRequest, format!("this is no request of the protocol: {error}"))
     })
 }
 
-/// Writes the answer to the question `id`.
+/// Builds the response to the request `id`.
 pub(super) fn outcome_response(
     id: Option<McpRequestId>,
     outcome: Result<impl Serialize, McpRpcError>,
@@ -51,7 +51,7 @@ pub(super) fn outcome_response(
     }
 }
 
-/// Says why there is none.
+/// Builds the error response to the request `id`.
 pub(super) fn error_response(
     id: Option<McpRequestId>,
     McpRpcError { status, error }: McpRpcError,

@@ -1,4 +1,4 @@
-//! Runs, as tools.
+//! Tools for runs and workflows.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,7 @@ struct RunResumeArgs {
     wall: Option<Span>,
 }
 
-/// `workflow_list`
+/// Implements the `workflow_list` tool.
 pub(super) async fn workflows(
     kernel: &Kernel,
     who: &Principal,
@@ -54,14 +54,14 @@ pub(super) async fn workflows(
     to_tool_result(list.map(|workflows| json!({ "workflows": workflows })))
 }
 
-/// `run_list`
+/// Implements the `run_list` tool.
 pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let RunToolNoArgs {} = call.args()?;
     let list = kernel.runs().list(who, &call.place, ListingScope::All).await;
     to_tool_result(list.map(|runs| json!({ "runs": runs })))
 }
 
-/// `run_status`
+/// Implements the `run_status` tool.
 pub(super) async fn status(
     kernel: &Kernel,
     who: &Principal,
@@ -71,7 +71,7 @@ pub(super) async fn status(
     to_tool_result(kernel.runs().view(who, run).await)
 }
 
-/// `run_start`
+/// Implements the `run_start` tool.
 pub(super) async fn start(
     kernel: &Kernel,
     who: &Principal,
@@ -88,18 +88,20 @@ pub(super) async fn start(
     to_tool_result(kernel.runs().create(who, request).await)
 }
 
-/// `run_stop`
+/// Implements the `run_stop` tool.
 pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let RunIdArgs { run } = call.args()?;
     to_tool_result(kernel.runs().stop(who, run).await)
 }
 
-/// `run_resume`
+/// Implements the `run_resume` tool.
 pub(super) async fn resume(
     kernel: &Kernel,
     who: &Principal,
     mut call: McpToolCall,
 ) -> McpToolResult {
     let RunResumeArgs { run, turns, hops, wall } = call.args()?;
-    to_tool_result(kernel.runs().resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await)
+    to_tool_result(
+        kernel.runs().resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await,
+    )
 }

@@ -1,10 +1,10 @@
-//! How a tool's fields are written as JSON Schema. Short: every byte of it is paid for on every turn.
+//! Writes a tool's fields as JSON Schema. Short: every turn pays for each byte.
 
 use serde_json::{Value, json};
 
 use super::rpc::JsonObject;
 
-/// One field of what a tool takes or gives.
+/// One field of a tool's input or output.
 #[derive(Clone, Copy)]
 pub(super) struct ToolField {
     name: &'static str,
@@ -13,22 +13,22 @@ pub(super) struct ToolField {
     about: &'static str,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 pub(super) enum ToolFieldKind {
-    /// A text.
+    /// One text value.
     Text,
     /// A whole number.
     Number,
-    /// Yes or no.
+    /// A boolean value.
     Flag,
-    /// Texts.
+    /// A list of texts.
     Texts,
-    /// Whole numbers.
+    /// A list of whole numbers.
     Numbers,
-    /// Objects that are described elsewhere.
+    /// A list of objects without a schema here.
     Objects,
-    /// Objects with these fields.
+    /// A list of objects with these fields.
     ObjectsWithFields(&'static [ToolField]),
 }
 
@@ -38,18 +38,18 @@ enum FieldPresence {
     Optional,
 }
 
-/// A field that must be there.
+/// Creates a required field.
 pub(super) const fn required(name: &'static str, kind: ToolFieldKind) -> ToolField {
     ToolField { name, kind, presence: FieldPresence::Required, about: "" }
 }
 
-/// A field that may be left out.
+/// Creates an optional field.
 pub(super) const fn optional(name: &'static str, kind: ToolFieldKind) -> ToolField {
     ToolField { name, kind, presence: FieldPresence::Optional, about: "" }
 }
 
 impl ToolField {
-    /// Says what its name does not.
+    /// Adds a description for what the name does not express.
     pub(super) const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
@@ -73,8 +73,8 @@ impl ToolField {
     }
 }
 
-/// What a tool gives. Nothing is required at the top: a refusal is an answer too, and some clients
-/// hold it against the same schema.
+/// Builds the output schema of a tool. No field is required at the top: a refusal is also an output, and some
+/// clients validate it against the same schema.
 pub(super) fn output_schema(fields: &[ToolField]) -> JsonObject {
     let properties = fields.iter().map(|field| (field.name.to_owned(), field.schema()));
     let mut schema = JsonObject::new();
@@ -83,7 +83,8 @@ pub(super) fn output_schema(fields: &[ToolField]) -> JsonObject {
     schema
 }
 
-/// What a tool takes. That it takes nothing else is not worth its bytes: whoever tries is told.
+/// Builds the input schema of a tool. It does not forbid further fields, to save bytes: a call with one is refused
+/// anyway.
 pub(super) fn input_schema(fields: &[ToolField]) -> JsonObject {
     let mut schema = output_schema(fields);
     let needed = required_names(fields);
@@ -93,7 +94,7 @@ pub(super) fn input_schema(fields: &[ToolField]) -> JsonObject {
     schema
 }
 
-/// The fields that must be there. Of what a list holds only these are told: the rest explains itself to whoever reads one.
+/// Returns the names of the required fields. Lists describe only these; the other fields are self-explanatory.
 fn required_names(fields: &[ToolField]) -> Vec<&'static str> {
     let needed = fields.iter().filter(|field| field.presence == FieldPresence::Required);
     needed.map(|field| field.name).collect()

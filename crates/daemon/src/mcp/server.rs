@@ -1,4 +1,4 @@
-//! What the protocol asks of a server: who it is, which tools, prompts and resources it has, and to use one.
+//! The server side of MCP: server info, and listing and using tools, prompts and resources.
 
 use std::sync::Arc;
 
@@ -26,12 +26,12 @@ use super::{
 };
 use crate::{http::client_problem, shutdown::Shutdown};
 
-/// Answers one request, or those of one session.
+/// Answers one request, or the requests of one session.
 #[derive(Clone)]
 pub(super) struct McpServer {
     kernel: Kernel,
     shutdown: Shutdown,
-    /// Where what a session watches is kept.
+    /// The session with the client's subscriptions, if there is one.
     mcp_session: Option<Arc<McpSession>>,
     #[cfg(debug_assertions)]
     fixtures: Option<super::fixtures::Fixtures>,
@@ -48,19 +48,19 @@ impl McpServer {
         }
     }
 
-    /// The same for one session.
+    /// Returns the server for one session.
     pub(super) fn for_session(&self, mcp_session: &Arc<McpSession>) -> Self {
         Self { mcp_session: Some(Arc::clone(mcp_session)), ..self.clone() }
     }
 
-    /// The same with what the protocol's conformance suite asks for.
+    /// Returns the server with the fixtures of the protocol's conformance suite.
     #[cfg(debug_assertions)]
     pub(super) fn with_fixtures(self) -> Self {
         Self { fixtures: Some(super::fixtures::Fixtures::default()), ..self }
     }
 }
 
-/// Asks the fixtures first, in a program made for trying things out that was told to have them.
+/// Tries the fixtures first, in a debug build that has them enabled.
 macro_rules! fixtures_first {
     ($self:ident, $fixtures:ident => $answer:expr) => {
         #[cfg(debug_assertions)]
@@ -100,7 +100,7 @@ impl ServerHandler for McpServer {
         let mut info = self.negotiate_initialize(&request)?;
         match &self.mcp_session {
             Some(mcp_session) => mcp_session.set_peer(context.peer),
-            // Who holds no stream cannot be told of changes.
+            // A client without a stream cannot receive notifications of changes.
             None => {
                 if let Some(resources) = &mut info.capabilities.resources {
                     resources.subscribe = None;
@@ -120,7 +120,7 @@ impl ServerHandler for McpServer {
         let tools = tools.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         #[cfg(debug_assertions)]
         let tools = match &self.fixtures {
-            // The suite tries some things with whatever comes first.
+            // The suite uses the first tool of the list for some tests.
             Some(_) => [super::fixtures::tools(), tools].concat(),
             None => tools,
         };
@@ -143,7 +143,7 @@ impl ServerHandler for McpServer {
         let call = tool_execution::call_tool_by_name(&self.kernel, &who, &tool, request.arguments);
         let given = tokio::select! {
             given = with_progress(&context, call) => given,
-            // Whoever asked has gone or thought better of it.
+            // The client disconnected or cancelled the call.
             () = context.ct.cancelled() => Err(McpFailure::Refused(cancelled_problem())),
         };
         match given {
@@ -290,7 +290,7 @@ impl ServerHandler for McpServer {
     }
 }
 
-/// Who asks, as the gate found out for this request.
+/// Returns the caller of this request, as identified at admission.
 fn caller(context: &RequestContext<RoleServer>) -> Principal {
     let head = context.extensions.get::<Parts>();
     head.and_then(|head| head.extensions.get()).cloned().unwrap_or(Principal::Anonymous)
@@ -311,7 +311,7 @@ fn parse_uri(uri: &str) -> Result<ResourceUri, ErrorData> {
     })
 }
 
-/// What is not a tool has no answer for a model to read: a refusal is an error of the protocol.
+/// Converts a failure to a protocol error: only a tool's result is read by a model.
 fn failure_to_error_data(failure: McpFailure) -> ErrorData {
     match failure {
         McpFailure::Malformed(why) => ErrorData::invalid_params(why, None),
@@ -323,7 +323,7 @@ fn failure_to_error_data(failure: McpFailure) -> ErrorData {
     }
 }
 
-/// The same for something by its address.
+/// Converts the failure of a resource request to a protocol error.
 fn resource_error(uri: &str, failure: McpFailure) -> ErrorData {
     match failure {
         McpFailure::Refused(problem) if problem.code == Code::NotFound => {

@@ -1,6 +1,6 @@
-//! What is kept for a client that holds a stream: what it watches, and how it is told.
+//! State of a client that holds a stream: its subscriptions, and the connection for notifications.
 //!
-//! Nothing it is told is only told: a notification says "look", and whoever missed it reads the same when it looks.
+//! A notification only signals a change: a client that misses one reads the same state with its next read.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,18 +27,18 @@ use super::{
 
 const MENTION_METHOD: &str = "notifications/mention";
 
-/// One client's place at the table.
+/// The session of one client.
 pub(super) struct McpSession {
     kernel: Kernel,
     who: Principal,
     tasks: TaskTracker,
-    /// How to speak to it; known once it has introduced itself.
+    /// The connection to the client; known after it has initialized the session.
     peer: OnceLock<Peer<RoleServer>>,
     subscriptions: Mutex<McpSubscriptions>,
     closing: CancellationToken,
 }
 
-/// What it watches. Each instance is watched once, however many of its things are.
+/// Subscriptions of a client. Each instance is watched once, however many of its resources are subscribed.
 #[derive(Default)]
 struct McpSubscriptions {
     uris: HashSet<ResourceUri>,
@@ -57,23 +57,23 @@ impl McpSession {
         })
     }
 
-    /// How it is spoken to from now on.
+    /// Sets the connection for notifications.
     pub(super) fn set_peer(&self, peer: Peer<RoleServer>) {
-        // A client that introduces itself twice is still the same.
+        // A client that initializes twice keeps its first connection.
         let _ = self.peer.set(peer);
     }
 
-    /// It is over: nothing is told any more.
+    /// Closes the session: it sends no further notifications.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Waits until it is over.
+    /// Waits until the session is closed.
     pub(super) async fn closed(&self) {
         self.closing.cancelled().await;
     }
 
-    /// Begins to watch an agent's own instance: it hears when it is mentioned, and of its attempt's end.
+    /// Starts to watch an agent's own instance: the agent is notified of its mentions and of its attempt's end.
     pub(super) async fn watch_own_instance(self: &Arc<Self>) -> Result<(), Error> {
         if self.own_agent().is_none() {
             return Ok(());
@@ -84,7 +84,7 @@ impl McpSession {
         Ok(())
     }
 
-    /// Watches one thing more. What happens to it from now on is told.
+    /// Subscribes to a resource; changes from now on are notified.
     pub(super) async fn subscribe(self: &Arc<Self>, address: ResourceUri) -> Result<(), Error> {
         check_watch_allowed(&self.who, &address)?;
         let feed = self.open_feed(address.instance_target()).await?;
@@ -103,7 +103,7 @@ impl McpSession {
         Ok(())
     }
 
-    /// Watches one thing less.
+    /// Cancels the subscription to a resource.
     pub(super) fn unsubscribe(&self, address: &ResourceUri) {
         let mut watching = self.lock_subscriptions();
         watching.uris.remove(address);
@@ -131,7 +131,7 @@ impl McpSession {
             };
             match event {
                 Ok(Some(event)) => self.notify_client(&event, reason).await,
-                // An attempt that is over watches nothing.
+                // The attempt of the agent has ended.
                 Ok(None) => return self.close(),
                 Err(error) => {
                     tracing::error!(%error, "a client's watch broke off");
@@ -151,7 +151,8 @@ impl McpSession {
         }
     }
 
-    /// What there is to say of an event. An agent hears of its mentions at home, others in the channels they watch.
+    /// Returns the notifications for an event. An agent gets its mentions from its own instance, others from
+    /// subscribed channels.
     fn notifications_for(&self, event: &Event, reason: WatchReason) -> Vec<ServerNotification> {
         let own = self.own_agent();
         let watching = self.lock_subscriptions();
@@ -184,16 +185,16 @@ impl McpSession {
     }
 }
 
-/// Why an instance is watched.
+/// The reason why an instance is watched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WatchReason {
-    /// It is the agent's own.
+    /// The instance is the agent's own.
     OwnInstance,
-    /// Something of it was asked for.
+    /// The client subscribed to a resource of the instance.
     Subscription,
 }
 
-/// The agent somebody is, if one.
+/// Returns the name of the agent, if the caller is one.
 pub(super) fn own_agent(who: &Principal) -> Option<&AgentName> {
     match who {
         Principal::Agent(attempt) => Some(&attempt.fence.agent),
@@ -201,7 +202,7 @@ pub(super) fn own_agent(who: &Principal) -> Option<&AgentName> {
     }
 }
 
-/// Lets only an agent watch an inbox: its own. Whether an instance may be watched, the kernel says.
+/// Allows only an agent to watch an inbox, its own. The kernel decides about the instance.
 pub(super) fn check_watch_allowed(who: &Principal, address: &ResourceUri) -> Result<(), Error> {
     match (&address.resource, own_agent(who)) {
         (ResourceKind::Inbox, None) => Err(Error::Forbidden("only an agent has an inbox")),

@@ -1,8 +1,8 @@
 //! Sessions, for clients of the older revisions that asked for a stream.
 //!
-//! Everybody else is answered without: a session does not survive the daemon, and costs memory. Invariant: a session
-//! belongs to whoever began it, by token or by process; to anybody else it does not exist. Their number is bounded, and
-//! one that nobody uses or listens to ends by itself.
+//! All other clients work without one: a session does not survive the daemon, and costs memory. Invariant: a
+//! session belongs to the caller that started it, by token or by process; for every other caller it does not exist.
+//! The number of sessions is limited, and an unused session without an open stream ends after a timeout.
 
 use std::{
     collections::HashMap,
@@ -34,13 +34,13 @@ use tokio_util::task::TaskTracker;
 use super::{drop_guard::RunOnDrop, hint::problem_body, server::McpServer, session::McpSession};
 use crate::{http::AppState, shutdown::Shutdown};
 
-/// So many there are at most, and so many of one owner.
+/// Maximum number of sessions, in total and per owner.
 const MAX_SESSIONS: usize = 128;
 const MAX_SESSIONS_PER_OWNER: usize = 16;
-/// So long one lasts that nobody uses or listens to.
+/// Time after which an unused session without an open stream ends.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// The sessions there are.
+/// Handle to the open sessions.
 #[derive(Clone)]
 pub(super) struct SessionRegistry(Arc<SessionRegistryInner>);
 
@@ -59,24 +59,24 @@ struct SessionEntry {
     owner: SessionOwner,
     mcp_session: Arc<McpSession>,
     last_used: Instant,
-    /// Answers that are being given, and streams that are open.
+    /// Number of responses in progress and open streams.
     open_responses: usize,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Whose a session is.
+/// The owner of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SessionOwner {
-    /// Whoever has this token; only its hash is kept.
+    /// The holder of a token, identified by the token's hash.
     Token(Hash),
-    /// The user, by their process.
+    /// The user, identified by the process.
     User,
-    /// An agent, by its attempt's process.
+    /// An agent, identified by its attempt's process.
     Attempt(AttemptId),
 }
 
 impl SessionOwner {
-    /// Who asks, as the gate found out. Nobody owns nothing.
+    /// Returns the owner for a caller that admission identified; an anonymous caller has none.
     pub(super) fn of(who: &Principal, headers: &HeaderMap) -> Option<Self> {
         if let Some(token) = headers.get(AUTHORIZATION) {
             return Some(Self::Token(hash(&[token.as_bytes()])));
@@ -96,7 +96,7 @@ impl SessionRegistry {
         app: &AppState,
     ) -> Self {
         let mut local = LocalSessionManager::default();
-        // What is idle is decided here, where it is known who listens.
+        // This registry decides about idle sessions, because it knows the open streams.
         local.session_config.keep_alive = None;
         Self(Arc::new(SessionRegistryInner {
             server,
@@ -110,7 +110,7 @@ impl SessionRegistry {
         }))
     }
 
-    /// Begins one with its first request. `Err`: there is no room, and the request is given back.
+    /// Opens a session with its first request. Returns the request as `Err` if the limit is reached.
     pub(super) async fn open_session(
         &self,
         who: Principal,
@@ -141,7 +141,7 @@ impl SessionRegistry {
         Ok(response.map(Body::new))
     }
 
-    /// Answers a request of a session. To a stranger there is none.
+    /// Answers a request of a session; for a caller that is not its owner the session does not exist.
     pub(super) async fn handle_request(
         &self,
         id: &str,
@@ -168,7 +168,7 @@ impl SessionRegistry {
         StreamableHttpService::new(move || Ok(server.clone()), local, settings)
     }
 
-    /// Notes that a session of `owner` is in use until what is given is dropped.
+    /// Marks a session of `owner` as in use until the returned guard is dropped.
     fn mark_in_use(&self, id: &SessionId, owner: &SessionOwner) -> Option<RunOnDrop> {
         self.lock_sessions()
             .get_mut(id)
@@ -183,7 +183,7 @@ impl SessionRegistry {
         }))
     }
 
-    /// Stays with a session until it is over.
+    /// Watches a session until it is idle or closed.
     async fn close_when_idle(self, id: SessionId, mcp_session: Arc<McpSession>) {
         while let Some(until) = self.idle_until(&id) {
             tokio::select! {
@@ -195,7 +195,7 @@ impl SessionRegistry {
         self.close(&id).await;
     }
 
-    /// When it will have been idle for too long, as things are; none when it has, or is gone.
+    /// Returns the time at which the session becomes idle; none if it already is, or is gone.
     fn idle_until(&self, id: &SessionId) -> Option<Instant> {
         let now = Instant::now();
         let begun = self.lock_sessions();
@@ -204,7 +204,7 @@ impl SessionRegistry {
         Some(since + IDLE_TIMEOUT).filter(|until| *until > now)
     }
 
-    /// An owner who has too many loses the one unused for longest.
+    /// Closes the owner's session that was unused for longest, if the owner has too many.
     async fn evict_oldest_of(&self, owner: &SessionOwner) {
         let longest = {
             let begun = self.lock_sessions();

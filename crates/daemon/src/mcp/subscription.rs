@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: one request that is answered with what changes, for as long as it lasts.
+//! `subscriptions/listen`: one request whose response is a stream of changes.
 
 use std::{
     collections::HashMap,
@@ -18,12 +18,12 @@ use super::{
 };
 use crate::shutdown::Shutdown;
 
-/// What a request wants to be told of, watched from before it is acknowledged: the library does that first and asks us then,
-/// and what changed in between would be told to nobody.
+/// The subscription of a request, opened before the library acknowledges it: the library calls us only afterwards,
+/// and changes in between would be lost.
 #[derive(Clone)]
 pub(super) struct PreparedSubscription(Arc<Mutex<Option<SubscriptionFeeds>>>);
 
-/// Or why there are none.
+/// The opened feeds, or the error of opening them.
 type SubscriptionFeeds = Result<Vec<SubscriptionFeed>, Error>;
 
 struct SubscriptionFeed {
@@ -31,7 +31,7 @@ struct SubscriptionFeed {
     addresses: Vec<ResourceUri>,
 }
 
-/// A request to listen, as far as it matters here.
+/// The parts of a listen request that matter here.
 #[derive(Deserialize)]
 struct ListenRequest {
     method: String,
@@ -51,7 +51,7 @@ struct ListenNotifications {
 }
 
 impl PreparedSubscription {
-    /// Begins to watch for a request; nothing, if it does not want to listen.
+    /// Opens the feeds for a request; returns none if the request is not a subscription.
     pub(super) async fn prepare(kernel: &Kernel, who: &Principal, body: &[u8]) -> Option<Self> {
         let ListenRequest { method, params } = serde_json::from_slice(body).ok()?;
         if method != "subscriptions/listen" {
@@ -80,7 +80,7 @@ async fn open_feeds(kernel: &Kernel, who: &Principal, uris: &[String]) -> Subscr
     Ok(feeds)
 }
 
-/// Tells of every change of what was accepted, until whoever listens goes away or the daemon does.
+/// Sends every change of the accepted resources until the client disconnects or the daemon stops.
 pub(super) async fn serve_subscription(
     prepared: Option<&PreparedSubscription>,
     who: &Principal,
@@ -88,7 +88,7 @@ pub(super) async fn serve_subscription(
     shutdown: &Shutdown,
 ) -> Result<(), Error> {
     let mut feeds = JoinSet::new();
-    // Every such request comes through the door that begins.
+    // The dispatcher prepares every such request.
     for SubscriptionFeed { feed, addresses } in
         prepared.and_then(PreparedSubscription::take).unwrap_or(Ok(Vec::new()))?
     {

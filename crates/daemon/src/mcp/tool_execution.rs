@@ -1,4 +1,4 @@
-//! Calls a tool by its name, in time.
+//! Calls a tool by its name, with a timeout.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::{
     tools,
 };
 
-/// Clients give up after a minute; an answer must come before that.
+/// Timeout of a call: clients give up after a minute, so a response must come earlier.
 const TOOL_CALL_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Calls the tool that is called `name`.
+/// Calls the tool `name`.
 pub(super) async fn call_tool_by_name(
     kernel: &Kernel,
     who: &Principal,
@@ -32,7 +32,7 @@ pub(super) async fn call_tool_by_name(
     given.map(|answer| with_damage(answer, &left_out))
 }
 
-/// Adds the damaged rows that had to be left out of the answer.
+/// Adds the names of the damaged rows that the answer had to leave out.
 fn with_damage(mut answer: Value, left_out: &[DamagedRow]) -> Value {
     if let (Value::Object(fields), false) = (&mut answer, left_out.is_empty()) {
         let named: Vec<String> = left_out.iter().map(ToString::to_string).collect();
@@ -41,7 +41,7 @@ fn with_damage(mut answer: Value, left_out: &[DamagedRow]) -> Value {
     answer
 }
 
-/// The answer, or that there was none in time.
+/// Returns the result, or a refusal after the timeout.
 async fn with_timeout(given: impl Future<Output = McpToolResult>) -> McpToolResult {
     match tokio::time::timeout(TOOL_CALL_TIMEOUT, given).await {
         Ok(given) => given,

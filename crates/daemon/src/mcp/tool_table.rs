@@ -1,4 +1,4 @@
-//! The table of tools: what each is called, says of itself, takes and gives.
+//! The table of tools: name, description, input and output of each.
 //!
 //! Every turn of every agent pays for each word here; a test keeps the list under 8 KiB.
 
@@ -12,36 +12,36 @@ use super::schema::{
     optional, required,
 };
 
-/// One tool, as it is listed.
+/// One tool of the table.
 pub(super) struct ToolSpec {
-    /// Which it is.
+    /// Name of the tool.
     pub(super) name: ToolName,
-    /// What its caller must be allowed.
+    /// Permission that the caller needs.
     pub(super) permission: Permission,
-    /// What a model is told of it.
+    /// Description for the model.
     pub(super) description: &'static str,
-    /// What a call changes.
+    /// Effect of a call.
     pub(super) effect: ToolEffect,
-    /// What it takes.
+    /// Fields of the input.
     pub(super) input: &'static [ToolField],
-    /// What it gives.
+    /// Fields of the output.
     pub(super) output: &'static [ToolField],
 }
 
-/// What a call changes.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolEffect {
-    /// Nothing.
+    /// Changes no state.
     Reads,
-    /// Something.
+    /// Changes the state of a team.
     Writes,
-    /// Sets processes going, each time; no key makes it once.
+    /// Starts processes with each call; no key makes it happen once.
     Starts,
-    /// Ends something that does not come back.
+    /// Ends something permanently.
     Ends,
 }
 
-/// The rest of it explains itself to whoever reads one.
+/// The described fields of a message; the others are self-explanatory.
 const MESSAGE_FIELDS: &[ToolField] = &[
     required("seq", Number),
     required("from", Text),
@@ -65,7 +65,7 @@ const PROPOSAL_FIELDS: &[ToolField] = &[
 const DOCUMENT_FIELDS: &[ToolField] =
     &[required("file", Text), required("revision", Number), optional("deduplicated", Flag)];
 
-/// Every tool that agents are shown too, in the order they are listed.
+/// Every tool that agents see, in the order of the list.
 pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::ChannelSend,

@@ -1,4 +1,4 @@
-//! Tools by name: who is shown which, and the function behind each.
+//! Tools by name: the tools that each caller sees, and the function behind each.
 
 use std::sync::LazyLock;
 
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::http::client_problem;
 
-/// How alike a wrong name must be to a right one to be suggested.
+/// Minimum similarity of a wrong name to a suggested one.
 const MIN_NAME_SIMILARITY: f64 = 0.75;
 
-/// A tool, as it is listed.
+/// A tool of the list that a client reads.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct McpTool {
@@ -37,7 +37,7 @@ pub(super) struct McpTool {
     permission: Permission,
 }
 
-/// Calls a tool, for whoever may.
+/// Calls a tool if the caller has its permission.
 pub(super) async fn call_tool(
     tool: ToolName,
     kernel: &Kernel,
@@ -82,7 +82,8 @@ pub(super) async fn call_tool(
     }
 }
 
-/// Lets those pass who may call a tool. Who may approve takes back what others propose, and need not send for it.
+/// Checks that a caller may call a tool. With `approve` a caller may cancel proposals of others without the tool's
+/// own permission.
 fn require_permission(who: &Principal, tool: ToolName, needs: Permission) -> Result<(), Error> {
     match tool {
         ToolName::ProposalCancel => who.require_either(needs, Permission::Approve),
@@ -90,7 +91,7 @@ fn require_permission(who: &Principal, tool: ToolName, needs: Permission) -> Res
     }
 }
 
-/// What the caller of a tool must be allowed.
+/// Returns the permission that the caller of a tool needs.
 fn tool_permission(tool: ToolName) -> Option<Permission> {
     let spec = AGENT_TOOL_SPECS
         .iter()
@@ -99,7 +100,8 @@ fn tool_permission(tool: ToolName) -> Option<Permission> {
     spec.map(|spec| spec.permission)
 }
 
-/// Whether only an agent has a use for it: it has an inbox and a person to ask, and no other way to say what it thinks of us.
+/// Returns true if only agents need a tool: only they have an inbox and a person to ask, and no other way to give
+/// feedback.
 fn is_agent_only(tool: ToolName) -> bool {
     matches!(
         tool,
@@ -107,8 +109,9 @@ fn is_agent_only(tool: ToolName) -> bool {
     )
 }
 
-/// What a principal is shown. An agent has one instance, an inbox in it and a person to ask; others say which they mean.
-/// What a tool gives is described to those who do not pay for it on every turn, and to agents where nobody else has it.
+/// Lists the tools of a caller. An agent has one instance; other callers also name the target. The user and clients
+/// see all output schemas; an agent, which pays for them on every turn, sees only those of tools that no other
+/// caller has.
 pub(super) fn list_for(who: &Principal) -> Vec<&'static McpTool> {
     static AGENT_TOOLS: LazyLock<Vec<McpTool>> = LazyLock::new(|| {
         AGENT_TOOL_SPECS
@@ -134,7 +137,7 @@ pub(super) fn list_for(who: &Principal) -> Vec<&'static McpTool> {
         .collect()
 }
 
-/// The listed names most like `word`.
+/// Returns the listed names that are most similar to `word`.
 pub(super) fn similar_names(word: &str, listed: &[&McpTool]) -> Vec<String> {
     let mut near: Vec<_> = listed
         .iter()
@@ -171,7 +174,8 @@ fn build_tool(spec: &ToolSpec, more: &[ToolField], gives: &[ToolField]) -> McpTo
     }
 }
 
-/// Codex calls a tool unasked only if it reads, or says that it neither destroys nor reaches outside.
+/// Returns the annotations of a tool. Codex calls a tool without approval only if it reads, or declares that it
+/// neither destroys nor reaches outside.
 fn annotations(effect: ToolEffect) -> Value {
     match effect {
         ToolEffect::Reads => json!({ "readOnlyHint": true }),

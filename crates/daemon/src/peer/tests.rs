@@ -1,4 +1,4 @@
-//! Real processes, and what their chains of parents show.
+//! Tests of real processes and their chains of parents.
 
 use std::cell::RefCell;
 
@@ -79,7 +79,7 @@ fn marks_above_the_daemon_are_not_its_childrens() {
     assert_eq!(lineage, Lineage { marks: BTreeSet::new(), top: ChainTop::Daemon });
 }
 
-/// What is made of a chain that looks like this, look after look, to the end of the script; after that nobody is there.
+/// Reads a chain that changes with each read as scripted; after the script the process is gone.
 fn read_scripted_chains(looks: &[Option<&[u32]>]) -> Option<Vec<u32>> {
     let looks = RefCell::new(looks.iter());
     let process = |pid: &u32| Process { pid: *pid, start_time: 9 };
@@ -94,11 +94,11 @@ fn a_chain_counts_only_when_it_stood_still_while_it_was_read() {
     let adopted = Some(&[30, 10, 1][..]);
     for (looks, expected) in [
         (&[whole, whole][..], whole),
-        // The parent went before, between or after the two looks: the next walk finds the new one.
+        // The parent ended before, between or after the two reads: the next walk finds the new one.
         (&[None, adopted, adopted], adopted),
         (&[whole, None, adopted, adopted], adopted),
         (&[whole, adopted, adopted, adopted], adopted),
-        // It never stands still, or is gone.
+        // The chain keeps changing, or the process is gone.
         (&[whole, adopted].repeat(MAX_CHAIN_READS), None),
         (&[None, None], None),
         (&[whole], None),

@@ -1,7 +1,8 @@
-//! Which control groups this daemon uses: its own, and those that earlier daemons of this home left.
+//! The control groups of this daemon: its own, and those that earlier daemons of this home left.
 //!
-//! A daemon that is started elsewhere (another login, another service) has another group of its own, so the folders in
-//! use are kept in a file of the home. Where no group can be created, processes are tracked by their recorded tree alone.
+//! A daemon that is started elsewhere (another login, another service) has another group of its own, so a file of
+//! the home lists the folders in use. If no group can be created, processes are tracked by their recorded tree
+//! alone.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +11,10 @@ use agent_worker_protocol::{api::ProcessTracking, sync};
 
 use crate::home::DaemonHome;
 
-/// How the processes of attempts are to be tracked.
+/// The way in which the processes of attempts are tracked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tracking {
-    /// By control groups where they can be created, else by the recorded tree.
+    /// By control groups if they can be created, else by the recorded tree.
     #[default]
     Auto,
     /// By the recorded tree alone.
@@ -26,15 +27,15 @@ pub(crate) struct Cgroups(Arc<CgroupsInner>);
 
 #[derive(Debug)]
 struct CgroupsInner {
-    /// Where new groups are created, or why there are none.
+    /// The root of new groups, or the reason why there is none.
     current: Result<CgroupRoot, String>,
     earlier: Vec<CgroupRoot>,
-    /// Why the last process could not be moved into its group.
+    /// The reason why the last process could not be moved into its group.
     failure: Mutex<Option<String>>,
 }
 
 impl Cgroups {
-    /// Finds the groups of `home`, and keeps in its file where they are.
+    /// Finds the groups of `home`, and saves their folders in its file.
     pub(crate) fn open(home: &DaemonHome, tracking: Tracking) -> Self {
         let current = match tracking {
             Tracking::Auto => CgroupRoot::of(home.root()),
@@ -53,7 +54,7 @@ impl Cgroups {
         self.0.current.iter().chain(&self.0.earlier)
     }
 
-    /// How processes are tracked, for people.
+    /// Returns the kind of tracking in use, for `/health`.
     pub(crate) fn tracking(&self) -> ProcessTracking {
         let failure = sync::lock(&self.0.failure).clone();
         match (&self.0.current, failure) {
@@ -76,17 +77,17 @@ impl Cgroups {
         *sync::lock(&self.0.failure) = failure;
     }
 
-    /// The groups of `mark`.
+    /// Returns the groups of `mark`.
     pub(crate) fn groups_of(&self, mark: &str) -> Vec<Cgroup> {
         self.roots().filter_map(|root| root.find(mark)).collect()
     }
 
-    /// Every living process in the groups of `mark`.
+    /// Returns every living process in the groups of `mark`.
     pub(crate) fn processes(&self, mark: &str) -> Vec<Process> {
         self.groups_of(mark).iter().flat_map(Cgroup::processes).collect()
     }
 
-    /// Every mark that has a group.
+    /// Returns every mark that has a group.
     pub(crate) fn marks(&self) -> Vec<String> {
         self.roots().flat_map(CgroupRoot::marks).collect()
     }

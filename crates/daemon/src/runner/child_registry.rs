@@ -1,5 +1,5 @@
-//! Children we started and children the dead left to us. The daemon is a subreaper: whoever loses its parent inside
-//! one of our trees becomes our child, whatever its environment and session say.
+//! Children that we started and orphans that we inherited. The daemon is a subreaper: a process that loses its
+//! parent inside one of our trees becomes our child, whatever its environment and session are.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::grace_period::GracePeriod;
 
-/// The processes we started ourselves and still wait for.
+/// Registry of the children of this daemon.
 #[derive(Clone, Default)]
 pub(super) struct ChildRegistry {
     tracked: Arc<Mutex<TrackedChildren>>,
@@ -26,9 +26,9 @@ pub(super) struct ChildRegistry {
 
 #[derive(Default)]
 struct TrackedChildren {
-    /// Those we started and wait for.
+    /// Processes that we started and wait for.
     started: HashSet<u32>,
-    /// Those a setup command left on purpose, each with the mark of its run.
+    /// Processes that a setup command left on purpose, each with the mark of its run.
     kept: HashMap<Process, String>,
 }
 
@@ -39,9 +39,10 @@ impl TrackedChildren {
 }
 
 impl ChildRegistry {
-    /// Starts a child of our own.
+    /// Starts a child process.
     pub(super) fn spawn(&self, command: &mut Command) -> io::Result<(Child, u32)> {
-        // Held over the spawn, and asked for after every look: a child that could be seen is known by then.
+        // Hold the lock over the spawn; readers take it after listing children, so every visible child is
+        // registered by then.
         let mut own = self.lock();
         let child = command.spawn()?;
         let pid = child.id().ok_or_else(|| io::Error::other("it was gone at once"))?;
@@ -49,7 +50,7 @@ impl ChildRegistry {
         Ok((child, pid))
     }
 
-    /// A child of our own was waited for.
+    /// Removes a child that was waited for.
     pub(super) fn remove(&self, pid: u32) {
         self.lock().started.remove(&pid);
     }
@@ -58,7 +59,7 @@ impl ChildRegistry {
         &self.tracker
     }
 
-    /// Ends strays that belong to nobody any more, and waits for the dead among them.
+    /// Ends inherited processes that belong to no run or attempt, and reaps the dead among them.
     pub(super) async fn end_untracked(&self, grace: &GracePeriod) {
         let registry = self.clone();
         grace.end_processes(move || registry.untracked(), Vec::new()).await;
@@ -66,7 +67,7 @@ impl ChildRegistry {
         run_blocking(move || registry.reap_dead()).await;
     }
 
-    /// Lets what a setup command left behind stay until its run is over, whatever it makes of its own environment.
+    /// Keeps the processes that a setup command left until its run ends, whatever they do with their environment.
     pub(super) async fn adopt_leftovers(&self, mark: &str) {
         let Some(mut left) = run_blocking(children).await else { return };
         let mut own = self.lock();
@@ -75,14 +76,15 @@ impl ChildRegistry {
         own.kept.extend(left.into_iter().map(|guest| (guest, mark.to_owned())));
     }
 
-    /// What the setup of this mark's run left, as far as it lives.
+    /// Returns the living processes that the setup of this mark's run left.
     pub(super) fn kept_of(&self, mark: &str) -> Vec<Process> {
         let own = self.lock();
         let theirs = own.kept.iter().filter(|(guest, whose)| *whose == mark && guest.is_alive());
         theirs.map(|(guest, _)| *guest).collect()
     }
 
-    /// Those without a mark. A marked one is what a setup left on purpose, or is swept with its own attempt.
+    /// Returns inherited children without a mark. A marked child was left by a setup on purpose, or is swept with
+    /// its attempt.
     fn untracked(&self) -> Vec<Process> {
         let mut left = children();
         {
@@ -93,10 +95,10 @@ impl ChildRegistry {
         left
     }
 
-    /// Waits for the dead nobody else waits for.
+    /// Reaps dead children that no other task waits for.
     fn reap_dead(&self) {
         let dead = dead_children();
-        // Held until they are waited for: one of their numbers may be given to a child of ours at any moment.
+        // Hold the lock until they are reaped: a new child may get one of their pids at any moment.
         let own = self.lock();
         dead.into_iter().filter(|dead| !own.started.contains(&dead.pid)).for_each(reap);
     }

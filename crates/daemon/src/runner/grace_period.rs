@@ -1,4 +1,5 @@
-//! How long what is ended has, and how that time is cut short: a person who stops a run or an agent may not want to wait.
+//! The grace period of ending processes, and its override: a person who stops a run or an agent may not want to
+//! wait.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,11 +7,11 @@ use agent_worker_host::{Cgroup, Process, end_processes_off_thread};
 use agent_worker_protocol::{AttemptId, RunId};
 use tokio::{sync::watch, time::timeout};
 
-/// What somebody does not want to wait for: runs as a whole, or attempts of them.
+/// The runs and attempts whose grace period is skipped.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GraceOverride(watch::Sender<BTreeSet<(RunId, Option<AttemptId>)>>);
 
-/// How long the processes of one run, or of one attempt of it, have.
+/// The grace period of the processes of one run, or of one attempt of it.
 #[derive(Clone, Debug)]
 pub(super) struct GracePeriod {
     run: RunId,
@@ -20,17 +21,17 @@ pub(super) struct GracePeriod {
 }
 
 impl GraceOverride {
-    /// Somebody does not want to wait for this run's end.
+    /// Skips the grace period of a run.
     pub(super) fn skip_run(&self, run: RunId) {
         self.0.send_if_modified(|skipped| skipped.insert((run, None)));
     }
 
-    /// Nor for the end of this attempt.
+    /// Skips the grace period of an attempt.
     pub(super) fn skip_attempt(&self, run: RunId, attempt: AttemptId) {
         self.0.send_if_modified(|skipped| skipped.insert((run, Some(attempt))));
     }
 
-    /// Nothing of this run is left to wait for.
+    /// Removes the overrides of a run that has ended.
     pub(super) fn forget_run(&self, run: RunId) {
         self.0.send_if_modified(|skipped| {
             let before = skipped.len();
@@ -39,25 +40,25 @@ impl GraceOverride {
         });
     }
 
-    /// Nor of this attempt.
+    /// Removes the override of an attempt that has ended.
     pub(super) fn forget_attempt(&self, run: RunId, attempt: AttemptId) {
         self.0.send_if_modified(|skipped| skipped.remove(&(run, Some(attempt))));
     }
 
-    /// `grace` for what is ended of this run, unless somebody is in a hurry.
+    /// Returns a period of `grace` for a run, unless it is overridden.
     pub(super) fn grace_period(&self, run: RunId, grace: Duration) -> GracePeriod {
         GracePeriod { run, attempt: None, grace, overrides: self.clone() }
     }
 }
 
 impl GracePeriod {
-    /// For what is ended of one attempt.
+    /// Limits the period to one attempt.
     pub(super) fn for_attempt(self, attempt: AttemptId) -> Self {
         Self { attempt: Some(attempt), ..self }
     }
 
-    /// Ends whatever `find` finds: TERM first, KILL when the grace is over or somebody is in a hurry.
-    /// `groups` are killed as a whole then.
+    /// Ends the processes that `find` returns: TERM first, KILL after the grace period or its override. Then
+    /// `groups` are killed as a whole.
     pub(super) async fn end_processes<F>(&self, find: F, groups: Vec<Cgroup>) -> usize
     where
         F: Fn() -> Vec<Process> + Clone + Send + Sync + 'static,
@@ -73,7 +74,7 @@ impl GracePeriod {
         }
     }
 
-    /// Waits for something as long as the grace and `margin` last and nobody is in a hurry.
+    /// Awaits `what` until the grace period plus `margin` ends or the period is overridden.
     pub(super) async fn wait_for(&self, what: impl Future, margin: Duration) {
         tokio::select! {
             _ = timeout(self.grace + margin, what) => {}
@@ -81,14 +82,14 @@ impl GracePeriod {
         }
     }
 
-    /// Completes when somebody is in a hurry.
+    /// Completes when the grace period is overridden.
     async fn overridden(&self) {
         let mut skipped = self.overrides.0.subscribe();
         let ours = |set: &BTreeSet<_>| {
             set.contains(&(self.run, None)) || set.contains(&(self.run, self.attempt))
         };
         if skipped.wait_for(ours).await.is_err() {
-            // The sender is this handle's own, so it is never gone.
+            // This handle owns the sender, so the channel never closes.
             std::future::pending::<()>().await;
         }
     }
@@ -113,10 +114,10 @@ mod tests {
         runner::{Cgroups, ProcessRunner, Tracking},
     };
 
-    /// Nobody waits as long as this.
+    /// A grace period that no test can outlast.
     const GRACE: Duration = Duration::from_mins(10);
     const DEADLINE: Duration = Duration::from_secs(30);
-    /// Far longer than ending takes.
+    /// A timeout far longer than ending a process takes.
     const STILL_RUNNING_TIMEOUT: Duration = Duration::from_millis(500);
 
     fn processes(folder: &TempDir) -> ProcessRunner {
@@ -129,7 +130,7 @@ mod tests {
         RunId::new(uuid::Uuid::now_v7())
     }
 
-    /// Starts something that carries `mark`, does not heed TERM, and says a line once it has begun.
+    /// Starts a process that carries `mark`, ignores TERM, and prints a line once it has started.
     fn spawn_stubborn(command: &mut Command, mark: &str) -> Child {
         command.env(ATTEMPT_MARKER, mark).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -138,7 +139,7 @@ mod tests {
         child
     }
 
-    /// A worker of a daemon before, told to stop, that does not heed it: ended once `hurry` was called.
+    /// Asserts that a worker of an earlier daemon that ignores its stop signal ends only after `hurry`.
     async fn assert_ended_only_by(hurry: fn(&ProcessRunner, RunId, AttemptId)) {
         let folder = TempDir::new().unwrap();
         let (processes, run, other) = (processes(&folder), run(), run());
@@ -146,7 +147,7 @@ mod tests {
         let lock = processes.worker_lock(run, attempt);
         std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
         let mut command = Command::new("flock");
-        // Nothing but the shell itself: who is still on its way out would be counted too.
+        // No other process than the shell: one that is still exiting would be counted too.
         let script = "trap '' TERM; echo $$ >\"$0\"; echo here; while read line; do :; done";
         command.arg(&lock).args(["bash", "-c", script]).arg(&lock);
         let mut worker = spawn_stubborn(&mut command, &attempt.to_string());
@@ -159,7 +160,7 @@ mod tests {
         assert!(timeout(STILL_RUNNING_TIMEOUT, &mut adopted).await.is_err(), "it has its time");
         hurry(&processes, run, attempt);
         let departure = timeout(DEADLINE, adopted).await.unwrap();
-        // `flock` and the shell it runs.
+        // The two processes are `flock` and its shell.
         assert_eq!(
             departure,
             WorkerExit { seen_alive: true, processes_ended: 2, ..WorkerExit::default() }

@@ -1,4 +1,4 @@
-//! One setup command: its values in private files, its tree ended with it when the run stops.
+//! One setup command: its values are in private files, and its tree ends with it when the run stops.
 
 use std::{
     io,
@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use super::ProcessRunner;
 use crate::home;
 
-/// The most that is kept of what a command prints; one byte more than a value may have.
+/// Maximum size of the kept output of a command; one byte more than a value may have.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024 + 1;
 const MAX_STDERR_BYTES: usize = 64 * 1024;
-/// How long a command that has ended may keep its output open through something it left in the background.
+/// Time for which a background process may keep the output of an ended command open.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 static NEXT_FOLDER_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -72,7 +72,7 @@ impl ProcessRunner {
             shell.env(&file.variable, path);
         }
         let (mut child, pid) = self.children.spawn(&mut shell)?;
-        // What it started before is found by its mark and its parent alone.
+        // Processes that the command started before this are found only by their mark and their parent.
         self.groups.move_process(&mark, pid).await;
         let stdout = self.collect_output(child.stdout.take());
         let stderr = self.collect_output(child.stderr.take());
@@ -101,7 +101,7 @@ impl ProcessRunner {
         let reading = async move {
             let Some(mut pipe) = pipe else { return };
             let mut part = vec![0; 64 * 1024];
-            // Read to the end whatever it is: a command whose pipe is closed dies of that, and says nothing.
+            // Read to the end in any case: a command whose pipe is closed dies without a message.
             while let Ok(n @ 1..) = pipe.read(&mut part).await {
                 done.send_modify(|all: &mut Vec<u8>| {
                     let room = MAX_OUTPUT_BYTES.saturating_sub(all.len());
@@ -113,14 +113,14 @@ impl ProcessRunner {
     }
 }
 
-/// What a command has printed so far.
+/// The output of a command so far.
 struct CollectedOutput {
     task: tokio::task::JoinHandle<()>,
     read: tokio::sync::watch::Receiver<Vec<u8>>,
 }
 
 impl CollectedOutput {
-    /// All of it: to the end, or as far as it came when only something in the background still holds it open.
+    /// Returns the output: all of it, or the part up to the timeout if a background process holds it open.
     async fn finish(self) -> Vec<u8> {
         let abort = self.task.abort_handle();
         if tokio::time::timeout(OUTPUT_CLOSE_TIMEOUT, self.task).await.is_err() {

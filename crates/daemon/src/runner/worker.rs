@@ -1,4 +1,4 @@
-//! One worker: started or adopted, waited for, and ended with its whole tree.
+//! One worker: start or adopt, wait, and end with its whole tree.
 
 use std::{
     io,
@@ -25,9 +25,9 @@ use tokio_util::sync::CancellationToken;
 use super::{ProcessRunner, grace_period::GracePeriod};
 use crate::home;
 
-/// How much longer than its own grace a worker that is told to stop may take.
+/// Additional time for a worker that was asked to stop, on top of its grace period.
 const STOP_MARGIN: Duration = Duration::from_secs(1);
-/// What a worker prints, in its attempt's folder.
+/// File with the output of a worker, in its attempt's folder.
 pub(super) const LOG_FILE: &str = "worker.log";
 
 impl ProcessRunner {
@@ -92,12 +92,12 @@ impl ProcessRunner {
             .stdout(log.try_clone()?)
             .stderr(log);
         let (mut child, pid) = self.children.spawn(&mut command)?;
-        // Before it has its job: all it starts is born into the group.
+        // Move before the worker gets its job: all processes that it starts are then in the group.
         self.groups.move_process(&job.attempt.to_string(), pid).await;
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         if let Some(mut stdin) = child.stdin.take() {
-            // A worker that is gone already shows in its status.
+            // The exit status reports a worker that has already ended.
             let _ = stdin.write_all(&line).await;
         }
         Ok((child, pid))
@@ -125,7 +125,8 @@ impl ProcessRunner {
         WorkerExit { seen_alive: true, processes_ended: ended, ..WorkerExit::default() }
     }
 
-    /// Asks a worker to end its tree, and ends what is left when its time is up. Answers with how many there were.
+    /// Asks a worker to end its tree, and kills the rest after the grace period. Returns the initial number of
+    /// processes.
     async fn end_worker(
         &self,
         attempt: AttemptId,
@@ -157,7 +158,7 @@ impl ProcessRunner {
     }
 }
 
-/// Completes when nobody holds the lock. A thread waits for it, so that nothing is polled; the daemon's end ends it.
+/// Completes when the lock is free. A thread waits, so that nothing polls; the thread ends with the daemon.
 fn lock_released(lock: PathBuf) -> oneshot::Receiver<()> {
     let (free, freed) = oneshot::channel();
     std::thread::spawn(move || {
@@ -208,7 +209,7 @@ mod tests {
         let (departure, ()) = tokio::join!(adopted, async { drop(worker.stdin.take()) });
         assert_eq!(departure, WorkerExit { seen_alive: true, ..WorkerExit::default() });
         assert_eq!(std::fs::read_to_string(&lock).unwrap(), signature);
-        // The daemon waits for dead children it does not know.
+        // The daemon reaps dead children that it does not know.
         worker.wait().ok();
     }
 }

@@ -1,4 +1,4 @@
-//! Agents that come and go, over HTTP.
+//! Tests of joining and leaving agents over HTTP.
 
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ async fn an_agent_looks_into_its_own_inbox_and_acks_what_it_saw() {
         async |question: TestRequest| fixture.over_tcp(question.token(&fixture.job.token)).await;
     let ack = |until: i64| TestRequest::post("/inbox/ack", json!({"until": until}).to_string());
     assert_eq!(as_coder(ack(9)).await.json(), json!({"with_this_turn": []}), "it has seen nothing");
-    // What somebody else looks at was not shown to it.
+    // Messages that another caller reads do not count as shown to the agent.
     let looked = fixture.as_user(TestRequest::get("/inbox?target=coder@team")).await.json();
     assert_eq!(looked["messages"].as_array().unwrap().len(), 2);
     assert_eq!(as_coder(ack(9)).await.json(), json!({"with_this_turn": []}));

@@ -1,4 +1,4 @@
-//! Whatever makes no sense is refused, in one shape, and nothing breaks.
+//! Tests of invalid input: every refusal has the same form, and nothing breaks.
 
 use serde_json::{Value, json};
 

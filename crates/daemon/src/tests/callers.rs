@@ -1,4 +1,4 @@
-//! Processes at the socket: whose they are, and what they may then do.
+//! Tests of processes at the socket: their identity and their rights.
 
 use agent_worker_kernel::Principal;
 use agent_worker_protocol::api::SendReply;
@@ -38,7 +38,7 @@ async fn another_daemons_attempt_is_nobody_here() {
     for (mark, expected) in [
         (None, Caller::User),
         (Some(foreign), Caller::Foreign),
-        // What a later version may write.
+        // A mark that a later version may write.
         (Some("not an id"), Caller::Foreign),
     ] {
         let family = ProcessFamily::new(WAITING_CHILD, mark);
@@ -68,7 +68,7 @@ async fn a_process_of_an_attempt_speaks_as_its_agent() {
     assert_eq!(said["messages"][0]["seq"], reply.seq.get());
     let forbidden = fixture.as_caller(coder, TestRequest::get("/tokens")).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
-    // Its shell has not the token its worker has, and cannot end the attempt in its name.
+    // The shell does not have its worker's token, so it cannot end the attempt in the worker's name.
     let report = TestRequest::post(&format!("/attempts/{}/events", fixture.job.attempt), "{}");
     let forbidden = fixture.as_caller(coder, report).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));

@@ -1,4 +1,4 @@
-//! Many at the port at once.
+//! Tests of many connections to the port at once.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::fixture::{DaemonFixture, TestRequest};
 use crate::listeners::MAX_TCP_CONNECTIONS;
 
 const DEADLINE: Duration = Duration::from_secs(20);
-/// Far longer than an answer takes.
+/// A timeout far longer than a response takes.
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Somebody who asks once and stays.
+/// A client that sends one request and stays connected.
 struct TcpVisitor(TcpStream);
 
 impl TcpVisitor {
@@ -32,7 +32,7 @@ impl TcpVisitor {
         String::from_utf8_lossy(&answer[..length]).into_owned()
     }
 
-    /// Waits to be served.
+    /// Waits for the response.
     async fn wait_until_served(&mut self) {
         let answer = timeout(DEADLINE, self.read_answer()).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

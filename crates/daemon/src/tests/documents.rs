@@ -1,4 +1,4 @@
-//! Documents and instances over HTTP.
+//! Tests of documents and instances over HTTP.
 
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ async fn a_key_makes_a_write_happen_once_in_one_document() {
     let first = fixture.as_user(append("a.md")).await.json();
     let again = fixture.as_user(append("a.md")).await.json();
     assert_eq!((&again["revision"], &again["deduplicated"]), (&first["revision"], &json!(true)));
-    // The same key for another document is another call.
+    // The same key with another document is a different call.
     assert_eq!(fixture.as_user(append("b.md")).await.refusal(), (409, "conflict".to_owned()));
 }
 

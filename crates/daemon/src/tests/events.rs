@@ -1,4 +1,4 @@
-//! The event log as a stream: in order, without a gap, and with an end.
+//! Tests of the event stream: in order, without a gap, and with an end.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn send_message(fixture: &DaemonFixture, text: &str) -> SendReply {
     fixture.kernel.messages().send(&Principal::User, None, request).await.unwrap()
 }
 
-/// Reads up to and including the message `text`: the id of each event and, for messages, what was said.
+/// Reads up to and including the message `text`; returns the id and the kind of each event.
 async fn read_until_message(events: &mut EventStream, text: &str) -> Vec<(String, EventKind)> {
     let mut seen = Vec::new();
     loop {
@@ -116,7 +116,7 @@ async fn a_reader_that_does_not_read_is_cut_holds_up_nobody_and_goes_on_without_
     let mut stalled = events(None).await;
     let mut other = events(None).await;
     let open = fixture.tasks();
-    // Far more than any buffer on the way holds.
+    // More data than all buffers together hold.
     let long = "x".repeat(16 * 1024);
     for n in 0..300 {
         send_message(&fixture, &format!("{n} {long}")).await;
@@ -162,7 +162,7 @@ async fn taking_a_token_back_ends_the_streams_it_opened_and_no_others() {
         fixture.user().events(path, None).await.unwrap(),
     ];
     assert_eq!(fixture.as_user(TestRequest::new("DELETE", "/tokens/ci")).await.status, 204);
-    // One of the same name is another one.
+    // A new token of the same name is a different token.
     fixture.client_token().await;
     send_message(&fixture, "secret").await;
     for stream in [&mut first, &mut second] {

@@ -1,4 +1,4 @@
-//! A daemon's doors, opened for a test, and a way to ask anything through them.
+//! A daemon's interfaces for a test, and methods to send any request to them.
 
 mod idle_runner;
 
@@ -39,7 +39,7 @@ use crate::{
 };
 use idle_runner::IdleRunner;
 
-/// Nothing here takes long; what does is broken.
+/// No operation here takes long; one that does is broken.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 const TEAM: &str = "
@@ -51,28 +51,28 @@ context: { documentOwner: coder }
 kickoff: '@coder begin'
 ";
 
-/// What was to end at once: runs, or attempts of them.
+/// The runs and attempts whose grace period was skipped.
 pub(super) type GraceSkips = Arc<Mutex<Vec<(RunId, Option<AttemptId>)>>>;
 
-/// Open doors with one live run behind them, whose agent `coder` is at work.
+/// Open interfaces with one live run, whose agent `coder` has a live attempt.
 pub(crate) struct DaemonFixture {
     pub(super) kernel: Kernel,
     pub(crate) store: Database,
     pub(super) shutdown: Shutdown,
     pub(super) address: SocketAddr,
-    /// What `coder`'s worker was given.
+    /// The job of `coder`'s worker.
     pub(super) job: WorkerJob,
     pub(super) run: RunId,
-    /// The runs whose processes were to get no time.
+    /// The runs and attempts whose grace period was skipped.
     pub(super) grace_skips: GraceSkips,
     folder: TempDir,
     listeners: Listeners,
     pub(super) jobs: tokio::sync::Mutex<mpsc::UnboundedReceiver<WorkerJob>>,
-    /// The documents of the run.
+    /// The document files of the run.
     pub(crate) shelf: DocumentFiles,
 }
 
-/// An answer, as it came over the wire.
+/// A response as received.
 #[derive(Debug)]
 pub(super) struct TestResponse {
     pub(super) status: u16,
@@ -80,7 +80,7 @@ pub(super) struct TestResponse {
     pub(super) body: String,
 }
 
-/// A question, as it goes over the wire.
+/// A request as sent.
 #[derive(Clone, Debug)]
 pub(super) struct TestRequest {
     line: String,
@@ -88,7 +88,7 @@ pub(super) struct TestRequest {
     body: Vec<u8>,
 }
 
-/// The doors of a daemon whose home is `folder`.
+/// Creates the listeners of a daemon whose home is `folder`.
 fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: SocketAddr) -> Listeners {
     let tracker = TaskTracker::new();
     let app = AppState {
@@ -140,7 +140,7 @@ impl DaemonFixture {
         let listeners = listeners(&kernel, shutdown.clone(), folder.path(), address);
         listeners.serve_port(tcp);
         listeners.serve_socket(UnixListener::bind(folder.path().join("real.sock")).unwrap());
-        // A test is the daemon's own process; to be the user it must be told apart by hand.
+        // A test runs in the daemon's own process, so the user's identity is set explicitly.
         serve_as(Caller::User, &folder.path().join("user.sock"), &listeners);
         let mut jobs = jobs;
         let (run, job) = start_team(&kernel, &folder, "team", &mut jobs).await;
@@ -161,63 +161,63 @@ impl DaemonFixture {
         }
     }
 
-    /// The doors as the user's commands see them.
+    /// Returns the socket as the user's commands see it.
     pub(super) fn user(&self) -> DaemonSocket {
         DaemonSocket::at(self.folder.path().join("user.sock"))
     }
 
-    /// The doors as a client sees them, through the accept loop of the socket.
+    /// Returns the socket as a client sees it, through its accept loop.
     pub(super) fn client(&self, token: &str) -> DaemonSocket {
         DaemonSocket::at(self.folder.path().join("real.sock")).with_token(token.to_owned())
     }
 
-    /// A workflow file in the team's project, and a request to run it.
+    /// Writes a workflow file into the team's project and returns a request to run it.
     pub(super) fn file(&self, name: &str, text: &str) -> Value {
         let file = self.folder.path().join(format!("{name}.yaml"));
         std::fs::write(&file, text).unwrap();
         json!({"file": file, "cwd": self.folder.path()})
     }
 
-    /// How many tasks the doors have: their loops, and one for each connection.
+    /// Returns the number of tasks: the accept loops, and one for each connection.
     pub(super) fn tasks(&self) -> usize {
         self.listeners.tracker.len()
     }
 
-    /// The doors as `coder`'s worker sees them.
+    /// Returns the socket as `coder`'s worker sees it.
     pub(super) fn worker(&self) -> DaemonSocket {
         self.user().with_token(self.job.token.clone())
     }
 
-    /// Asks through the socket, as the user.
+    /// Sends a request over the socket as the user.
     pub(super) async fn as_user(&self, question: TestRequest) -> TestResponse {
         self.send_over_socket("user.sock", question).await
     }
 
-    /// Asks through the socket, as whoever this process is.
+    /// Sends a request over the socket with the identity of this process.
     pub(super) async fn as_ourselves(&self, question: TestRequest) -> TestResponse {
         self.send_over_socket("real.sock", question).await
     }
 
-    /// Asks as a caller the accept loop has made out to be `caller`.
+    /// Sends a request as a caller that the accept loop identified as `caller`.
     pub(super) async fn as_caller(&self, caller: Caller, question: TestRequest) -> TestResponse {
         let name = format!("{}.sock", uuid::Uuid::now_v7());
         serve_as(caller, &self.folder.path().join(&name), &self.listeners);
         self.send_over_socket(&name, question).await
     }
 
-    /// Asks through TCP.
+    /// Sends a request over TCP.
     pub(super) async fn over_tcp(&self, question: TestRequest) -> TestResponse {
         question.send(TcpStream::connect(self.address).await.unwrap()).await
     }
 
-    /// Asks as the user and does not wait for the answer; dropping the connection hangs up.
+    /// Sends a request as the user without reading the response; dropping the connection disconnects.
     pub(super) async fn send_request(&self, question: TestRequest) -> UnixStream {
         let mut stream = UnixStream::connect(self.folder.path().join("user.sock")).await.unwrap();
         stream.write_all(&question.to_bytes()).await.unwrap();
         stream
     }
 
-    /// Asks as the user, or in the name of a token, for an answer that is read as it comes.
+    /// Sends a request as the user, or with a token, and returns its response as a stream.
     pub(super) async fn open_event_stream(&self, question: TestRequest) -> TestEventStream {
         TestEventStream {
             from: BufReader::new(self.send_request(question).await),
@@ -225,7 +225,7 @@ impl DaemonFixture {
         }
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub(super) async fn wait_until(&self, so: impl AsyncFn() -> bool) {
         let look = async {
             while !so().await {
@@ -235,12 +235,12 @@ impl DaemonFixture {
         timeout(DEADLINE, look).await.unwrap();
     }
 
-    /// Starts another team of the same people, @NAME, and waits until its `coder` is at work too.
+    /// Starts another team @NAME with the same agents, and waits until its `coder` has a live attempt.
     pub(super) async fn start_team(&self, name: &str) -> (RunId, WorkerJob) {
         start_team(&self.kernel, &self.folder, name, &mut *self.jobs.lock().await).await
     }
 
-    /// A token of a client.
+    /// Creates a client token.
     pub(super) async fn client_token(&self) -> String {
         self.token_for("ci", &[], &[]).await
     }
@@ -250,14 +250,14 @@ impl DaemonFixture {
     }
 }
 
-/// An answer that is read as it comes. Dropping it hangs up.
+/// A response that is read as it arrives; dropping it disconnects.
 pub(super) struct TestEventStream {
     from: BufReader<UnixStream>,
     head: String,
 }
 
 impl TestEventStream {
-    /// The next event's data; events without any are passed over. None: it is over.
+    /// Returns the data of the next event that has any, or none at the end.
     pub(super) async fn next(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
@@ -272,7 +272,7 @@ impl TestEventStream {
         }
     }
 
-    /// The next event that is a message of this method.
+    /// Returns the next event that is a message of this method.
     pub(super) async fn next_with_method(&mut self, method: &str) -> Value {
         loop {
             let event = self.next().await.unwrap_or_else(|| panic!("no {method}: {}", self.head));
@@ -282,16 +282,16 @@ impl TestEventStream {
         }
     }
 
-    /// The status, once something was read.
+    /// Returns the status, after a first read.
     pub(super) fn status(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 }
 
-/// Time that passes only when it is told to. A clock that is merely paused jumps ahead whenever everybody waits for a
+/// Time that advances only on request. A clock that is merely paused jumps ahead whenever all tasks wait for a
 /// socket or the store.
 pub(super) struct ManualTime {
-    /// The clock does not jump while a thread of the runtime's own waits for this.
+    /// The clock does not jump while a blocking thread of the runtime waits for this.
     _release: std::sync::mpsc::Sender<()>,
 }
 
@@ -314,7 +314,7 @@ impl Drop for DaemonFixture {
     }
 }
 
-/// Serves everybody who comes to `socket` as `caller`.
+/// Serves every connection to `socket` as `caller`.
 fn serve_as(caller: Caller, socket: &Path, listeners: &Listeners) {
     let listener = UnixListener::bind(socket).unwrap();
     let (site, peer) = (listeners.service.clone(), Peer::Socket(caller));
@@ -324,7 +324,7 @@ fn serve_as(caller: Caller, socket: &Path, listeners: &Listeners) {
     listeners.tracker.spawn(serving.into_future());
 }
 
-/// Starts a team and waits until `coder` is at work.
+/// Starts a team and waits until `coder` has a live attempt.
 async fn start_team(
     kernel: &Kernel,
     folder: &TempDir,
@@ -363,7 +363,7 @@ impl TestRequest {
         Self { line, headers: Vec::new(), body: Vec::new() }.header("Host", "localhost")
     }
 
-    /// Sets a header; an empty value takes it away.
+    /// Sets a header; an empty value removes it.
     pub(super) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         if !value.is_empty() {
@@ -378,7 +378,7 @@ impl TestRequest {
         self
     }
 
-    /// Adds to what is asked after `?`.
+    /// Adds a parameter to the query string.
     pub(super) fn query(mut self, query: &str) -> Self {
         let (start, end) = self.line.rsplit_once(' ').unwrap();
         let mark = if start.contains('?') { '&' } else { '?' };
@@ -426,7 +426,7 @@ impl TestResponse {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
-    /// The status and the problem's code; anything but a whole problem fails the test.
+    /// Returns the status and the problem's code; fails the test unless the body is a complete problem.
     pub(super) fn refusal(&self) -> (u16, String) {
         let problem: agent_worker_protocol::Problem = serde_json::from_value(self.json()).unwrap();
         assert!(!problem.message.is_empty());

@@ -1,4 +1,4 @@
-//! What `/health` says, and what it costs to say it.
+//! Tests of `/health`: its content and its cost.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn status(fixture: &DaemonFixture) -> String {
     health["status"].as_str().unwrap().to_owned()
 }
 
-/// The last write of a pulse, once the clock has moved on: the next one will differ from it.
+/// Returns the time of the last probe write, once the clock has advanced, so that the next one differs.
 async fn last_pulse(fixture: &DaemonFixture) -> StoreTime {
     let last = fixture.store.heartbeat_last().await.unwrap().unwrap();
     while fixture.store.now().store <= last {

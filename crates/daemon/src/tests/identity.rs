@@ -1,4 +1,4 @@
-//! Who one is decides what one may, and comes from the connection or a token alone.
+//! Tests of identity: it decides the rights of a caller, and comes only from the connection or a token.
 
 use agent_worker_protocol::{Code, api::ShutdownMode};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn nobody_learns_that_the_daemon_is_well_and_nothing_else() {
     ] {
         let answer = fixture.over_tcp(question.clone()).await;
         assert_eq!(answer.refusal(), (401, "unauthorized".to_owned()), "{answer:?}");
-        // The daemon's own process and its children are not the user either.
+        // The daemon's own process and its children do not count as the user either.
         let answer = fixture.as_ourselves(question).await;
         assert_eq!(answer.refusal(), (401, "unauthorized".to_owned()), "{answer:?}");
     }
@@ -67,7 +67,7 @@ async fn a_token_decides_alone_and_dies_with_its_revocation() {
     let agents = || TestRequest::get("/agents?target=@team");
     assert_eq!(fixture.over_tcp(agents().token(&token)).await.status, 200);
     assert_eq!(fixture.over_tcp(agents().token(&fixture.job.token)).await.status, 200);
-    // On the user's own socket a client stays a client.
+    // A client's token makes its caller a client, also on the user's socket.
     let forbidden = fixture.as_user(TestRequest::get("/tokens").token(&token)).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
     let shutdown = TestRequest::post("/shutdown", r#"{"mode": "now"}"#);

@@ -1,4 +1,4 @@
-//! The protocol's own library as the judge: whatever a client asks, it is told here what that library would tell it.
+//! Compares our responses with those of the protocol's own library for the same requests.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{DaemonFixture, TestRequest};
 
-/// Gives what our door gave, in the library's own form.
+/// A server of the library that returns the results of our own server.
 #[derive(Clone)]
 struct LibraryServer(Value);
 
@@ -56,14 +56,14 @@ impl ServerHandler for LibraryServer {
     }
 }
 
-/// What a client makes of an answer.
+/// A response as a client interprets it.
 #[derive(Debug, PartialEq)]
 enum ObservedReply {
     Result(Value),
-    /// The words are free.
+    /// An error; its text may differ.
     Error(u16, Value, Value),
     Accepted,
-    /// The request was not even looked into.
+    /// The request was refused before its method was considered.
     Complaint,
 }
 
@@ -80,7 +80,7 @@ fn observe_reply(status: u16, body: &[u8]) -> ObservedReply {
     }
 }
 
-/// One request: its headers beside those every client sends, and its body.
+/// One request: its headers in addition to those of every client, and its body.
 type McpRequestParts = (Vec<(&'static str, &'static str)>, Value);
 
 async fn replies_of_both(
@@ -118,7 +118,7 @@ fn rpc_request(method: &str, params: impl Into<Value>) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// As a client of `version` asks that says everything in the body.
+/// Builds a request of a client of `version` that puts all metadata into the body.
 fn self_contained_request(version: &str, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         format!("{META}protocolVersion"): version,

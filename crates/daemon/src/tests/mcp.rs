@@ -1,4 +1,4 @@
-//! The MCP door: both eras, over both transports, by every kind of caller.
+//! Tests of the MCP interface: both eras, over both transports, by every kind of caller.
 
 use serde_json::{Map, Value, json};
 
@@ -27,12 +27,12 @@ const AGENT_TOOLS: [&str; 20] = [
     "ask_human",
 ];
 
-/// How a client speaks.
+/// The protocol era of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ClientEra {
-    /// With these words since 2026-07-28: every request says by itself what it is.
+    /// Sends self-contained requests, since 2026-07-28.
     Stateless,
-    /// After `initialize`, in this revision.
+    /// Sends requests after `initialize`, in this revision.
     Initialized(&'static str),
 }
 
@@ -66,7 +66,7 @@ impl ClientEra {
     }
 }
 
-/// A caller who speaks one era over the socket with one token.
+/// A caller of one era over the socket with one token.
 struct McpCaller<'a> {
     fixture: &'a DaemonFixture,
     token: &'a str,
@@ -82,21 +82,21 @@ impl McpCaller<'_> {
         answer.get("result").cloned().unwrap_or_else(|| panic!("{tool}: {answer}"))
     }
 
-    /// What a call gave; the text says the same.
+    /// Calls a tool and returns its structured result, which must equal its text.
     async fn call_ok(&self, tool: &str, args: Value) -> Value {
         let result = self.call(tool, args).await;
         assert_eq!(result["isError"], json!(false), "{tool}: {result}");
         same_as_text(&result)
     }
 
-    /// The code with which a call was refused.
+    /// Calls a tool and returns the code of its refusal.
     async fn call_refused(&self, tool: &str, args: Value) -> String {
         let result = self.call(tool, args).await;
         assert_eq!(result["isError"], json!(true), "{tool}: {result}");
         same_as_text(&result)["code"].as_str().unwrap().to_owned()
     }
 
-    /// What was wrong with a call that makes no sense.
+    /// Sends an invalid call and returns the message of the protocol error.
     async fn call_malformed(&self, tool: &str, args: Value) -> String {
         let answer = self.ask(ClientEra::Stateless.call(tool, &args)).await;
         assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
@@ -332,14 +332,14 @@ async fn old_names_and_a_models_loose_ways_are_understood() {
     }
 }
 
-/// The schema, with nothing allowed that it does not name: what is given must be described.
+/// Returns the schema without undescribed properties, so that every field of a result must be described.
 fn strict(schema: &Value) -> Value {
     let mut schema = schema.clone();
     schema["additionalProperties"] = json!(false);
     schema
 }
 
-/// What every tool gives: told in full to those who do not pay for it on every turn, and to agents what only they have.
+/// Returns the output schemas of all tools: the user sees them in full, an agent only those of its own tools.
 async fn output_schemas(fixture: &DaemonFixture, coder: &McpCaller<'_>) -> Map<String, Value> {
     let list = || ClientEra::Stateless.request("tools/list", json!({}));
     let (told, own) = (fixture.as_user(list()).await.json(), coder.ask(list()).await);
@@ -407,7 +407,7 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
     let feedback = fixture.as_user(TestRequest::get("/feedback")).await.json();
     assert_eq!(feedback.as_array().unwrap().len(), 1, "what is repeated is kept once: {feedback}");
     assert_eq!((&feedback[0]["by"], &feedback[0]["instance"]), (&json!("coder"), &json!("team")));
-    // Some clients hold a refusal against the schema too.
+    // Some clients validate a refusal against the schema too.
     let refusal = coder.call("channel_send", json!({"message": "x", "to": "ghost"})).await;
     let validator = jsonschema::validator_for(&schemas["channel_send"]).unwrap();
     assert!(validator.is_valid(&refusal["structuredContent"]), "{refusal}");

@@ -1,4 +1,4 @@
-//! What the MCP door has besides tools: resources by address, prompts, completion.
+//! Tests of the rest of the MCP interface: resources, prompts, completion.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn uris(list: &Value) -> Vec<&str> {
     list.iter().map(|one| one["uri"].as_str().unwrap()).collect()
 }
 
-/// A team with one document, and another instance beside it.
+/// Creates a team with one document.
 async fn fixture_with_document() -> DaemonFixture {
     let fixture = DaemonFixture::open().await;
     let document = json!({"target": "@team", "content": "# Notes", "mode": "append"}).to_string();

@@ -1,4 +1,4 @@
-//! Streams over the MCP door: sessions of the older revisions, and what is told over them.
+//! Tests of streams over MCP: sessions of the older revisions, and their notifications.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 const OLD: ClientEra = ClientEra::Initialized("2025-11-25");
 const NEW: ClientEra = ClientEra::Stateless;
 
-/// How a client with these capabilities begins.
+/// Builds the `initialize` request of a client with these capabilities.
 fn initialize_request(capabilities: &Value) -> TestRequest {
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": capabilities,
@@ -25,13 +25,13 @@ fn stream_capability() -> Value {
     json!({"experimental": {"agent-worker/stream": {}}})
 }
 
-/// The session an answer begins, if any.
+/// Returns the id of the session that a response starts, if any.
 fn session(answer: &TestResponse) -> Option<String> {
     let line = answer.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
     line.map(|id| id.trim().to_owned())
 }
 
-/// Begins a session in the name of `token`, or as the user.
+/// Starts a session with `token`, or as the user.
 async fn begin_session(fixture: &DaemonFixture, token: Option<&str>) -> String {
     let hello = with_token(initialize_request(&stream_capability()), token);
     let id = session(&fixture.as_user(hello).await).expect("a session");
@@ -54,7 +54,7 @@ fn in_session(question: TestRequest, id: &str, token: Option<&str>) -> TestReque
     with_token(question.header("Mcp-Session-Id", id), token)
 }
 
-/// Opens a session's stream.
+/// Opens the stream of a session.
 async fn open(fixture: &DaemonFixture, id: &str, token: Option<&str>) -> TestEventStream {
     let get = TestRequest::get("/mcp")
         .header("Accept", "text/event-stream")
@@ -78,7 +78,7 @@ async fn only_who_asks_for_a_stream_gets_a_session() {
         assert_eq!(json, !expected, "{capabilities}: {answer:?}");
         assert_eq!(answer.body.contains(r#""subscribe":true"#), expected, "{answer:?}");
     }
-    // Nobody gets one in the era without.
+    // A client of the stateless era gets no session.
     let discover = fixture.as_user(NEW.request("server/discover", json!({}))).await;
     assert_eq!(session(&discover), None, "{discover:?}");
 }
@@ -116,7 +116,7 @@ async fn one_owner_has_so_many_sessions_and_the_one_unused_for_longest_goes() {
     for _ in 0..16 {
         ids.push(begin_session(&fixture, None).await);
     }
-    // The first has a stream, so the second is the one that goes.
+    // The first session has a stream, so the second one is evicted.
     let mut stream = open(&fixture, &ids[0], None).await;
     let ping = |id: &str| in_session(OLD.request("ping", json!({})), id, None);
     assert_eq!(fixture.as_user(ping(&ids[0])).await.status, 200);
@@ -136,14 +136,14 @@ async fn a_session_that_nobody_uses_or_hears_ends_by_itself() {
     let (unused, heard) =
         (begin_session(&fixture, None).await, begin_session(&fixture, None).await);
     let mut stream = open(&fixture, &heard, None).await;
-    // Its answer has begun, so it counts.
+    // The response of the stream has started, so the stream counts as open.
     subscribe(&fixture, &heard, "aw://team/main/channel").await;
     send_message(&fixture, "hello").await;
     stream.next_with_method("notifications/resources/updated").await;
     let time = ManualTime::start();
     time.advance(Duration::from_mins(31)).await;
     let ping = |id: &str| in_session(OLD.request("ping", json!({})), id, None);
-    // Time stands still, so that it is looked so many times.
+    // Time does not advance, so the loop is limited by a count.
     let mut looks = 0;
     while fixture.as_user(ping(&unused)).await.status != 404 {
         looks += 1;
@@ -210,7 +210,7 @@ async fn an_agent_hears_when_it_is_mentioned_and_not_when_others_are() {
     assert_eq!(mention["method"], "notifications/mention");
     assert_eq!(mention["params"]["message"], "@coder for you");
     assert_eq!(stream.status(), "200");
-    // With the attempt its session is over, and so is the stream.
+    // The session ends with the attempt, and so does the stream.
     let stop = TestRequest::post("/agents/coder@team/stop", "").header("Content-Type", "");
     assert_eq!(fixture.as_user(stop).await.status, 200);
     while stream.next().await.is_some() {}
@@ -232,7 +232,7 @@ async fn a_request_of_the_era_without_sessions_is_told_what_changes() {
     assert_eq!(updated["uri"], uris[0]);
     send_message(&fixture, "hello").await;
     assert_eq!(stream.next_with_method("notifications/resources/updated").await["uri"], uris[1]);
-    // A daemon that leaves says so in good order.
+    // A daemon that stops ends the stream with a result.
     fixture.shutdown.close_streams();
     let last = stream.next().await.unwrap();
     assert!(last.get("result").is_some(), "{last}");
@@ -263,7 +263,7 @@ async fn nobody_listens_to_what_they_may_not_read() {
     let subscribe = OLD.request("resources/subscribe", json!({ "uri": uri }));
     let answer = fixture.as_user(in_session(subscribe, &id, token)).await;
     assert!(answer.body.contains("forbidden"), "{answer:?}");
-    // And who holds no stream is told how to get one.
+    // A client without a stream gets a hint about how to get one.
     let none = OLD.request("resources/subscribe", json!({"uri": "aw://team/main/channel"}));
     let none = fixture.as_user(none).await.json();
     assert!(none["error"]["message"].as_str().unwrap().contains("agent-worker/stream"), "{none}");

@@ -1,4 +1,4 @@
-//! Sending and reading over HTTP.
+//! Tests of sending and reading messages over HTTP.
 
 use agent_worker_protocol::api::{MessagesReply, SendReply};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What `/openapi.json` promises is what the doors do: every answer any test here gets is held against it.
+//! Checks `/openapi.json` against the behaviour: every response in the tests of this crate is validated against it.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use crate::http::openapi;
 static DOCUMENT: LazyLock<Value> = LazyLock::new(openapi);
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Validator>>> = LazyLock::new(Mutex::default);
 
-/// Fails unless an answer to `METHOD /path` is what the document promises.
+/// Fails unless a response to `METHOD /path` matches the document.
 pub(super) fn assert_matches_document(method: &str, path: &str, status: u16, body: &str) {
     let Ok(body) = serde_json::from_str::<Value>(body) else {
         let told = body.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -32,7 +32,7 @@ pub(super) fn assert_matches_document(method: &str, path: &str, status: u16, bod
         return;
     };
     if path == "/mcp" && body.get("jsonrpc").is_some() {
-        // The form of these is the protocol's own.
+        // The protocol itself defines the form of these messages.
         return;
     }
     let problem = "#/components/responses/Problem/content/application~1json/schema".to_owned();
@@ -58,14 +58,14 @@ fn assert_valid(schema: &str, value: &Value, what: &str) {
     assert!(errors.is_empty(), "{what}: {errors:?}\n{value:#}");
 }
 
-/// Whether a body may be sent to `POST /path`.
+/// Returns true if the document allows a body for `POST /path`.
 pub(super) fn accepts_body(path: &str, body: &Value) -> bool {
     let known = pattern(path).unwrap().replace('/', "~1").replace('{', "%7B").replace('}', "%7D");
     let schema = format!("#/paths/{known}/post/requestBody/content/application~1json/schema");
     validator(&schema).is_valid(body)
 }
 
-/// Every operation, as its method and path.
+/// Returns the method and the path of every operation.
 pub(super) fn operations() -> Vec<(String, String)> {
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let methods = |(path, item): (&String, &Value)| {
@@ -75,12 +75,12 @@ pub(super) fn operations() -> Vec<(String, String)> {
     paths.iter().flat_map(methods).collect()
 }
 
-/// Who may, as the document says it.
+/// Returns the sentence of the document about the permitted callers.
 pub(super) fn who_may(method: &str, path: &str) -> &'static str {
     DOCUMENT["paths"][path][method.to_lowercase()]["description"].as_str().unwrap()
 }
 
-/// The path of the document that an asked path goes to.
+/// Returns the path pattern of the document that matches a requested path.
 fn pattern(path: &str) -> Option<String> {
     let fits = |pattern: &&String| {
         let (asked, known): (Vec<_>, Vec<_>) =
@@ -109,7 +109,7 @@ fn the_document_in_the_docs_is_the_one_that_is_served() {
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let kept: Value = serde_json::from_str(&kept).unwrap_or_default();
     if kept != *DOCUMENT {
-        // Beside this test, so that another build of it writes elsewhere.
+        // In the folder of this test binary, so that another build writes a different file.
         let new = std::env::current_exe().unwrap().with_file_name("openapi.json");
         std::fs::write(&new, format!("{:#}\n", *DOCUMENT)).unwrap();
         panic!("docs/openapi.json is old; refresh it: cp {} docs/openapi.json", new.display());
@@ -176,10 +176,10 @@ async fn every_operation_of_the_document_is_behind_the_doors_and_served_with_it(
         let path = path.replace("{id}", &fixture.run.to_string());
         let path = path.replace("{target}", "nobody-here").replace("{seq}", "1");
         let path = path.replace("{name}", "x").replace("{path}", "a/b.md");
-        // A question nobody understands, so that nothing is done.
+        // An unknown parameter makes the request fail before it has an effect.
         let answer =
             fixture.as_user(TestRequest::new(&method, &format!("{path}?nonsense=1"))).await;
-        // Without a session there is nothing to hear or to end, and a client takes this status to mean just that.
+        // Without a session there is no stream to read or end; clients interpret this status in that way.
         let of_a_session = path == "/mcp" && method != "POST";
         assert_eq!(answer.status == 405, of_a_session, "{method} {path}: {answer:?}");
         assert!(!answer.body.contains("there is nothing at"), "{method} {path}: {answer:?}");

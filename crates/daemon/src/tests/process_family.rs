@@ -1,4 +1,4 @@
-//! Processes to be looked at: a shell and what it starts.
+//! Test processes: a shell and its children.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -7,18 +7,18 @@ use std::{
 
 use agent_worker_host::ATTEMPT_MARKER;
 
-/// No process has this pid: a daemon that is nobody's ancestor.
+/// A pid that no process has: a daemon that is no ancestor of any process.
 pub(crate) const UNUSED_PID: u32 = u32::MAX;
 
-/// A shell that reports the pid of a process it leaves waiting, and lives until it is dropped.
+/// A shell that reports the pid of a waiting child, and lives until it is dropped.
 pub(crate) struct ProcessFamily {
     shell: Child,
-    /// The process to look at.
+    /// Pid of the process under test.
     pub(crate) observed_pid: u32,
 }
 
 impl ProcessFamily {
-    /// `script` prints the member's pid as its first line; every process of it ends when its stdin does.
+    /// Runs `script`, which prints the pid as its first line; all its processes end when its stdin closes.
     pub(crate) fn new(script: &str, mark: Option<&str>) -> Self {
         let mut command = Command::new("bash");
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -1,4 +1,5 @@
-//! Every route, asked by everybody: who may is what the document says, and nonsense is told as such.
+//! Tests of every route with every kind of caller: access matches the document, and invalid input is reported as
+//! such.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use super::{
     openapi_contract::{accepts_body, operations, who_may},
 };
 
-/// How each operation is asked for something that makes sense, and what the user is answered.
+/// Returns a valid request for an operation, and the status that the user gets.
 pub(super) fn valid_request(
     fixture: &DaemonFixture,
     method: &str,
@@ -33,22 +34,22 @@ fn valid_get(fixture: &DaemonFixture, path: &str) -> (String, u16) {
         "/runs/{id}" => (format!("/runs/{}", fixture.run), 200),
         "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),
-        // A stream has no end: a question about nothing is answered at once.
+        // A stream has no end; a request for an unknown target is refused at once.
         "/events" => ("/events?target=@nowhere".to_owned(), 404),
         "/messages/{seq}/receipts" => ("/messages/1/receipts?target=@team".to_owned(), 200),
         "/documents/{path}" | "/revisions/{path}" | "/diffs/{path}" => {
             (format!("{}?target=@team", path.replace("{path}", "a/b.md")), 404)
         }
-        // Who has no session has nothing to hear there, and clients know what this status means.
+        // Without a session there is no stream to read; clients know this status.
         "/mcp" => (path.to_owned(), 405),
         "/proposals/{id}" => ("/proposals/1?target=@team".to_owned(), 404),
-        // What is not there is no reason to tell who asked more.
+        // The resource does not exist; the response is the same for every caller.
         "/resources/{id}" => (format!("/resources/{}?target=@team", "0".repeat(64)), 404),
         other => panic!("say how {other} is asked"),
     }
 }
 
-/// What is decided and suggested.
+/// Paths of proposals, questions, approvals and suggestions.
 const DECISION_PATHS: [&str; 4] = ["/proposals", "/questions", "/approvals", "/suggestions"];
 
 fn valid_decision(path: &str) -> (String, Option<Value>, u16) {
@@ -125,7 +126,7 @@ fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, O
             (path, Some(json!({"events": [started]})), 403)
         }
         ("POST", "/attempts/{id}/approvals") => {
-            // Anything shorter is waited for.
+            // A shorter call would wait for an approval.
             let path = format!("/attempts/{}/approvals", fixture.job.attempt);
             let asked = json!({"call": "c".repeat(999), "tool": "Bash", "args": {}});
             (path, Some(asked), 403)
@@ -151,14 +152,14 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
         assert_eq!(user, expected, "the user: {method} {path}");
         let others = match who_may(&method, &path) {
             "Anybody may." => [200, 200, 200],
-            // What an agent points at outside its instance is forbidden, not missing.
+            // For an agent, a target outside its instance is forbidden, not missing.
             "A client's token must allow `read`." if path == "/events" => [401, 404, 403],
-            // It is the user's message.
+            // The message belongs to the user.
             _ if path == "/messages/{seq}/receipts" => [401, 403, 403],
-            // The agent owns the documents, and suggests nothing to itself.
+            // The agent owns the documents and does not suggest changes to itself.
             _ if (method.as_str(), path.as_str()) == ("POST", "/suggestions") => [401, 200, 409],
-            // What an agent is always allowed is what a token usually is.
-            // An agent votes without being granted it; what it asks a person it does not answer itself.
+            // The rights of an agent are those of a default token. An agent votes without a permission, and never
+            // answers its own requests to a person.
             "A client's token must allow `approve`."
                 if ["/questions", "/approvals"].iter().any(|noun| path.starts_with(noun)) =>
             {

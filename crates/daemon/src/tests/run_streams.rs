@@ -1,4 +1,4 @@
-//! A run in one request, told as it goes or once it rests; paused, resumed, replaced; what died in it.
+//! Tests of a run in one request, as a stream or as a report; pause, resume, replacement, and dead letters.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ kickoff: '@one @other go'
 limits: { turns: 1 }
 ";
 
-/// The kinds of events in a stream that has ended.
+/// Returns the kinds of events in a stream that has ended.
 fn kinds(stream: &str) -> Vec<&str> {
     stream.lines().filter_map(|line| line.strip_prefix("event: ")).collect()
 }
@@ -41,7 +41,8 @@ async fn serve(fixture: &DaemonFixture, request: &Value) -> Value {
     answer.json()
 }
 
-/// Waits until `limited` is paused, is refused more of the same, and ends the turn under way in it.
+/// Waits until `limited` is paused, checks that resuming with the same limits is refused, and ends the running
+/// turn.
 async fn stop_worker_at_pause(fixture: &DaemonFixture) {
     let runs = async || {
         let answer = fixture.as_user(TestRequest::get("/runs?target=@limited")).await;
@@ -89,7 +90,7 @@ async fn a_models_words_are_told_while_it_speaks() {
                 }
             }
         };
-        // Nothing else happens in the run, and nothing ends: they come by themselves or not at all.
+        // No other event occurs in the run: the texts arrive on their own or not at all.
         let heard = timeout(EVENT_TIMEOUT, words).await.expect("they are told as they come");
         assert_eq!((&heard["agent"], &heard["data"]["text"]), (&json!("slow"), &json!(word)));
         assert_eq!(heard.get("pos"), None, "it is not kept");
@@ -130,7 +131,7 @@ async fn a_run_that_pauses_ends_its_telling_once_nobody_works_and_is_resumed_wit
     assert_eq!((&more["state"], &more["limits"]["turns"]), (&json!("running"), &json!(9)));
     let running = fixture.as_user(TestRequest::post(&resume, "{}")).await;
     assert_eq!(running.refusal(), (409, "conflict".to_owned()));
-    // One that lives is replaced only by who says so.
+    // A live run is replaced only with `replace`.
     let busy = fixture.as_user(TestRequest::post("/serve", request.to_string())).await;
     assert_eq!(busy.refusal(), (409, "conflict".to_owned()));
     request["replace"] = json!(true);
@@ -198,7 +199,7 @@ async fn a_dead_letter_is_listed_tried_again_and_given_up() {
     let which = json!({"target": "@fragile", "seq": letter["seq"]}).to_string();
     let redriven = fixture.as_user(TestRequest::post("/dead/redrive", which.clone())).await.json();
     assert_eq!(redriven["receipts"][0]["agent"], "fragile");
-    // It breaks again.
+    // The agent fails again.
     fixture.wait_until(async || dead().await.as_array().is_some_and(|dead| dead.len() == 1)).await;
     let dropped = fixture.as_user(TestRequest::post("/dead/drop", which)).await.json();
     assert_eq!(dropped["receipts"][0]["state"], "dropped");

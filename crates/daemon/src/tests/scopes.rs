@@ -1,4 +1,4 @@
-//! A token is good for what it allows, where it allows it; what lies elsewhere is as if it were not there.
+//! Tests of scopes: a token grants only its permissions in its instances; for it, other instances do not exist.
 
 use agent_worker_kernel::Principal;
 use agent_worker_protocol::{Permission, ToolName, api::TokenRequest};
@@ -11,7 +11,7 @@ use super::{
 };
 
 impl DaemonFixture {
-    /// A token of a client that may do this, there; nothing said: what a token is usually good for.
+    /// Creates a client token with these permissions and instances; empty lists mean the defaults.
     pub(super) async fn token_for(
         &self,
         name: &str,
@@ -25,14 +25,14 @@ impl DaemonFixture {
     }
 }
 
-/// What the document says that a token must allow.
+/// Returns the permission that the document requires for an operation.
 fn required_permission(method: &str, path: &str) -> Option<Permission> {
     let word = who_may(method, path).strip_prefix("A client's token must allow `")?;
-    // Either of two has a test of its own.
+    // Routes with two alternative permissions have their own test.
     word.strip_suffix("`.").unwrap().parse().ok()
 }
 
-/// What has no place: it is not in any instance.
+/// Returns true for paths that belong to no instance.
 fn is_placeless(path: &str) -> bool {
     ["/feedback", "/shutdown"].contains(&path)
 }
@@ -50,7 +50,7 @@ async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
         let fixture = DaemonFixture::open().await;
         let mut just = vec![what];
         if ["/run", "/serve"].contains(&path.as_str()) {
-            // Its events are told to those who may read.
+            // Events of the run require `read`.
             just.push(Permission::Read);
         }
         let just = fixture.token_for("just", &just, &[]).await;
@@ -59,7 +59,7 @@ async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
         let here = fixture.token_for("here", Permission::ALL, &["@elsewhere:*", "@team"]).await;
         let (ask, mut expected) = valid_request(&fixture, &method, &path);
         if path == "/messages/{seq}/receipts" {
-            // What is allowed is to look where one's own stand, and this is the user's.
+            // A client may read only the receipts of its own messages, and this message is the user's.
             expected = 403;
         }
         let status = async |token: &str| fixture.over_tcp(ask.clone().token(token)).await.status;
@@ -68,7 +68,7 @@ async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
         assert_eq!(status(&elsewhere).await, absent, "elsewhere: {method} {path}");
         assert_eq!(status(&just).await, expected, "just: {method} {path}");
         let repeated = match path.as_str() {
-            // It was stopped, removed or taken a moment ago.
+            // The previous request stopped, removed or took it.
             "/runs/{id}/stop" => 200..=410,
             "/agents/{target}" | "/agents" if method != "GET" => 404..=409,
             "/runs" | "/run" | "/serve" if method == "POST" => 404..=404,
@@ -80,18 +80,18 @@ async fn a_token_is_good_for_what_it_allows_and_nothing_else_at_every_route() {
     seen.sort_unstable();
     seen.dedup();
     let unused = Permission::ALL.iter().filter(|known| !seen.contains(known)).collect::<Vec<_>>();
-    // It is needed for a part of a request only.
+    // Only a part of a request needs this permission.
     assert_eq!(unused, [&Permission::Limits]);
 }
 
-/// What a client must be allowed to call a tool; none where only an agent has a use for it.
+/// Returns the permission that a client needs for a tool; none if only agents use the tool.
 fn tool_needs(tool: ToolName) -> Option<Permission> {
     match tool {
         ToolName::InboxCheck
         | ToolName::InboxAck
         | ToolName::AskHuman
         | ToolName::FeedbackSubmit
-        // Either of two: it has a test of its own.
+        // Either of two permissions: a test of its own covers this.
         | ToolName::ProposalCancel => None,
         ToolName::ChannelRead
         | ToolName::WorkflowAgents
@@ -164,7 +164,7 @@ async fn an_agent_reaches_nothing_of_another_instance_by_any_route() {
         let status = fixture.over_tcp(ask.token(&stranger.token)).await.status;
         let expected = match (who_may(&method, &path), path.as_str()) {
             ("Anybody may.", _) => 200,
-            // No name of anybody is in these, or it means what is its own.
+            // These name no agent or instance, or always mean the caller's own.
             ("Whoever is known may.", _) => continue,
             (_, "/feedback") if method == "POST" => 200,
             (_, "/inbox/ack") => 200,
@@ -185,7 +185,7 @@ async fn call(fixture: &DaemonFixture, token: &str, tool: &str, args: Value) -> 
     answer["result"]["structuredContent"].clone()
 }
 
-/// Every tool, given the names and ids of `@team`.
+/// Returns a call of every tool with the names and ids of `@team`.
 async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str, Value)> {
     let own = |tool, args| call(fixture, &fixture.job.token, tool, args);
     let kept = own("resource_create", json!({"content": "secret"})).await;
@@ -234,7 +234,7 @@ async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Everything there is of `@team`, as its user sees it.
+/// Returns everything of `@team` that its user can read.
 async fn all_of_the_team(fixture: &DaemonFixture) -> Vec<Value> {
     let mut all = Vec::new();
     for path in [
@@ -260,7 +260,7 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
     let named: Vec<_> = tools.iter().map(|(tool, _)| *tool).collect();
     assert_eq!(named, ToolName::ALL.iter().map(|tool| tool.word()).collect::<Vec<_>>());
     let before = all_of_the_team(&fixture).await;
-    // At first it has nothing of its own that could have the same number.
+    // At first the agent has nothing of its own with the same number.
     for (tool, args) in &tools {
         let mut args = args.clone();
         let by_number =
@@ -274,9 +274,9 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
     for (tool, args) in tools {
         let answer = call(&fixture, &elsewhere, tool, args.clone()).await;
         let code = match tool {
-            // Nobody's but an agent's own.
+            // Only an agent has an inbox or asks a person.
             "inbox_check" | "inbox_ack" | "ask_human" => json!("forbidden"),
-            // It is no instance's.
+            // Feedback belongs to no instance.
             "feedback_submit" => Value::Null,
             _ => json!("not_found"),
         };
@@ -284,13 +284,13 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
         let answer = call(&fixture, &stranger.token, tool, args.clone()).await;
         let code = match tool {
             "run_status" => json!("not_found"),
-            // They mean what is its own, whatever it says.
+            // These always mean the agent's own, whatever the arguments are.
             "inbox_check" | "inbox_ack" | "feedback_submit" | "ask_human" => Value::Null,
             _ => json!("forbidden"),
         };
         assert_eq!(answer["code"], code, "agent: {tool}: {answer}");
         assert!(!answer.to_string().contains("secret"), "agent: {tool}: {answer}");
-        // Its own place, and the other's ids.
+        // The caller's own instance with the ids of the other instance.
         let mut args = args;
         args.as_object_mut().unwrap().remove("target");
         for token in [&elsewhere, &stranger.token] {
@@ -334,12 +334,12 @@ async fn what_a_person_decides_a_client_decides_only_if_granted() {
     assert_eq!(answered(&plain).await, 403);
     assert_eq!(answered(&fixture.job.token).await, 403, "an agent does not answer itself");
     assert_eq!(answered(&trusted).await, 200);
-    // Its own proposal a client takes back without being granted anything more.
+    // A client cancels its own proposal without a further permission.
     let mine = json!({"target": "@team", "title": "Mine?"});
     let mine = call(&fixture, &plain, "proposal_create", mine).await["proposal"].clone();
     let cancel = json!({"target": "@team", "proposal": mine});
     assert_eq!(call(&fixture, &plain, "proposal_cancel", cancel).await["state"], "cancelled");
-    // A veto needs no right to send, through whichever door; who may neither does nothing.
+    // A veto needs no `send`, over HTTP or MCP; a caller with neither permission is refused.
     let judge = fixture.token_for("judge", &[Permission::Approve], &[]).await;
     let reader = fixture.token_for("reader", &[Permission::Read, Permission::Documents], &[]).await;
     let third = own("proposal_create", json!({"title": "Third?"})).await["proposal"].clone();
@@ -375,7 +375,7 @@ async fn a_granted_tool_does_what_the_command_does() {
     assert_eq!(stopped["instance"], "third:x", "{stopped}");
     let over = call("run_status", json!({"run": started["run"]})).await;
     assert_eq!(over["outcome"], "stopped", "{over}");
-    // A file of another name is as if it were not there, whatever is in it.
+    // A file with another workflow name is reported as missing, whatever its content.
     for text in ["name: other\nagents: {a: {backend: mock, mock: []}}\n", "secret: 1\n"] {
         let asked = fixture.file("fourth", text);
         let answer = call("run_start", json!({"file": asked["file"]})).await;

@@ -1,4 +1,4 @@
-//! A small daemon on a real socket, and what its callers are told.
+//! Client of a small daemon on a real socket, and the results that callers get.
 
 use std::{
     path::PathBuf,
@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-/// A socket in a folder of its own, and what listens there.
+/// Socket in a folder of its own, with a task that listens on it.
 struct TestSocket {
     folder: TempDir,
     task: Option<AbortOnDropHandle<()>>,
@@ -47,7 +47,7 @@ impl TestSocket {
         DaemonSocket::at(self.socket())
     }
 
-    /// Whoever listened is gone; `next` listens.
+    /// Ends the current listener and starts `next`.
     async fn replace_listener(&mut self, next: impl Future<Output = ()> + Send + 'static) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -69,7 +69,7 @@ impl TestSocket {
     }
 }
 
-/// Reads one request's head and body off a raw connection; false when there was none.
+/// Reads the head and body of one request from a raw connection; false if there was none.
 async fn read_request(stream: &mut UnixStream) -> bool {
     let mut seen = Vec::new();
     let mut chunk = [0; 4096];
@@ -179,7 +179,7 @@ async fn requests_in_a_row_share_a_connection_and_survive_a_restart() {
     );
 }
 
-/// Answers `1` to everything, counting connections. They die with the task.
+/// Answers `1` to every request and counts connections, which end with the task.
 async fn answer_forever(listener: UnixListener, connections: Arc<AtomicUsize>) {
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -192,7 +192,7 @@ async fn answer_forever(listener: UnixListener, connections: Arc<AtomicUsize>) {
 
 #[tokio::test]
 async fn a_request_whose_answer_got_lost_is_not_sent_again() {
-    // Over a new connection, and over one that was used before.
+    // Over a new connection, and over a used one.
     for answered in [0, 1] {
         let mut served = TestSocket::empty();
         let listener = served.listener();

@@ -1,4 +1,4 @@
-//! The room from outside: real processes, real sockets.
+//! Tests of the crate through its public interface, with real processes and real sockets.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 

@@ -1,4 +1,4 @@
-//! Processes that do not want to end, and those that are not meant.
+//! Processes that resist termination, and processes that must survive it.
 
 use std::{
     collections::BTreeSet,
@@ -14,11 +14,11 @@ use agent_worker_host::{
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout};
 
-/// A shell and whatever it started; all of it goes with this.
+/// Shell with all processes that it started; they end when this value is dropped.
 struct MarkedShell {
     child: Child,
     attempt: &'static str,
-    /// Its first line: what comes before that in its script is done.
+    /// First line of output: the script has completed everything before it.
     line: String,
 }
 
@@ -35,12 +35,12 @@ impl MarkedShell {
         Self { child, attempt, line: line.trim().to_owned() }
     }
 
-    /// The pid it said.
+    /// Returns the pid that the script printed.
     fn inner_pid(&self) -> u32 {
         self.line.parse().unwrap()
     }
 
-    /// Ends all of it, and says how many there were.
+    /// Ends all processes of the shell and returns their number.
     async fn end_all(&self, grace: Duration) -> usize {
         let ended = end_processes(|| marked_processes(self.attempt), grace);
         timeout(grace + Duration::from_secs(10), ended).await.unwrap()
@@ -84,7 +84,7 @@ async fn what_ignores_term_is_killed_when_its_grace_is_over() {
     assert_eq!(Process::of(shell.inner_pid()), None);
 }
 
-/// How often this thread has gone to sleep so far.
+/// Returns the number of times that this thread has gone to sleep.
 fn voluntary_switches() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap();
@@ -97,7 +97,7 @@ async fn whoever_waits_for_a_stubborn_process_is_told_and_does_not_ask() {
     let before = voluntary_switches();
     assert!(shell.end_all(Duration::from_secs(1)).await >= 1);
     let asked = voluntary_switches() - before;
-    // It looks for new ones ten times in a second, less and less often; each look may wait for the disk's cache.
+    // The function scans ten times in a second, with growing pauses; each scan may wait for the disk's cache.
     assert!(asked < 60, "{asked} times");
 }
 
@@ -127,7 +127,7 @@ fn a_pid_that_belongs_to_somebody_else_now_is_left_alone() {
     let stale = Process { start_time: real.start_time - 1, ..real };
     assert!(!stale.is_alive());
     stale.signal(Signal::KILL).unwrap();
-    // One that was hit never answers.
+    // A process that was hit never answers.
     let mut stdin = cat.stdin.take().unwrap();
     let _ = stdin.write_all(b"still here\n");
     drop(stdin);
@@ -139,7 +139,7 @@ fn a_pid_that_belongs_to_somebody_else_now_is_left_alone() {
 
 #[test]
 fn an_environment_is_told_by_whole_names() {
-    // The shell stays what it is: between two programs a process has no environment to show.
+    // The shell executes no other program: a process during exec has no environment to show.
     let shell = MarkedShell::start("by-name", "echo ready; kill -STOP $$");
     let value = environment_value(shell.child.id(), ATTEMPT_MARKER).unwrap();
     assert_eq!(value.as_deref(), Some("by-name"));

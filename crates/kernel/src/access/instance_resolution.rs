@@ -1,4 +1,4 @@
-//! Where a caller means: from a target as typed to one instance, by as few looks as it takes.
+//! Resolves a target as typed to one instance, with as few store queries as possible.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,20 @@ use crate::{
     kernel::{Kernel, Principal},
 };
 
-/// What the default tag was once called. It is read as such where no instance has it.
+/// Former name of the default tag; accepted for the default tag if no instance has it.
 const LEGACY_DEFAULT_TAG: &str = "default";
 
-/// Which instance is meant, and from where it was asked.
+/// Selects an instance, together with the caller's folder.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceSelector {
-    /// As typed. An agent needs none: its own instance.
+    /// The target as typed. An agent needs none and gets its own instance.
     pub target: Option<Target>,
-    /// The caller's folder.
+    /// Folder of the caller.
     pub project: Option<PathBuf>,
 }
 
 impl Kernel {
-    /// The instance a caller means to write in, and its live run.
+    /// Returns the instance for a write, and its live run.
     pub(crate) async fn live_instance(
         &self,
         who: &Principal,
@@ -38,7 +38,7 @@ impl Kernel {
         }
     }
 
-    /// The instance a caller means, live or not.
+    /// Returns the instance that a caller selects, live or not.
     pub(crate) async fn resolve_instance(
         &self,
         who: &Principal,
@@ -53,7 +53,7 @@ impl Kernel {
             who.retain_reachable(&mut candidates);
             return target::choose_instance(target, project.as_deref(), candidates);
         }
-        // Standalone agents are nobody's run: they are meant by their names.
+        // Standalone agents belong to no team; callers select them by name.
         let team = |one: &Instance| {
             !one.instance.is_global() && who.can_reach(&one.project, &one.instance)
         };
@@ -66,7 +66,7 @@ impl Kernel {
         target::only_instance(project.as_deref(), known)
     }
 
-    /// The instance a caller means, to write in it: one that is not named is never another folder's.
+    /// Returns the instance for a write; without a target it is never one of another folder.
     pub(crate) async fn resolve_instance_for_write(
         &self,
         who: &Principal,
@@ -81,7 +81,7 @@ impl Kernel {
         Err(target::no_instance_here())
     }
 
-    /// What a target could mean, by the narrowest question that finds anything.
+    /// Returns the candidates of a target, with the narrowest query that finds any.
     async fn target_candidates(&self, target: &Target) -> Result<Vec<Instance>> {
         let list = |which| self.store.instance_list(which);
         let Some(name) = &target.workflow else {
@@ -97,7 +97,7 @@ impl Kernel {
         if tag.as_str() == LEGACY_DEFAULT_TAG {
             return Ok(list(InstanceQuery::Named(named(&Tag::default()))).await?);
         }
-        // `alice@pr-123`: before workflows had names, the tag stood there.
+        // `alice@pr-123`: before workflows had names, this position held the tag.
         match name.as_str().parse() {
             Ok(tag)
                 if target.tag.is_none()

@@ -1,7 +1,7 @@
-//! Who may do what, and where. Pure, and the one place that decides it: every door asks before it lets anybody in, and
-//! the kernel's own functions ask again, so that a door cannot forget.
+//! Permissions and scopes of callers. Pure, and the only place that decides them: every interface checks first, and
+//! the kernel's own functions check again, so that an interface cannot omit the check.
 //!
-//! Invariant: what lies outside of somebody's scope is told of as if it were not there.
+//! Invariant: an instance outside of a caller's scope is reported as if it did not exist.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::{
     kernel::{Kernel, Principal},
 };
 
-/// What an agent may in its own instance. Nothing else, whatever its file says. Of what is decided it votes on what it is
-/// asked about, and takes its own proposals back.
+/// The permissions of an agent in its own instance; its file cannot add any. Of the decisions, an agent votes on
+/// proposals addressed to it and cancels its own.
 const AGENT_PERMISSIONS: [Permission; 4] =
     [Permission::Read, Permission::Send, Permission::Documents, Permission::Approve];
 
 impl Principal {
-    /// Whether they may do this at all, wherever it is.
+    /// Returns true if the caller has a permission, in any instance.
     pub fn may(&self, what: Permission) -> bool {
         match self {
             Self::User => true,
@@ -29,7 +29,7 @@ impl Principal {
         }
     }
 
-    /// Lets only those pass who may do this.
+    /// Refuses a caller without the permission.
     pub fn require(&self, what: Permission) -> Result<()> {
         match self {
             Self::Anonymous => Err(Error::Unauthorized),
@@ -38,12 +38,13 @@ impl Principal {
         }
     }
 
-    /// Lets only those pass who may do one of the two; who may neither is told of the first.
+    /// Refuses a caller with neither permission; the error names the first.
     pub fn require_either(&self, one: Permission, other: Permission) -> Result<()> {
         if self.may(other) { Ok(()) } else { self.require(one) }
     }
 
-    /// Whether an instance is theirs to deal with. An agent's own is known by more than its name, and asked for elsewhere.
+    /// Returns true if an instance is in the caller's scope. An agent's own instance is checked elsewhere, by more
+    /// than its name.
     pub(crate) fn can_reach(&self, project: &str, instance: &InstanceRef) -> bool {
         match self {
             Self::User => true,
@@ -54,7 +55,7 @@ impl Principal {
         }
     }
 
-    /// Whether everything of a folder is theirs to deal with, whatever it is called.
+    /// Returns true if a whole folder is in the caller's scope, whatever its instances are called.
     pub(crate) fn can_reach_project(&self, project: &str) -> bool {
         match self {
             Self::User => true,
@@ -63,14 +64,14 @@ impl Principal {
         }
     }
 
-    /// Takes out of a list what is not theirs to deal with.
+    /// Removes the instances outside of the caller's scope.
     pub(crate) fn retain_reachable(&self, instances: &mut Vec<Instance>) {
         instances.retain(|one| self.can_reach(&one.project, &one.instance));
     }
 }
 
 impl Kernel {
-    /// A run, for somebody who may know of it.
+    /// Returns a run that the caller may read.
     pub(crate) async fn require_run(&self, who: &Principal, run: RunId) -> Result<RunRow> {
         who.require_authenticated()?;
         let row = self.store.run_get(run).await?;

@@ -1,4 +1,4 @@
-//! Which instance a target means. Pure: the daemon knows who is there, this decides.
+//! Chooses the instance of a target. Pure: the caller provides the candidates.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use agent_worker_store::Instance;
 
 use crate::error::{Error, Result};
 
-/// Chooses the one instance meant by `target`, asked from the folder `project`, of those it could be: that folder's come
-/// first. A bare name is a standalone agent's, while they live, before it is anybody else's.
+/// Chooses the instance of `target` among the candidates, seen from the folder `project`: instances of that folder
+/// come first. A bare name selects a live standalone agent before any other agent.
 pub(crate) fn choose_instance(
     target: &Target,
     project: Option<&str>,
@@ -19,7 +19,7 @@ pub(crate) fn choose_instance(
         candidates.iter().position(|one| bare && one.instance.is_global() && one.live.is_some());
     let nearest = match standalone {
         Some(at) => candidates.into_iter().skip(at).take(1).collect(),
-        // Closest first: here and live, here at all, anywhere and live, anywhere.
+        // Nearest first: here and live, here at all, anywhere and live, anywhere.
         None => closest(
             candidates,
             &[
@@ -41,8 +41,8 @@ pub(crate) fn choose_instance(
     })
 }
 
-/// The only instance of `project`, live or else at all, for a command that names none; where nothing is, the only one
-/// that lives anywhere.
+/// Returns the only instance of `project`, live or else any, for a command without a target; if there is none, the
+/// only live instance anywhere.
 pub(crate) fn only_instance(project: Option<&str>, known: Vec<Instance>) -> Result<Instance> {
     let nearest = closest(
         known,
@@ -61,12 +61,12 @@ pub(crate) fn only_instance(project: Option<&str>, known: Vec<Instance>) -> Resu
     })
 }
 
-/// There is nothing where the caller stands.
+/// Returns the error for a folder without a run.
 pub(crate) fn no_instance_here() -> Error {
     Error::NoInstance("run in this folder".into())
 }
 
-/// Those in the first circle that has any.
+/// Returns the instances of the first circle that has any.
 fn closest(known: Vec<Instance>, circles: &[&dyn Fn(&Instance) -> bool]) -> Vec<Instance> {
     let first = circles.iter().find(|circle| known.iter().any(circle));
     match first {
@@ -85,7 +85,7 @@ fn single(mut known: Vec<Instance>) -> std::result::Result<Instance, Vec<Instanc
     }
 }
 
-/// Whether an instance belongs to where the caller stands.
+/// Returns true if an instance belongs to the caller's folder, one above it or one below it.
 pub(crate) fn is_near(instance: &Instance, folder: Option<&str>) -> bool {
     let file = Path::new(&instance.project);
     folder.is_some_and(|folder| protocol::is_ancestor_or_descendant(file, Path::new(folder)))
@@ -166,7 +166,7 @@ mod tests {
         assert!(matches!(only_instance(Some("/x"), Vec::new()), Err(Error::NoInstance(_))));
         let some =
             |ids: &[i64]| all().into_iter().filter(|one| ids.contains(&one.id.get())).collect();
-        // What is here comes first, even if it is over.
+        // An instance of this folder comes first, even if its run has ended.
         assert_eq!(only_instance(Some("/b"), some(&[3, 5])).unwrap().id, WorkflowId::new(3));
         assert_eq!(only_instance(Some("/x"), some(&[3, 5])).unwrap().id, WorkflowId::new(5));
     }

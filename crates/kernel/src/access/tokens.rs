@@ -1,4 +1,4 @@
-//! Who somebody is, by the secret they hold. Only hashes are stored.
+//! Identifies a caller by its token. Only hashes are stored.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::{
     kernel::{Kernel, Principal},
 };
 
-/// How a client's token begins, and an attempt's: so that one look tells whose it is.
+/// Prefixes of client and attempt tokens, which distinguish the two kinds.
 const CLIENT_TOKEN_PREFIX: &str = "aw_";
 const ATTEMPT_TOKEN_PREFIX: &str = "awt_";
 
-/// An attempt's secret, as it is sent.
+/// Creates the token of an attempt.
 pub(crate) fn new_attempt_token(
     random: &crate::clock::RandomSource,
 ) -> std::result::Result<String, RandomnessUnavailable> {
@@ -34,7 +34,7 @@ fn new_token(
     Ok(bytes.iter().fold(String::from(prefix), |text, byte| format!("{text}{byte:02x}")))
 }
 
-/// What is kept of it.
+/// Returns the hash under which a token is stored.
 pub(crate) fn token_hash(secret: &str) -> Hash {
     hash(&[b"token", secret.as_bytes()])
 }
@@ -48,7 +48,7 @@ fn agent_principal(attempt: AttemptRow) -> Principal {
 pub struct Tokens<'k>(pub(crate) &'k Kernel);
 
 impl Tokens<'_> {
-    /// Who holds this token. An attempt's is dead when the attempt ends.
+    /// Returns the holder of a token. An attempt's token is invalid after the attempt has ended.
     pub async fn principal_by_token(self, token: &str) -> Result<Principal> {
         let digest = token_hash(token);
         let known = if token.starts_with(ATTEMPT_TOKEN_PREFIX) {
@@ -60,8 +60,9 @@ impl Tokens<'_> {
         known.ok_or(Error::Unauthorized)
     }
 
-    /// Who a process marked with this attempt is: its agent while it lives; nobody once it has ended, or where a run's
-    /// own id marks what its setup left. None: the mark is not of this store.
+    /// Returns the principal of a process that carries a mark: the agent while its attempt is live; anonymous after
+    /// it has ended, or if the mark is a run's id, carried by processes of its setup. None: the mark is not of this
+    /// store.
     pub async fn principal_by_mark(self, mark: AttemptId) -> Result<Option<Principal>> {
         match self.0.store.attempt_get(mark).await {
             Ok(row) if row.ended.is_none() => return Ok(Some(agent_principal(row))),
@@ -76,7 +77,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Makes a client's token; it is shown once.
+    /// Creates a client's token; its text is returned only here.
     pub async fn create(self, who: &Principal, request: TokenRequest) -> Result<TokenCreated> {
         who.require_user("only the user makes tokens")?;
         let name = request.name.clone();
@@ -102,7 +103,7 @@ impl Tokens<'_> {
         Ok(self.0.store.token_list().await?)
     }
 
-    /// Takes a client's token back.
+    /// Revokes a client's token.
     pub async fn revoke(self, who: &Principal, name: String) -> Result<()> {
         who.require_user("only the user revokes tokens")?;
         Ok(self.0.store.token_remove(name).await?)

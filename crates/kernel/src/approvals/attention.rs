@@ -1,4 +1,5 @@
-//! What needs a person: questions, requests, dead letters, paused runs, agents that were stopped; and what a person does about them.
+//! The attention list of a person: questions, requests, dead letters, paused runs, stopped agents; and the actions
+//! on them.
 //!
 //! An item holds facts. The interface that shows it words the next step.
 
@@ -22,12 +23,12 @@ use crate::{
     views::ListingScope,
 };
 
-/// What to do with dead letters.
+/// The action on dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadLetterAction {
-    /// Try again, counts anew.
+    /// Deliver again, with a new count of attempts.
     Redrive,
-    /// Give up.
+    /// Drop the delivery.
     Drop,
 }
 
@@ -113,7 +114,7 @@ impl PendingAttention<'_> {
         Ok(letters)
     }
 
-    /// Tries dead letters again, or gives them up.
+    /// Delivers dead letters again, or drops them.
     pub async fn resolve_dead_letter(
         self,
         who: &Principal,
@@ -132,7 +133,7 @@ impl PendingAttention<'_> {
         let mut dead = self.0.dead_letters_of(&instance).await?;
         dead.retain(wanted);
         if action == DeadLetterAction::Redrive && request.seq.is_none() {
-            // What nobody can be given any more keeps the others from nothing.
+            // A letter without a recipient does not prevent the redelivery of the others.
             let team = self.0.store.agent_list(instance.id).await?;
             dead.retain(|letter| team.iter().any(|agent| agent.name == letter.agent));
         }
@@ -166,7 +167,7 @@ impl PendingAttention<'_> {
         Ok(DeadReply { instance: instance.instance, receipts })
     }
 
-    /// Lists what waits for a person in runs that live.
+    /// Lists the items that need a person in live runs.
     pub async fn list(
         self,
         who: &Principal,
@@ -261,7 +262,7 @@ fn attention_item(
     Attention { instance: instance.instance.clone(), project, run: run.id, agent, what, need }
 }
 
-/// `wanted` is the first request, where nothing else waits for a person.
+/// Returns the item of a paused run; `wanted` is the first request, if nothing else needs a person.
 fn paused_item(
     instance: &Instance,
     run: &RunRow,

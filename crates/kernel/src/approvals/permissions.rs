@@ -1,7 +1,7 @@
-//! Whether an agent may do something by itself. Pure: rules and a call in, a stance out.
+//! Decides whether an agent may make a call without asking. Pure: rules and a call in, a stance out.
 //!
-//! `deny` comes before `ask`, `ask` before `allow`. Invariant: what hides more than its beginning says, in a longer command or
-//! behind `..` or a link, is allowed by no pattern that begins it; then `default` decides.
+//! `deny` precedes `ask`, `ask` precedes `allow`. Invariant: a call that does more than its prefix shows, in a
+//! longer command or through `..` or a link, is allowed by no prefix pattern; then `default` decides.
 
 mod command;
 mod path;
@@ -14,29 +14,29 @@ use serde_json::Value;
 
 use self::path::CallPath;
 
-/// Arguments that say what a call is about: a command, a path, an address.
+/// Arguments with the subject of a call: a command, a path, a URL.
 const COMMAND_ARGUMENT: &str = "command";
 const PATH_ARGUMENTS: [&str; 3] = ["file_path", "notebook_path", "path"];
 const URL_ARGUMENT: &str = "url";
 
-/// Where an agent works.
+/// The location of an agent.
 pub(crate) struct PathContext<'a> {
-    /// Its working folder.
+    /// Working folder of the agent.
     pub(crate) cwd: &'a Path,
-    /// Where a link leads; none if it is no link.
+    /// Function that returns the target of a link; none if the path is no link.
     pub(crate) resolve_link: &'a dyn Fn(&Path) -> Option<PathBuf>,
 }
 
-/// What a call is about. A call may be about several things at once.
+/// The subject of a call. A call may have several.
 enum CallSubject<'a> {
     Command(&'a str),
     Path(CallPath),
     Url(&'a str),
-    /// Nobody here can tell.
+    /// A subject that cannot be determined.
     Unknown,
 }
 
-/// What is said to a call of `tool` by an agent that works `here`.
+/// Returns the action for a call of `tool` by an agent that works `here`.
 pub(crate) fn stance(
     rules: &Permissions,
     tool: &str,
@@ -75,7 +75,7 @@ fn call_subjects<'a>(args: &'a Value, here: &PathContext<'_>) -> Vec<CallSubject
     others.into_iter().chain(paths).flatten().collect()
 }
 
-/// Whether all of a call is what a pattern names.
+/// Returns true if a pattern covers the whole call.
 fn covers_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathContext<'_>) -> bool {
     let covered = |about: &CallSubject<'_>| match about {
         CallSubject::Command(command) => command::covers(fit, command),
@@ -86,7 +86,7 @@ fn covers_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathCon
     *fit == ArgumentPattern::Any || !abouts.is_empty() && abouts.iter().all(covered)
 }
 
-/// Whether anything of a call is what a pattern names, or may be.
+/// Returns true if a pattern matches, or may match, any part of a call.
 fn touches_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathContext<'_>) -> bool {
     let touched = |about: &CallSubject<'_>| match about {
         CallSubject::Command(command) => command::may_match(fit, command),

@@ -1,5 +1,5 @@
-//! Who is there to answer: people who follow a run, for as long as they do. In memory only: whoever is not there any more
-//! when the daemon comes back is not there.
+//! Presence of people: those who follow a run, for as long as they do. In memory only: after a restart of the
+//! daemon, people are present once they connect again.
 
 use std::{
     collections::HashMap,
@@ -9,14 +9,14 @@ use std::{
 use agent_worker_protocol::{RunId, sync};
 use tokio::sync::watch;
 
-/// Who follows what.
+/// The number of people who follow each run.
 #[derive(Clone)]
 pub(crate) struct RunPresence {
     counts: Arc<Mutex<HashMap<RunId, usize>>>,
     changed: watch::Sender<()>,
 }
 
-/// One person who follows a run, until dropped.
+/// The presence of one person, until dropped.
 pub(crate) struct PresenceGuard {
     presence: RunPresence,
     run: RunId,
@@ -29,19 +29,19 @@ impl Default for RunPresence {
 }
 
 impl RunPresence {
-    /// Somebody follows a run.
+    /// Registers a person who follows a run.
     pub(crate) fn enter(&self, run: RunId) -> PresenceGuard {
         *self.lock_counts().entry(run).or_default() += 1;
         self.changed.send_replace(());
         PresenceGuard { presence: self.clone(), run }
     }
 
-    /// Whether anybody does.
+    /// Returns true if a person follows the run.
     pub(crate) fn is_present(&self, run: RunId) -> bool {
         self.lock_counts().contains_key(&run)
     }
 
-    /// Hears of everybody who comes or goes from now on.
+    /// Returns a receiver that is notified of every later change of presence.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }

@@ -1,4 +1,4 @@
-//! Questions to a person. The turn that asked ends; the answer wakes whoever asked.
+//! Questions to a person. The turn that asked ends; the answer wakes the agent.
 
 use agent_worker_protocol::{
     EffectKey, Permission, QuestionId, ToolName,
@@ -16,7 +16,7 @@ use crate::{
     voting::proposals::proposal_hops,
 };
 
-/// The longest a question is.
+/// Maximum size of a question.
 const MAX_QUESTION_BYTES: usize = 8 * 1024;
 const MAX_QUESTION_OPTIONS: usize = 20;
 
@@ -34,7 +34,7 @@ fn question_text(id: QuestionId, new: &NewQuestion) -> String {
 pub struct Questions<'k>(pub(crate) &'k Kernel);
 
 impl Questions<'_> {
-    /// Asks a person something, as an agent.
+    /// Asks a person a question, as an agent.
     pub async fn ask(
         self,
         who: &Principal,
@@ -75,7 +75,7 @@ impl Questions<'_> {
         Ok(AskReply { question: once.value(), note, deduplicated })
     }
 
-    /// Answers a question; whoever asked is woken.
+    /// Answers a question and wakes the agent that asked.
     pub async fn answer(
         self,
         who: &Principal,
@@ -110,7 +110,7 @@ impl Questions<'_> {
         })
     }
 
-    /// Lists what agents want to know from a person.
+    /// Lists the open questions of agents.
     pub async fn list(
         self,
         who: &Principal,
@@ -126,7 +126,7 @@ impl Questions<'_> {
 }
 
 impl Kernel {
-    /// The open questions of an instance.
+    /// Returns the open questions of an instance.
     pub(crate) async fn questions_of(&self, instance: &Instance) -> Result<Vec<QuestionView>> {
         let open = self.store.question_list(instance.id, QuestionQuery::Open).await?;
         let view =
@@ -144,7 +144,7 @@ impl Kernel {
     }
 }
 
-/// The answer, as one of the options spells it where there are any.
+/// Returns the answer, in the spelling of the matching option if there are options.
 fn match_option(question: &QuestionRow, answer: String) -> Result<String> {
     let typed = answer.trim();
     if typed.is_empty() {

@@ -1,4 +1,5 @@
-//! What of a run is kept as files, and its documents among it: what the daemon that keeps the files asks and tells. Not here: files.
+//! The files of a run and its documents: the interface for the daemon, which syncs the files. Not here: file
+//! access.
 
 use std::path::PathBuf;
 
@@ -19,10 +20,10 @@ use crate::{
     kernel::{Kernel, RunContext},
 };
 
-/// A document's text that could not be merged lies beside it under this ending.
+/// Suffix of the file with a text that could not be merged into its document.
 pub const CONFLICT_SUFFIX: &str = ".conflict";
 
-/// The documents of one live run, for whoever keeps them as files.
+/// The documents of one live run, for the file sync.
 #[derive(Clone)]
 pub struct DocumentFiles {
     kernel: Kernel,
@@ -32,19 +33,19 @@ pub struct DocumentFiles {
     folder: Vec<String>,
 }
 
-/// What of a run is kept as files.
+/// The parts of a run that are synced to files.
 #[derive(Clone)]
 pub struct RunFiles {
-    /// Whose.
+    /// Id of the run.
     pub run: RunId,
-    /// Its documents, unless the store alone has them.
+    /// The documents of the run, unless only the store has them.
     pub documents: Option<DocumentFiles>,
-    /// Its channel, with `provider: file`.
+    /// The channel of the run, with `provider: file`.
     pub transcript: Option<Transcript>,
 }
 
 impl RunFiles {
-    /// What of a run is kept as files, if anything is.
+    /// Returns the parts of a run that are synced to files, if there are any.
     pub(crate) fn of(kernel: &Kernel, run_context: &RunContext) -> Option<Self> {
         let (shelf, transcript) =
             (DocumentFiles::of(kernel, run_context), Transcript::of(kernel, run_context));
@@ -53,14 +54,14 @@ impl RunFiles {
     }
 }
 
-/// How far a run is, for files that follow it.
+/// The stage of a run, for the file sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStage {
-    /// More may come.
+    /// The run may still change.
     Live,
-    /// Nothing more comes.
+    /// The run has ended and does not change.
     Ended,
-    /// It was deleted, and its files are nobody's.
+    /// The run was deleted, and its files no longer belong to it.
     Deleted,
 }
 
@@ -76,7 +77,7 @@ impl Kernel {
 }
 
 impl DocumentFiles {
-    /// The shelf of a run that keeps its documents as files.
+    /// Returns the documents of a run that keeps them as files.
     fn of(kernel: &Kernel, run_context: &RunContext) -> Option<Self> {
         let context = &run_context.script.workflow.context;
         match context.documents {
@@ -94,49 +95,49 @@ impl DocumentFiles {
         })
     }
 
-    /// The project, and the folders beneath it, each in the one before.
+    /// Returns the project, and the nested folder names beneath it.
     pub fn location(&self) -> (&PathBuf, &[String]) {
         (&self.project, &self.folder)
     }
 
-    /// Whose documents.
+    /// Returns the id of the instance.
     pub fn workflow(&self) -> WorkflowId {
         self.workflow
     }
 
-    /// Waits until something of the instance has changed. A hint.
+    /// Waits until the instance has changed. A hint: the caller reads the store.
     pub async fn wait_for_change(&self, seen: ChangeCursor) -> ChangeCursor {
         self.store().change_wait(self.workflow, seen).await
     }
 
-    /// How far the run is.
+    /// Returns the stage of the run.
     pub async fn run_stage(&self) -> Result<RunStage> {
         self.kernel.run_stage(self.run).await
     }
 
-    /// The newest revision of every document.
+    /// Returns the newest revision of every document.
     pub async fn heads(&self) -> Result<Vec<(DocumentPath, Revision)>> {
         let list = self.store().document_list(self.workflow).await?;
         Ok(list.into_iter().map(|info| (info.path, info.revision)).collect())
     }
 
-    /// How many votes were ever over: while that is the same, so is what was decided.
+    /// Returns the number of ended votes: the decisions change only with it.
     pub async fn ended_vote_count(&self) -> Result<u64> {
         Ok(self.store().proposal_ended(self.workflow).await?)
     }
 
-    /// What was decided, as the file of it holds it; none while nothing was. What it once held is how it begins.
+    /// Returns the decisions as text; none before the first decision. Every older text is a prefix of it.
     pub async fn decisions(&self) -> Result<Option<String>> {
         let decisions = self.kernel.decisions_document(self.workflow).await?;
         Ok(decisions.last.map(|_| decisions.content))
     }
 
-    /// Reads what the store knows about a document's file.
+    /// Returns the stored state of a document's file.
     pub async fn file_state(&self, path: &DocumentPath) -> Result<FileState> {
         Ok(self.store().file_get(self.workflow, path.clone()).await?)
     }
 
-    /// What a revision says.
+    /// Returns the text of a revision.
     pub async fn revision_text(&self, path: &DocumentPath, revision: Revision) -> Result<String> {
         let found = self.store().document_get(self.workflow, path.clone(), Some(revision)).await?;
         Ok(found.ok_or(StoreError::NotFound("document"))?.content)
@@ -166,12 +167,12 @@ impl DocumentFiles {
         self.file_step(path, FileStep::Confirm { out, replaced, forget_before }).await
     }
 
-    /// Records that the out slot holds no person's text.
+    /// Records that no text of a person is in the out slot.
     pub async fn file_unstage(&self, path: &DocumentPath) -> Result<FileState> {
         self.file_step(path, FileStep::Unstage).await
     }
 
-    /// Records that a conflict file has its name.
+    /// Records that a conflict file has its final name.
     pub async fn file_aside_done(&self, path: &DocumentPath) -> Result<FileState> {
         self.file_step(path, FileStep::ConflictFileDone).await
     }
@@ -210,14 +211,14 @@ impl DocumentFiles {
                 text,
                 merged_with: head.map(|document| document.info.revision),
                 outcome,
-                // The file's text is compared after the out slot's, and may have been saved long ago.
+                // The file's text is compared after the out slot's, and may be much older.
                 forget_before: match found.slot {
                     FileSlot::File => stale_before(now.min(found.saved)),
                     FileSlot::Out => Millis::new(0),
                 },
             };
             match self.store().file_take(take, self.kernel.now()).await {
-                // Another revision was written meanwhile: merge with that one.
+                // Another revision was written meanwhile: merge with the new one.
                 Err(StoreError::StaleRevision(_)) => {}
                 other => return Ok(other?),
             }
@@ -240,7 +241,7 @@ impl DocumentFiles {
             return Ok(ImportOutcome::Conflict { store_text: stays(), why });
         }
         let own = state.base(found.slot).map(|base| base.number);
-        // In a slot without a base everything is new.
+        // In a slot without a base, all text is new.
         let mut bases = if own.is_none() { vec![String::new()] } else { Vec::new() };
         for number in merge_bases(state, found.slot, found.saved) {
             let base = self.store().file_base(self.workflow, path.clone(), number).await?;
@@ -254,23 +255,23 @@ impl DocumentFiles {
             }
         }
         let (text, head) = (text.to_owned(), stays());
-        // Long texts take a while to compare.
+        // A comparison of long texts takes a while.
         let merged = tokio::task::spawn_blocking(move || take_outcome(&bases, &head, &text)).await;
         Ok(merged.map_err(|_| StoreError::Closed)?)
     }
 
-    /// The time that is compared with the modification times of files: wall time.
+    /// Returns the wall time, which is compared with the modification times of files.
     fn file_time(&self) -> Millis {
         self.kernel.now().wall
     }
 
-    /// The documents whose file lies aside because it could not be merged.
+    /// Returns the documents that have a conflict file.
     pub async fn conflicts(&self) -> Result<Vec<DocumentPath>> {
         let list = self.store().conflict_list(self.workflow).await?;
         Ok(list.into_iter().map(|conflict| conflict.path).collect())
     }
 
-    /// Somebody has put it away.
+    /// Closes a conflict after a person has removed its file.
     pub async fn conflict_close(&self, path: &DocumentPath) -> Result<()> {
         Ok(self.store().conflict_close(self.workflow, path.clone()).await?)
     }

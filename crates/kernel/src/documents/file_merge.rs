@@ -1,4 +1,4 @@
-//! Which base a person's text is compared with, and the result of the merge. Pure.
+//! Chooses the base of a person's text and merges the text. Pure.
 
 use agent_worker_protocol::{Hash, Millis};
 use agent_worker_store::{BaseNumber, FileSlot, FileState, ImportOutcome};
@@ -8,36 +8,36 @@ use crate::{
     documents::line_merge::{self, MergedText},
 };
 
-/// An editor's buffer is at most this old when it is saved. A text that was replaced longer before was replaced
-/// knowingly.
+/// Maximum age of an editor's buffer at the time it is saved. A text that was replaced earlier than that was
+/// replaced knowingly.
 const STALE_BUFFER_MILLIS: i64 = 3_000;
 
-/// A person's text, found in a slot.
+/// A person's text that was found in a slot.
 #[derive(Clone, Debug)]
 pub struct FoundText {
-    /// The slot.
+    /// Slot of the file.
     pub slot: FileSlot,
-    /// The file.
+    /// Inode of the file.
     pub inode: u64,
-    /// The text, or why the file has none.
+    /// The text, or the reason why the file has none.
     pub text: Result<String, String>,
-    /// Of the bytes.
+    /// Hash of the file's bytes.
     pub hash: Hash,
-    /// When the file was saved.
+    /// Save time of the file.
     pub saved: Millis,
-    /// The file, time and content in one hash: the mark that versions without bases recorded.
+    /// Hash of file, time and content: the mark that versions without bases recorded.
     pub mark: Hash,
-    /// Whether the text that the person started from cannot be known: such a text is never merged.
+    /// True if the base of the text cannot be known: such a text is never merged.
     pub has_unknown_base: bool,
 }
 
-/// Texts that were replaced before this time are no bases of a text saved at `saved`.
+/// Returns the time limit of bases: a text replaced before it is no base of a text saved at `saved`.
 pub(crate) fn stale_before(saved: Millis) -> Millis {
     Millis::new(saved.get().saturating_sub(STALE_BUFFER_MILLIS))
 }
 
-/// The bases a text in a slot may have been made from: the slot's own first, then those that were in the file shortly
-/// before it was saved, newest first.
+/// Returns the possible bases of a text in a slot: the slot's own first, then those that were in the file shortly
+/// before the save, newest first.
 pub(crate) fn merge_bases(state: &FileState, slot: FileSlot, saved: Millis) -> Vec<BaseNumber> {
     let own = state.base(slot).map(|base| base.number);
     let recent = |replaced: Option<Millis>| replaced.is_none_or(|at| at >= stale_before(saved));
@@ -114,17 +114,17 @@ mod tests {
             // A save that crossed a projection: the line that came meanwhile stays.
             (&["a\nb\n", "a\n"][..], "a\nb\n", "A\n", merged("A\nb\n", 1)),
             (&["a\nb\n", "a\n"], "a\nb\n", "a\np\n", merged("a\nb\np\n", 0)),
-            // A text of ours that was not yet replaced.
+            // A text of ours that was not replaced yet.
             (&["a\nb\n", "a\n"], "a\nb\nc\n", "a\n", ImportOutcome::Same),
             // Saved long after: the missing line was removed.
             (&["a\nb\n"], "a\nb\nc\n", "a\n", merged("a\nc\n", 1)),
             (&[""], "a\n", "b\n", merged("a\nb\n", 0)),
-            // A line that was taken before is in the nearest base, and is not added again.
+            // A line that was imported before is in the nearest base, and is not added again.
             (&["a\np\n", "a\n"], "a\nw\np\n", "a\np\nq\n", merged("a\nw\np\nq\n", 0)),
             (&["a\nw\np\n", "a\np\n", "a\n"], "a\nw\np\n", "a\np\nq\n", merged("a\nw\np\nq\n", 0)),
-            // Edited twice in a row: compared with the first text it would be a conflict.
+            // Edited twice in a row: a comparison with the first text would be a conflict.
             (&["y\n", "x\n"], "y\n", "z\n", merged("z\n", 1)),
-            // An older base that is nearer brings no removed line back.
+            // An older base that is nearer does not restore a removed line.
             (&["a\n", "a\nb\n"], "a\n", "a\nb\nq\n", merged("a\nq\n", 0)),
         ] {
             let bases: Vec<_> = bases.iter().map(|text| (*text).to_owned()).collect();

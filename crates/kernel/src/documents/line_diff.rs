@@ -1,15 +1,15 @@
-//! Texts compared line by line.
+//! Compares two texts line by line.
 
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, TextDiff};
 
-/// After so long a comparison is finished roughly: it stays right, and is no longer the shortest.
+/// Timeout after which a comparison finishes approximately: correct, but not the shortest.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
-/// So many lines around a change are shown.
+/// Number of context lines around a change.
 const DIFF_CONTEXT_LINES: usize = 3;
 
-/// What changed, as `diff -u` writes it; empty when nothing did.
+/// Returns the difference in the format of `diff -u`; empty if there is none.
 pub(crate) fn unified_diff(before: &str, after: &str, names: &[String; 2]) -> String {
     let diff = TextDiff::configure()
         .algorithm(Algorithm::Myers)

@@ -1,4 +1,4 @@
-//! Two changes of one text brought together, line by line. Pure.
+//! Merges two changes of one text, line by line. Pure.
 //!
 //! Invariant: a line that one side added and the other never had is in the result.
 
@@ -9,24 +9,24 @@ use std::{
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-/// After so long a comparison is finished roughly: it stays right, and is no longer the shortest.
+/// Timeout after which a comparison finishes approximately: correct, but not the shortest.
 const MERGE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What two changes come to.
+/// The result of merging two changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MergedText {
-    /// The text with both.
+    /// The text with both changes.
     pub(crate) text: String,
-    /// How many lines of the store's text it has no longer.
+    /// Number of lines of the store's text that were removed.
     pub(crate) removed: usize,
-    /// Whether both changed the same lines, each in its own way. There the store's stay.
+    /// True if both sides changed the same lines differently; the store's lines stay.
     pub(crate) has_conflict: bool,
     /// The number of lines that the person added to the base and removed from it.
     pub(crate) distance: usize,
 }
 
-/// Brings together what the store's text and the person's made of `base`. What both added at one place is both kept, the
-/// store's first; only lines that both changed, each in its own way, conflict.
+/// Merges the changes of the store's text and of the person's text since `base`. Additions of both sides at one
+/// place are all kept, the store's first; only lines that both sides changed differently conflict.
 pub(crate) fn merge(base: &str, store: &str, person: &str) -> MergedText {
     let [base_lines, ours, theirs] = [base, store, person].map(split_lines);
     let (ours, mut theirs) =
@@ -54,17 +54,17 @@ pub(crate) fn merge(base: &str, store: &str, person: &str) -> MergedText {
     MergedText { text, removed, has_conflict: theirs.hunks.len() < all, distance }
 }
 
-/// Without their ends: a last line that has none is a line like any other.
+/// Splits a text into lines without their ends, so that a last line without one equals any other.
 fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').map(|line| line.strip_suffix('\n').unwrap_or(line)).collect()
 }
 
-/// What one side made of the base.
+/// The changes of one side to the base.
 struct LineChanges<'a> {
     hunks: Vec<Hunk<'a>>,
 }
 
-/// Lines of the base, and what stands in their place.
+/// Lines of the base and their replacement.
 #[derive(PartialEq, Eq)]
 struct Hunk<'a> {
     base: Range<usize>,
@@ -81,18 +81,18 @@ impl<'a> LineChanges<'a> {
         Self { hunks: hunks.collect() }
     }
 
-    /// What it puts before a line of the base.
+    /// Returns the lines inserted before a line of the base.
     fn added_at(&self, index: usize) -> impl Iterator<Item = &'a str> {
         self.hunks_at(index).flat_map(|hunk| hunk.new.iter().copied())
     }
 
     fn hunks_at(&self, index: usize) -> impl Iterator<Item = &Hunk<'a>> {
-        // In the order of the base: of a long list, those before are skipped at once.
+        // Hunks are sorted by the base, so a binary search skips those before.
         let first = self.hunks.partition_point(|hunk| hunk.base.start < index);
         self.hunks[first..].iter().take_while(move |hunk| hunk.base.start == index)
     }
 
-    /// Whether it changed lines there exactly as the other did. What both only added is two additions.
+    /// Returns true if both sides changed the lines at `index` in the same way. Equal additions count as two.
     fn shares_change_at(&self, other: &Self, index: usize) -> bool {
         other
             .hunks_at(index)
@@ -131,14 +131,14 @@ mod tests {
             ("a\n", "a\n", "a\n", clean("a\n", 0)),
             ("a\n", "a\nb\n", "a\n", clean("a\nb\n", 0)),
             ("a\n", "a\n", "a\nb\n", clean("a\nb\n", 0)),
-            // Both added at one place: the store's first.
+            // Both added at one place: the store's lines come first.
             ("a\n", "a\nb\n", "a\nc\n", clean("a\nb\nc\n", 0)),
             ("a\n", "a\nb\n", "a\nb\n", clean("a\nb\nb\n", 0)),
             ("", "x\n", "y\n", clean("x\ny\n", 0)),
-            // One changed a line, the other added beside it.
+            // One side changed a line, the other added next to it.
             ("a\nb\n", "a\nb\nc\n", "a\nB\n", clean("a\nB\nc\n", 1)),
             ("a\nb\n", "x\na\nb\n", "A\nb\n", clean("x\nA\nb\n", 1)),
-            // The person took lines away that the store still had.
+            // The person removed lines that the store still had.
             ("a\nb\nc\n", "a\nb\nc\nd\n", "c\n", clean("c\nd\n", 2)),
             ("a\nb\nc\n", "b\nc\nd\n", "a\n", clean("d\n", 2)),
             ("a\nb\n", "a\nb\nc\n", "", clean("c\n", 2)),
@@ -147,9 +147,9 @@ mod tests {
             ("a\n", "b\n", "b\n", clean("b\n", 0)),
             ("a\nb\nc\n", "a\nX\nc\n", "a\nc\n", conflict("a\nX\nc\n", 0)),
             ("a\nb\nc\nd\n", "a\nX\nd\n", "a\nb\nY\nd\n", conflict("a\nX\nd\n", 0)),
-            // What else the person wrote is taken all the same.
+            // The other changes of the person are still merged.
             ("a\nb\n", "X\nb\nc\n", "Y\nb\nd\n", conflict("X\nb\nc\nd\n", 0)),
-            // The last line has no end.
+            // The last line has no line end.
             ("a", "a\nb\n", "a\nc", clean("a\nb\nc\n", 0)),
             ("a", "a\nb", "a\nc", clean("a\nb\nc", 0)),
         ] {
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// A number from a row that is the same on every machine.
+    /// Returns a pseudo-random number that is the same on every machine.
     fn next(seed: &mut u64, below: usize) -> usize {
         *seed =
             seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -197,7 +197,7 @@ mod tests {
                 (0..next(&mut seed, 12)).map(|_| format!("w{}", next(&mut seed, 4))).collect();
             let mut store = with_additions(&base, &mut seed, "s");
             let mut person = with_additions(&base, &mut seed, "p");
-            // Now and then a side takes away what was in the base, perhaps where the other or itself adds.
+            // Sometimes a side removes lines of the base, possibly at the place of an addition.
             let mut took = false;
             for side in [&mut store, &mut person] {
                 if next(&mut seed, 3) == 0 {
@@ -209,7 +209,7 @@ mod tests {
             let MergedText { text, has_conflict, .. } =
                 merge(&joined(&base), &joined(&store), &joined(&person));
             assert!(took || !has_conflict, "round {round}: who only adds is never in the way");
-            // In a conflict the person's text is kept aside as a whole.
+            // In a conflict the whole text of the person is set aside.
             let theirs = person.iter().filter(|_| !has_conflict);
             for line in store.iter().chain(theirs).filter(|line| !line.starts_with('w')) {
                 let there = text.lines().any(|found| found == line);

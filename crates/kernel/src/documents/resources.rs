@@ -1,4 +1,4 @@
-//! Content too long for a message: kept under its hash, read in parts.
+//! Content too long for a message: stored under its hash, read in parts.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use crate::{
     views::agent_detail::complete_utf8_len,
 };
 
-/// How much one read gives when nothing is asked for.
+/// Size of a read without a range.
 const DEFAULT_READ_BYTES: u64 = 64 * 1024;
-/// The most one read gives.
+/// Maximum size of one read.
 const MAX_READ_BYTES: u64 = 1024 * 1024;
 const MAX_LISTED_RESOURCES: u32 = 1_000;
 
@@ -27,7 +27,7 @@ const MAX_LISTED_RESOURCES: u32 = 1_000;
 pub struct Resources<'k>(pub(crate) &'k Kernel);
 
 impl Resources<'_> {
-    /// Keeps a resource.
+    /// Stores a resource under its hash.
     pub async fn create(
         self,
         who: &Principal,
@@ -66,7 +66,8 @@ impl Resources<'_> {
         Ok(list.into_iter().map(entry).collect())
     }
 
-    /// Reads a part of a resource. Where more follows, it ends with a whole character, so that parts add up to the text.
+    /// Reads a part of a resource. If more follows, the part ends with a whole character, so that all parts make up
+    /// the text.
     pub async fn read(
         self,
         who: &Principal,

@@ -1,7 +1,8 @@
-//! Suggestions: how an agent changes a document it does not own.
+//! Suggestions: changes that an agent proposes to a document it does not own.
 //!
-//! A suggestion is words. It may also say exactly what to change, a passage and what replaces it, or what is added at the
-//! end; then accepting it is the change. In words alone, accepting it is agreeing, and the owner writes.
+//! A suggestion is a text. It may also contain an exact edit: a passage and its replacement, or an addition at the
+//! end; accepting it then applies the edit. Accepting a suggestion without an edit is an agreement, and the owner
+//! writes the change.
 
 use agent_worker_protocol::{
     EffectKey, MessageKind, Permission, Priority, Role, RunId, Seq, ToolName,
@@ -31,7 +32,7 @@ const MAX_SUGGESTIONS: u32 = 1_000;
 pub struct Suggestions<'k>(pub(crate) &'k Kernel);
 
 impl Suggestions<'_> {
-    /// Suggests a change to a document of another agent, who is told.
+    /// Suggests a change to a document of another agent and notifies its owner.
     pub async fn create(
         self,
         who: &Principal,
@@ -72,7 +73,7 @@ impl Suggestions<'_> {
         Ok(SuggestReply { suggestion: once.value(), owner, deduplicated })
     }
 
-    /// Accepts or rejects a suggestion: the owner of the documents, or the user.
+    /// Accepts or rejects a suggestion, as the owner of the documents or the user.
     pub async fn answer(
         self,
         who: &Principal,
@@ -148,16 +149,16 @@ impl Kernel {
         Ok(found.ok_or(StoreError::NotFound("suggestion"))?)
     }
 
-    /// Who writes the documents of a run.
+    /// Returns the agent that owns the documents of a run.
     async fn document_owner(&self, run: RunId) -> Result<agent_worker_protocol::AgentName> {
         let roles = self.store.run_roles(run).await?;
         let owner = roles.into_iter().find(|(role, _)| *role == Role::DocumentOwner);
-        // Who has left meanwhile has no role any more.
+        // An agent that has left meanwhile has no role.
         owner.map(|(_, agent)| agent).ok_or(StoreError::SuggestionNotNeeded.into())
     }
 }
 
-/// The gates an answer passes: accepting is writing.
+/// Returns the tools whose gates an answer must pass: accepting is also a write.
 fn answer_tools(verdict: &SuggestionVerdict) -> &'static [ToolName] {
     match verdict {
         SuggestionVerdict::Accept => {
@@ -191,7 +192,7 @@ fn requested_edit(old: Option<String>, new: Option<String>) -> Result<Option<Doc
     }
 }
 
-/// What the owner reads. What the author wrote is data: a mention in it wakes nobody.
+/// Builds the message to the owner. The author's text is data: a mention in it wakes no agent.
 fn suggestion_message(file: &str, suggestion: &str, edit: Option<&DocumentEdit>) -> MessageText {
     let mut text = MessageText::default();
     let mut say = |words: &str, data: &str| {
@@ -213,7 +214,7 @@ fn suggestion_message(file: &str, suggestion: &str, edit: Option<&DocumentEdit>)
     text
 }
 
-/// What its author reads.
+/// Returns the text of the answer to the author.
 fn answer_text(found: &SuggestionView, verdict: &SuggestionVerdict) -> String {
     match (verdict, &found.new) {
         (SuggestionVerdict::Accept, Some(_)) => {

@@ -1,6 +1,7 @@
-//! What was said in an instance, and how its mail and votes stand, for people to read in files. Not here: files.
+//! The channel of an instance as text, and the state of its mail and votes as JSON, for people. Not here: file
+//! access.
 //!
-//! Invariant: an entry says only what never changes about its message, so that a file that was right stays right.
+//! Invariant: an entry contains only immutable facts of its message, so that a correct file stays correct.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -20,20 +21,20 @@ use crate::{
     kernel::{Kernel, RunContext},
 };
 
-/// So many messages are read at once.
+/// Number of messages per read.
 const MESSAGE_PAGE_SIZE: u32 = 256;
-/// So much of an agent's mail is told.
+/// Maximum number of pending messages of an agent in the state file.
 const MAX_PENDING_MESSAGES: u32 = 100;
-/// So many decisions are told.
+/// Maximum number of decisions in the state file.
 const MAX_DECIDED_PROPOSALS: u32 = 20;
-/// What every entry begins with, and no line of a message.
+/// Prefix of every entry; no line of a message starts with it.
 const ENTRY_PREFIX: &str = "### ";
-/// What a channel's file says of itself, under its first line.
+/// Notice in a channel's file, below its first line.
 const GENERATED_NOTICE: &str = "Written by agent-worker, for reading: what you write here is not read back, and is overwritten.";
-/// What a file of how things stand begins with.
+/// First bytes of a state file.
 const STATE_FILE_PREFIX: &str = "{\n  \"run\": \"";
 
-/// The channel of one run's instance, for whoever keeps it as a file.
+/// The channel of one run's instance, for the file sync.
 #[derive(Clone)]
 pub struct Transcript {
     kernel: Kernel,
@@ -45,16 +46,16 @@ pub struct Transcript {
     channel: DocumentPath,
 }
 
-/// A stretch of the channel, as it is written.
+/// A part of the channel as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TranscriptChunk {
-    /// Its last message.
+    /// Last message of the part.
     pub last: Seq,
-    /// What it says.
+    /// Text of the part.
     pub text: String,
 }
 
-/// How an instance's mail stands.
+/// The state of an instance's mail.
 #[derive(Serialize)]
 struct MailStatus {
     run: RunId,
@@ -63,27 +64,27 @@ struct MailStatus {
 
 #[derive(Serialize)]
 struct AgentMailStatus {
-    /// What waits for it, the first hundred.
+    /// Pending messages, the first hundred.
     pending: Vec<Seq>,
-    /// What its live attempt was shown.
+    /// Messages that were shown to the live attempt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shown: Vec<Seq>,
-    /// Why it is not woken any more.
+    /// The reason why the agent is stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
 }
 
-/// How an instance's votes stand.
+/// The state of an instance's votes.
 #[derive(Serialize)]
 struct VoteStatus {
     run: RunId,
     active: Vec<Proposal>,
-    /// The newest of this run that decided something.
+    /// The newest proposals of this run with a decision.
     decided: Vec<Proposal>,
 }
 
 impl Transcript {
-    /// That of a run whose channel is kept as a file.
+    /// Returns the transcript of a run whose channel is kept as a file.
     pub(crate) fn of(kernel: &Kernel, run_context: &RunContext) -> Option<Self> {
         let context = &run_context.script.workflow.context;
         match context.provider {
@@ -101,42 +102,43 @@ impl Transcript {
         })
     }
 
-    /// The project, and the folders beneath it, each in the one before.
+    /// Returns the project, and the nested folder names beneath it.
     pub fn location(&self) -> (&PathBuf, &[String]) {
         (&self.project, &self.folder)
     }
 
-    /// The file of the channel, in that folder.
+    /// Returns the path of the channel file in that folder.
     pub fn channel(&self) -> &DocumentPath {
         &self.channel
     }
 
-    /// Waits until something of the instance has changed. A hint.
+    /// Waits until the instance has changed. A hint: the caller reads the store.
     pub async fn wait_for_change(&self, seen: ChangeCursor) -> ChangeCursor {
         self.store().change_wait(self.workflow, seen).await
     }
 
-    /// How far the run is.
+    /// Returns the stage of the run.
     pub async fn run_stage(&self) -> Result<RunStage> {
         self.kernel.run_stage(self.run).await
     }
 
-    /// What the file begins with.
+    /// Returns the start of the file.
     pub fn heading(&self) -> String {
         format!("# {}\n\n{GENERATED_NOTICE}\n\n", self.instance)
     }
 
-    /// Whether a file that begins so is a channel's: this one's as far as it was written, or one that says it is.
+    /// Returns true if a file with this beginning is a channel file: a possibly incomplete one of ours, or one with
+    /// our notice.
     pub fn is_channel(&self, beginning: &[u8]) -> bool {
         begins_as_channel(beginning, &self.heading())
     }
 
-    /// Whether a file that begins so tells how an instance's mail or votes stand.
+    /// Returns true if a file with this beginning is a state file.
     pub fn is_state(beginning: &[u8]) -> bool {
         beginning.is_empty() || beginning.starts_with(STATE_FILE_PREFIX.as_bytes())
     }
 
-    /// What was said after a message, the next stretch of it, over all runs.
+    /// Returns the next part of the channel after a message, over all runs.
     pub async fn next_chunk(&self, after: Seq) -> Result<Option<TranscriptChunk>> {
         let query = MessageQuery {
             run: None,
@@ -150,7 +152,7 @@ impl Transcript {
         Ok(Some(TranscriptChunk { last, text: messages.iter().map(format_entry).collect() }))
     }
 
-    /// How the mail of each agent stands, as JSON.
+    /// Returns the state of each agent's mail as JSON.
     pub async fn mail_json(&self) -> Result<String> {
         let mut agents = BTreeMap::new();
         for agent in self.store().agent_list(self.workflow).await? {
@@ -169,7 +171,7 @@ impl Transcript {
         to_json(&MailStatus { run: self.run, agents })
     }
 
-    /// How the votes stand, as JSON.
+    /// Returns the state of the votes as JSON.
     pub async fn votes_json(&self) -> Result<String> {
         let (now, decided) =
             (self.kernel.now(), ProposalQuery::Decided(self.run, MAX_DECIDED_PROPOSALS));
@@ -200,7 +202,7 @@ fn to_json(value: &impl Serialize) -> Result<String> {
     Ok(text.map_err(|error| StoreError::InvalidValue(error.to_string()))? + "\n")
 }
 
-/// One message as it is written.
+/// Formats one message as an entry.
 fn format_entry(message: &Message) -> String {
     let Message { ts, from, seq, .. } = message;
     let kind = match message.kind {
@@ -217,7 +219,7 @@ fn format_entry(message: &Message) -> String {
     entry
 }
 
-/// A line that would be taken for a heading is written as one that is none: nobody speaks as another.
+/// Appends a line, escaped if it could be read as a heading, so that no author can imitate another.
 fn push_line(entry: &mut String, line: &str) {
     let words = line.trim_start_matches([' ', '\t']);
     if words.trim_start_matches('\\').starts_with('#') {

@@ -21,31 +21,31 @@ use crate::{
     scheduling::limits,
 };
 
-/// What makes an inbox sort a message first. It never pre-empts anybody.
+/// Words that give a message high priority in an inbox. They never interrupt a turn.
 const URGENT_WORDS: [&str; 4] = ["urgent", "asap", "blocked", "critical"];
 const MAX_MESSAGES: u32 = 1000;
 
-/// Why a message that was sent is not acted upon for now.
+/// The reasons why a sent message is not handled for now.
 #[derive(Default)]
 pub(crate) struct SendBlockers {
     pub(crate) paused: Option<String>,
     pub(crate) stopped: Vec<AgentName>,
 }
 
-/// What to read of a channel.
+/// Selects the messages of a channel.
 #[derive(Clone, Debug, Default)]
 pub struct ChannelQuery {
-    /// After this message.
+    /// Only messages after this one.
     pub since: Option<Seq>,
-    /// At most so many: the first after `since`, else the newest.
+    /// Maximum number: the first after `since`, else the newest.
     pub limit: Option<u32>,
-    /// Containing this text.
+    /// Only messages that contain this text.
     pub search: Option<String>,
-    /// This message and everything that replies to it, in whichever run.
+    /// Only this message and all replies to it, in any run.
     pub thread: Option<Seq>,
-    /// The whole log, not only the live or last run.
+    /// True for the whole log, not only the live or last run.
     pub all_runs: bool,
-    /// Whether to tell where those stand that are the reader's own; the user's are all.
+    /// True to include the receipts of the reader's own messages; for the user, of all messages.
     pub receipts: bool,
 }
 
@@ -64,7 +64,7 @@ impl Principal {
 }
 
 impl Messages<'_> {
-    /// Sends a message: works out whom it reaches, and answers when it is on disk.
+    /// Sends a message: resolves its recipients, and returns after the message is on disk.
     pub async fn send(
         self,
         who: &Principal,
@@ -80,12 +80,12 @@ impl Messages<'_> {
         let (target, project) = (request.target.clone(), request.project.clone());
         let selector = InstanceSelector { target, project };
         let instance = self.0.resolve_instance_for_write(who, &selector).await?;
-        // A call that is repeated gets its first answer, also when the run has ended since.
+        // A repeated call gets its first result, even if the run has ended since.
         let no_run = || Error::NoRun(instance.instance.clone());
         let run =
             instance.live.or(instance.last.filter(|_| by.key.is_some())).ok_or_else(no_run)?;
         let run_context = match self.0.run_context(run).await {
-            // The run has ended and was deleted since.
+            // The run has ended and was deleted meanwhile.
             Err(_) if instance.live.is_none() => return Err(no_run()),
             found => found?,
         };
@@ -111,7 +111,7 @@ impl Messages<'_> {
         message.priority = message.priority.max(request.priority);
         let pause = limits::hop_limit_cause(hops, &run_context.limits);
         if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
-            // Standalone agents have one run: it does not pause for what two of them do.
+            // Standalone agents share one run, which must not pause for two of them.
             return Err(Error::HopLimit(cause));
         }
         let (workflow, now) = (run_context.workflow, self.0.now());
@@ -149,7 +149,7 @@ impl Messages<'_> {
         if receipts {
             for message in reply.messages.iter().filter(|message| may_read_receipts(who, message)) {
                 let receipts = self.0.store.message_receipts(instance.id, message.seq).await?;
-                // An answer is a message of its own, and a list of many has no room for them.
+                // An answer is a message of its own; a list of many messages omits the answers.
                 let brief = |receipt| Receipt { answer: None, ..receipt };
                 reply.receipts.extend(receipts.into_iter().map(brief));
             }
@@ -157,7 +157,7 @@ impl Messages<'_> {
         Ok(reply)
     }
 
-    /// Tells where each delivery of a message stands: its sender, or the user.
+    /// Returns the state of each delivery of a message, for its sender or the user.
     pub async fn receipts(
         self,
         who: &Principal,
@@ -178,7 +178,7 @@ impl Messages<'_> {
 }
 
 impl Kernel {
-    /// Whom a message reaches: those it names, else the coordinator if the team has one.
+    /// Returns the recipients of a message: those it names, else the coordinator if the team has one.
     async fn message_recipients(
         &self,
         address: &RecipientSpec<'_>,
@@ -195,7 +195,7 @@ impl Kernel {
         Ok(reached)
     }
 
-    /// What keeps those who are woken from acting for now. An agent's own run goes on while it speaks.
+    /// Returns the reasons why the woken agents do not act for now. An agent's own run is live while it sends.
     pub(crate) async fn send_blockers(
         &self,
         who: &Principal,
@@ -232,7 +232,7 @@ impl Kernel {
         let run = if reading.all_runs { None } else { instance.live.or(instance.last) };
         let query = MessageQuery {
             run,
-            // Whoever reads on from somewhere must not jump over anything.
+            // A reader that continues from a position must not skip any message.
             order: if reading.since.is_some() {
                 MessageOrder::OldestFirst
             } else {
@@ -250,7 +250,7 @@ impl Kernel {
         Ok(messages)
     }
 
-    /// A message ready for the store; what is too long for it is a resource first.
+    /// Prepares a message for the store; moves content that is too long into resources.
     pub(crate) async fn prepare_message(
         &self,
         by: &WriteContext,
@@ -296,7 +296,7 @@ impl Kernel {
     }
 }
 
-/// Whether somebody is told where a message stands.
+/// Returns true if the caller may read the receipts of a message.
 fn may_read_receipts(who: &Principal, message: &Message) -> bool {
     match who {
         Principal::User => true,

@@ -1,4 +1,5 @@
-//! An agent's mail while it works: looking acks nothing, and what is named is acked only if the turn succeeds.
+//! The inbox of a running agent: reading acknowledges nothing, and an acknowledgement counts only if the turn
+//! succeeds.
 
 use agent_worker_protocol::{Message, Seq};
 use serde::{Deserialize, Serialize};
@@ -10,17 +11,17 @@ use crate::{
 
 const MAX_INBOX_MESSAGES: u32 = 20;
 
-/// What waits for an agent.
+/// The pending messages of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InboxMessages {
-    /// Waking first, urgent first, then by age.
+    /// Waking messages first, then urgent ones, then by age.
     pub messages: Vec<Message>,
 }
 
-/// What an `inbox_ack` took.
+/// The result of an `inbox_ack`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InboxAckResult {
-    /// Messages that are done when this turn succeeds.
+    /// Messages that are acknowledged if this turn succeeds.
     pub with_this_turn: Vec<Seq>,
 }
 
@@ -29,14 +30,14 @@ pub struct InboxAckResult {
 pub struct Inboxes<'k>(pub(crate) &'k Kernel);
 
 impl Inboxes<'_> {
-    /// Shows a live attempt the mail that came since it began.
+    /// Shows a live attempt the messages that arrived since its start.
     pub async fn check(self, who: &Principal) -> Result<InboxMessages> {
         let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
         let shown = self.0.store.inbox_show(attempt.fence.clone(), MAX_INBOX_MESSAGES).await?;
         Ok(InboxMessages { messages: shown.into_iter().map(|shown| shown.message).collect() })
     }
 
-    /// Lets shown mail up to `until` be done with this turn.
+    /// Acknowledges shown messages up to `until`, if this turn succeeds.
     pub async fn ack(self, who: &Principal, until: Seq) -> Result<InboxAckResult> {
         let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
         let with_this_turn = self.0.store.inbox_ack(attempt.fence.clone(), until).await?;

@@ -1,4 +1,4 @@
-//! Whom a message reaches and how, worked out once, before it is stored.
+//! Resolves the recipients of a message once, before it is stored.
 
 use std::ops::Range;
 
@@ -6,34 +6,34 @@ use agent_worker_protocol::{AgentName, Sender, api::UnknownMention};
 use agent_worker_store::{Recipient, Wake};
 use agent_worker_workflow::{mentions, nearest};
 
-/// So many mentions of nobody are told. A text may be one long list of them.
+/// Maximum number of reported unknown mentions; a text may contain a long list of them.
 const MAX_UNKNOWN_MENTIONS: usize = 20;
 
-/// What a message says about whom it is for.
+/// The addressing of a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecipientSpec<'a> {
-    /// Its text.
+    /// Text of the message.
     pub(crate) text: &'a str,
     /// Byte ranges of the text that came from data.
     pub(crate) data: &'a [Range<usize>],
-    /// Whom besides those it mentions.
+    /// Additional recipients, next to those mentioned.
     pub(crate) to: &'a [AgentName],
-    /// Who reads it without being woken.
+    /// Recipients that are not woken.
     pub(crate) cc: &'a [AgentName],
-    /// Whether each gets a turn for it alone.
+    /// True if each recipient gets a separate turn for it.
     pub(crate) alone: bool,
 }
 
-/// Whom a message reaches.
+/// The recipients of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recipients {
-    /// Those it wakes and those who read it along.
+    /// Recipients that are woken, and those that only read it.
     pub(crate) list: Vec<Recipient>,
-    /// What it mentions that is nobody.
+    /// Mentions that match no agent.
     pub(crate) unknown: Vec<UnknownMention>,
 }
 
-/// Works out whom a message of `sender` reaches in `team`; an address in `to` or `cc` that is nobody is an error.
+/// Resolves the recipients in `team` of a message by `sender`; an unknown name in `to` or `cc` is an error.
 pub(crate) fn resolve_recipients(
     address: &RecipientSpec<'_>,
     sender: &Sender,
@@ -69,19 +69,19 @@ fn unknown_mention(name: String, team: &[AgentName]) -> UnknownMention {
 }
 
 impl Recipients {
-    /// Gives a message that names nobody to `coordinator`, unless it is its own.
+    /// Adds `coordinator` as the recipient, unless it is the sender.
     pub(crate) fn add_coordinator(&mut self, coordinator: Option<AgentName>, sender: &Sender) {
         let own = |agent: &AgentName| matches!(sender, Sender::Agent(name) if name == agent);
         let other = coordinator.filter(|agent| !own(agent));
         self.list.extend(other.map(|agent| Recipient { agent, wake: Wake::Batched }));
     }
 
-    /// Who is woken.
+    /// Returns the recipients that are woken.
     pub(crate) fn woken(&self) -> Vec<AgentName> {
         self.names_where(|wake| wake != Wake::No)
     }
 
-    /// Who reads it without being woken.
+    /// Returns the recipients that are not woken.
     pub(crate) fn cc(&self) -> Vec<AgentName> {
         self.names_where(|wake| wake == Wake::No)
     }

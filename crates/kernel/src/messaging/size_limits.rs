@@ -1,4 +1,4 @@
-//! How much a message carries. What is longer becomes a resource, with a preview in its place.
+//! Size limits of messages. Longer content becomes a resource, with a preview in its place.
 
 use std::ops::Range;
 
@@ -6,36 +6,36 @@ use agent_worker_protocol::ResourceId;
 
 use crate::error::{Error, Result};
 
-/// A body or value over this becomes a resource.
+/// Size above which a body or a value becomes a resource.
 pub(crate) const MAX_INLINE_BYTES: usize = 32 * 1024;
-/// How much of it stays in place.
+/// Size of the preview that stays in the message.
 pub(crate) const PREVIEW_BYTES: usize = 2 * 1024;
-/// The most one message is after that.
+/// Maximum size of one message after that.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-/// The most one resource is.
+/// Maximum size of one resource.
 pub(crate) const MAX_RESOURCE_BYTES: usize = 64 * 1024 * 1024;
 
-/// A text whose parts came partly from data.
+/// A text that may contain ranges of data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MessageText {
-    /// The text.
+    /// The complete text.
     pub(crate) body: String,
     /// Byte ranges that came from data, in order.
     pub(crate) data: Vec<Range<usize>>,
 }
 
 impl MessageText {
-    /// A text that is all its author's.
+    /// Creates a text that is entirely its author's.
     pub(crate) fn authored(body: String) -> Self {
         Self { body, data: Vec::new() }
     }
 
-    /// The values in it that are too long to stand in a message, in order.
+    /// Returns the ranges of values that are too long for a message, in order.
     pub(crate) fn long_values(&self) -> Vec<Range<usize>> {
         self.data.iter().filter(|range| range.len() > MAX_INLINE_BYTES).cloned().collect()
     }
 
-    /// Puts a preview where each long value stood; `ids` are their resources, in order.
+    /// Replaces each long value by a preview; `ids` are their resources, in order.
     #[must_use]
     pub(crate) fn with_previews(&self, ids: &[ResourceId]) -> Self {
         let mut ids = ids.iter();
@@ -59,13 +59,13 @@ impl MessageText {
     }
 }
 
-/// The first part of a long text, and where the rest is.
+/// Returns the first part of a long text, with a reference to the rest.
 pub(crate) fn preview(text: &str, id: ResourceId) -> String {
     let head = &text[..text.floor_char_boundary(PREVIEW_BYTES)];
     format!("{head}\n… [{} bytes in all; read the rest with resource_read, id {id}]\n", text.len())
 }
 
-/// Refuses what is larger than `most`.
+/// Refuses a value larger than `most`.
 pub(crate) fn check(what: &'static str, size: usize, most: usize) -> Result<()> {
     if size <= most { Ok(()) } else { Err(Error::TooLarge { what, size, most }) }
 }

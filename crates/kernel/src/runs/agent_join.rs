@@ -1,4 +1,4 @@
-//! How an agent joins a run that lives: a team's, or the one where standalone agents are.
+//! Joining of agents to a live run: a team's, or the run of standalone agents.
 
 use crate::runs::members::Agents;
 use std::{
@@ -22,24 +22,24 @@ use crate::{
     scheduling::run_loop::BusyAgents,
 };
 
-/// Where standalone agents live. Every folder lies beneath it, so they are near to everybody.
+/// Project of standalone agents: the root of all folders, so that they are near to every caller.
 const GLOBAL_PROJECT: &str = "/";
 const GLOBAL_WORKFLOW: &str = "global";
-/// So many agents are called by a number.
+/// Maximum number of agents with a numbered name.
 const MAX_NUMBERED_AGENTS: usize = 10_000;
 
-/// What an agent joins.
+/// The kind of run that an agent joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JoinTarget {
-    /// A team.
+    /// The run of a team.
     Team,
-    /// Nobody.
+    /// The run of standalone agents.
     Standalone,
 }
 
 impl Agents<'_> {
-    /// Lets an agent join an instance's live run; without a target, as a standalone one. Carried out even if whoever
-    /// asked goes away.
+    /// Adds an agent to an instance's live run; without a target, as a standalone agent. Completes even if the
+    /// caller disconnects.
     pub async fn create(
         self,
         who: &Principal,
@@ -66,7 +66,7 @@ impl Kernel {
             return Err(Error::Draining);
         }
         let joins = join_target(request.target.as_ref())?;
-        // What is wrong with it is told now, not after something was made for it.
+        // Report invalid settings now, before anything is created for the agent.
         let settings = requested_settings(&request, joins)?;
         let _alone = self.membership_lock.acquire().await;
         let run = match joins {
@@ -82,7 +82,7 @@ impl Kernel {
             Some(name) => name,
             None => free_name(&team)?,
         };
-        // Of one that is there already, or may be, by the same key, nothing is touched.
+        // If the agent exists, possibly from a call with the same key, its environment stays unchanged.
         if joins == JoinTarget::Standalone && !team.iter().any(|agent| agent.name == name) {
             self.agent_env_save(run, &name, request.env).await?;
         }
@@ -90,12 +90,12 @@ impl Kernel {
             .map_err(|error| StoreError::InvalidValue(format!("agent: {error}")))?;
         let new = NewAgent { name: name.clone(), settings };
         let added = self.store.agent_add(who.author_with_key(key)?, run, new, self.now()).await;
-        // Whatever the answer: it may be there.
+        // Evict in any case: the agent may have been added.
         self.run_context_evict(run);
         match added {
             Ok(made) => {
                 if joins == JoinTarget::Standalone && made != name {
-                    // Repeated under its key, it is the one that was made then: nobody has this name.
+                    // A repeated call with its key returns the agent of the first call: no agent has this name.
                     self.agent_env_save(run, &name, BTreeMap::new()).await?;
                 }
                 self.agent_view(run, &made).await
@@ -104,7 +104,7 @@ impl Kernel {
                 Err(Error::AgentExists(Target::agent(name, &run_context.instance)))
             }
             Err(StoreError::NoRun) => {
-                // It ended meanwhile, and nothing of it may be left.
+                // The run ended meanwhile: remove everything of it.
                 self.runner.run_close(run).await;
                 Err(Error::NoRun(run_context.instance.clone()))
             }
@@ -112,7 +112,7 @@ impl Kernel {
         }
     }
 
-    /// Keeps a standalone agent's environment beside the others'; an empty one forgets it.
+    /// Saves a standalone agent's environment with those of the others; an empty one removes it.
     pub(crate) async fn agent_env_save(
         &self,
         run: RunId,
@@ -120,7 +120,7 @@ impl Kernel {
         own: BTreeMap<String, String>,
     ) -> Result<()> {
         let mut env = match self.runner.run_env(run).await {
-            // It is forgotten with its run: then the store refuses, and says why.
+            // The environment is removed with its run: then the store refuses, with the reason.
             Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
             env => env.map_err(Error::RunFolder)?,
         };
@@ -130,7 +130,7 @@ impl Kernel {
         self.runner.run_open(run, env).await.map_err(Error::RunFolder)
     }
 
-    /// The one permanent run of standalone agents, made when it is first needed.
+    /// Returns the permanent run of standalone agents; creates it at first use.
     async fn standalone_run(&self, who: &Principal) -> Result<RunId> {
         let name = GLOBAL_WORKFLOW.parse().map_err(|bad| Error::BadRequest(format!("{bad}")))?;
         let instance = InstanceRef { name, tag: Tag::default() };
@@ -168,7 +168,7 @@ impl Kernel {
     }
 }
 
-/// What an agent's worker gets of its run's environment: the run's own values, and over them those kept for the agent.
+/// Returns the environment of an agent's worker: the run's values, overridden by those of the agent.
 pub(crate) fn agent_env(
     mut env: BTreeMap<String, String>,
     agent: &AgentName,
@@ -183,7 +183,7 @@ pub(crate) fn agent_env(
     env
 }
 
-/// What the names of an agent's own values begin with, among those of its run.
+/// Returns the prefix of an agent's own variables among those of its run.
 fn agent_env_prefix(agent: &AgentName) -> String {
     format!("{}/", agent.folded())
 }
@@ -203,7 +203,7 @@ fn join_target(target: Option<&Target>) -> Result<JoinTarget> {
     }
 }
 
-/// The agent that is asked for; while it has no name, under that of the first.
+/// Returns the settings of the requested agent; without a name, with the first numbered name.
 fn requested_settings(request: &AgentRequest, joins: JoinTarget) -> Result<AgentSettings> {
     let name = match &request.name {
         Some(name) => name.clone(),

@@ -1,4 +1,4 @@
-//! Instances as a whole: listed, cleared, removed; whether the store is sound; what is said about the program.
+//! Instances: list, clear, remove; integrity of the store; feedback about the program.
 
 use crate::views::KernelHealth;
 use agent_worker_protocol::{
@@ -19,7 +19,7 @@ use crate::{
     views::ListingScope,
 };
 
-/// The most a piece of feedback says.
+/// Maximum size of a feedback entry.
 const MAX_FEEDBACK_BYTES: usize = 64 * 1024;
 const MAX_FEEDBACK_ENTRIES: u32 = 1_000;
 
@@ -32,7 +32,7 @@ pub struct Instances<'k>(pub(crate) &'k Kernel);
 pub struct FeedbackEntries<'k>(pub(crate) &'k Kernel);
 
 impl Instances<'_> {
-    /// Lists instances.
+    /// Lists the instances in scope.
     pub async fn list(
         self,
         who: &Principal,
@@ -49,7 +49,7 @@ impl Instances<'_> {
         Ok(instances.into_iter().map(view).collect())
     }
 
-    /// Hides what a channel says so far. Nothing is deleted, and what waits still waits.
+    /// Hides the messages of a channel so far. Nothing is deleted, and pending deliveries stay pending.
     pub async fn clear(
         self,
         who: &Principal,
@@ -69,7 +69,7 @@ impl Instances<'_> {
         Ok(InstanceCleared { instance: instance.instance, until })
     }
 
-    /// Deletes an instance and its logs. Refused while it has a live run.
+    /// Deletes an instance and its logs. Refused while the instance has a live run.
     pub async fn remove(
         self,
         who: &Principal,
@@ -85,7 +85,7 @@ impl Instances<'_> {
 }
 
 impl KernelHealth<'_> {
-    /// Looks through the whole store.
+    /// Checks the integrity of the whole store.
     pub async fn check_store(self, who: &Principal) -> Result<StoreReport> {
         who.require_user("only the user looks through the store")?;
         let found = self.0.store.integrity_check().await?;
@@ -98,7 +98,7 @@ impl KernelHealth<'_> {
             report.instances += 1;
             match self.0.store.instance_verify(instance.id).await {
                 Ok(last) => report.messages += u64::try_from(last.get()).unwrap_or(0),
-                // It was removed meanwhile.
+                // The instance was removed meanwhile.
                 Err(StoreError::NotFound(_)) => report.instances -= 1,
                 Err(error) => report.problems.push(format!("@{}: {error}", instance.instance)),
             }
@@ -112,14 +112,14 @@ impl KernelHealth<'_> {
         if damaged.is_empty() {
             return Vec::new();
         }
-        // Without their names the rows are named by the numbers of their instances.
+        // Without names, the rows are reported with the numbers of their instances.
         let instances = self.0.store.instance_list(InstanceQuery::All).await.unwrap_or_default();
         damaged.iter().map(|row| describe_damaged_row(row, &instances)).collect()
     }
 }
 
 impl FeedbackEntries<'_> {
-    /// Keeps what somebody says about the program itself; what an agent says, once per key.
+    /// Stores feedback about the program itself; feedback of an agent once per key.
     pub async fn submit(
         self,
         who: &Principal,
@@ -157,7 +157,7 @@ impl FeedbackEntries<'_> {
         }
     }
 
-    /// Lists what was said, newest first.
+    /// Lists the feedback, newest first.
     pub async fn list(self, who: &Principal) -> Result<Vec<FeedbackView>> {
         who.require_user("only the user reads feedback")?;
         Ok(self.0.store.feedback_list(MAX_FEEDBACK_ENTRIES).await?)
@@ -180,7 +180,7 @@ impl Kernel {
             Err(StoreError::RunLive(_)) => return Err(Error::AlreadyRunning(instance.instance)),
             Err(error) => return Err(error.into()),
         }
-        // Those of a run that was stopped may be on their way out, and write down how they ended.
+        // Workers of a stopped run may still be exiting and recording their end.
         self.end_workers(&WorkerSelector::Instance(instance.id), WorkerStopReason::Stopped).await;
         for run in runs {
             if let Err(error) = self.runner.run_log_erase(run.id).await {

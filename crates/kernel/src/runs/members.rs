@@ -1,4 +1,4 @@
-//! What a person does with an agent of a live run: stopping it, waking it again, taking it out.
+//! Actions of a person on an agent of a live run: stop, resume, remove.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     scheduling::shutdown::WorkerSelector,
 };
 
-/// Whether somebody wants to wait until processes have ended by themselves.
+/// Selects whether processes get their grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StopUrgency {
     Graceful,
@@ -28,14 +28,13 @@ enum StopUrgency {
 pub struct Agents<'k>(pub(crate) &'k Kernel);
 
 impl Agents<'_> {
-    /// Wakes an agent no more and ends its worker; answers when every process of it is gone. Carried out even if whoever
-    /// asked goes away.
+    /// Stops an agent and ends its worker; returns after every process of the agent has ended. Completes even if
+    /// the caller disconnects.
     pub async fn stop(self, who: &Principal, selector: &InstanceSelector) -> Result<AgentStopped> {
         self.0.stop_agent(who, selector, StopUrgency::Graceful).await
     }
 
-    /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also where they are
-    /// being ended already.
+    /// Stops an agent immediately: its processes get no grace period, even if they are already being ended.
     pub async fn stop_now(
         self,
         who: &Principal,
@@ -44,7 +43,7 @@ impl Agents<'_> {
         self.0.stop_agent(who, selector, StopUrgency::Immediate).await
     }
 
-    /// Takes an agent out of its run, its processes and its open mail with it.
+    /// Removes an agent from its run, with its processes and its pending deliveries.
     pub async fn remove(
         self,
         who: &Principal,
@@ -58,7 +57,7 @@ impl Agents<'_> {
             .await
     }
 
-    /// Wakes a stopped agent again; one that waits after a failure is tried at once.
+    /// Resumes a stopped agent; ends the backoff of a waiting one.
     pub async fn resume(self, who: &Principal, selector: &InstanceSelector) -> Result<AgentView> {
         who.require(Permission::Agents)?;
         let (instance, run, agent) = self.0.resolve_member(who, selector).await?;
@@ -108,14 +107,14 @@ impl Kernel {
                     tracing::error!(%agent, %error, "the environment of an agent that left is still kept");
                 }
             }
-            // Or it was the last who had anything to do, and its run is over.
+            // Or the agent was the last one with work, and its run has ended.
             Ok(()) | Err(StoreError::NoRun) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(stopped)
     }
 
-    /// The agent a target names, its instance and its live run.
+    /// Returns the agent of a target, with its instance and its live run.
     async fn resolve_member(
         &self,
         who: &Principal,
@@ -128,7 +127,7 @@ impl Kernel {
         }
     }
 
-    /// The agent a target names, and its instance.
+    /// Returns the agent of a target, and its instance.
     pub(crate) async fn resolve_agent(
         &self,
         who: &Principal,
@@ -156,7 +155,7 @@ impl Kernel {
         let (by, now) = (who.author_with_key(None)?, self.now());
         let why = format!("stopped by {}", who.display_name());
         self.store.agent_stop(by, instance.id, agent.clone(), why, now).await?;
-        // Whoever was leased before that has a leash by now; after it nobody is.
+        // The handle of every earlier lease is registered by now, and no further attempt is leased.
         let whose = WorkerSelector::Agent(instance.id, agent.clone());
         if haste == StopUrgency::Immediate {
             self.skip_workers_grace(&whose);

@@ -1,4 +1,4 @@
-//! What workers report.
+//! Reports of workers about their attempts.
 
 use agent_worker_protocol::{
     AttemptId, Event, EventBody, EventsReply, EventsRequest, LiveEvent, Order, TextData,
@@ -14,7 +14,7 @@ use crate::{
 pub struct Attempts<'k>(pub(crate) &'k Kernel);
 
 impl Attempts<'_> {
-    /// Stores a worker's events, shows its live ones, and tells it whether to go on.
+    /// Stores a worker's events, publishes its live ones, and replies whether the worker continues.
     pub async fn report(
         self,
         who: &Principal,

@@ -1,4 +1,4 @@
-//! Where a run stops by itself: hops and turns. Pure.
+//! Limits of a run: hops and turns. Pure.
 
 use agent_worker_protocol::{
     LimitKind, Limits, PauseCause, RunMode, RunState, Seq, Span, api::ResumeRequest,
@@ -7,14 +7,15 @@ use agent_worker_store::{
     AgentRow, LeaseFacts, LeaseStep, LimitScope, RunFacts, RunRow, StoreTime,
 };
 
-/// How many messages led to what an attempt says: one more than what it answers, else than the most it was shown.
+/// Returns the hops of a message: one more than the message it answers, else than the maximum that the attempt was
+/// shown.
 pub(crate) fn hop_count(shown: &[(Seq, u32)], reply_to: Option<Seq>) -> u32 {
     let answered = shown.iter().find(|(seq, _)| Some(*seq) == reply_to).map(|(_, hops)| *hops);
     let most = shown.iter().map(|(_, hops)| *hops).max();
     answered.or(most).map_or(0, |hops| hops.saturating_add(1))
 }
 
-/// Whether a message with so many hops is one too many.
+/// Returns the cause of a pause if a message exceeds the hop limit.
 pub(crate) fn hop_limit_cause(hops: u32, limits: &Limits) -> Option<PauseCause> {
     (hops > limits.hops).then(|| PauseCause::Limit {
         limit: LimitKind::Hops,
@@ -22,7 +23,8 @@ pub(crate) fn hop_limit_cause(hops: u32, limits: &Limits) -> Option<PauseCause> 
     })
 }
 
-/// Whether one more attempt may start. At the limit a team pauses; a standalone agent is stopped, by itself.
+/// Decides whether one more attempt may start. At the limit a team pauses; a standalone agent is stopped
+/// individually.
 pub(crate) fn lease_step(facts: &LeaseFacts) -> LeaseStep {
     match (turn_limit_cause(facts), facts.limit_scope) {
         (None, _) => LeaseStep::Start,
@@ -31,7 +33,7 @@ pub(crate) fn lease_step(facts: &LeaseFacts) -> LeaseStep {
     }
 }
 
-/// Whether one more attempt would be one too many; those that live count as turns to come.
+/// Returns the cause of a pause if one more attempt would exceed the turn limit; live attempts count as turns.
 fn turn_limit_cause(facts: &LeaseFacts) -> Option<PauseCause> {
     let most = facts.limits.turns?;
     let (taken, when) = match facts.mode {
@@ -47,7 +49,7 @@ fn turn_limit_cause(facts: &LeaseFacts) -> Option<PauseCause> {
     })
 }
 
-/// Whether a run that waits at its turn limit may go on: what a `start` did a day ago no longer counts.
+/// Returns true if a run that is paused at its turn limit may continue: turns of a `start` count for one day.
 pub(crate) fn has_turns_left(facts: &RunFacts) -> bool {
     let RunFacts { mode, turns, turns_today, attempts, limits, .. } = *facts;
     let whose = LimitScope::Team;
@@ -62,8 +64,8 @@ pub(crate) fn has_turns_left(facts: &RunFacts) -> bool {
     mode == RunMode::Start && limited.is_none()
 }
 
-/// What a paused run must be given more of to go on, if with `limits` it would pause again at once. `today` are the turns
-/// that count for a `start`, with those under way.
+/// Returns the limits to raise if a paused run would pause again at once with `limits`. `today` is the number of
+/// turns that count for a `start`, including live attempts.
 pub(crate) fn missing_limits(
     run: &RunRow,
     agents: &[AgentRow],
@@ -103,10 +105,10 @@ pub(crate) fn missing_limits(
     }
 }
 
-/// The earliest instant anybody with mail waits for, when all of them wait.
+/// Returns the earliest time that an agent with mail waits for, if all of them wait.
 fn earliest_wait(agents: &[AgentRow]) -> Option<StoreTime> {
     let wanted = agents.iter().filter(|agent| agent.waiting > 0 && agent.stopped.is_none());
-    // Nothing to wait for comes before any instant.
+    // An agent without a wait sorts first, as `None`.
     wanted.map(|agent| agent.not_before.as_ref().map(|wait| wait.at)).min().flatten()
 }
 

@@ -1,4 +1,4 @@
-//! What is shown while it happens and never stored: a model's words, a worker's heartbeat.
+//! Live state that is shown and never stored: a model's text, a worker's heartbeat.
 
 use std::{
     collections::HashMap,
@@ -9,10 +9,10 @@ use std::{
 use agent_worker_protocol::{AttemptId, Event, WorkflowId, sync};
 use tokio::{sync::broadcast, time::Instant};
 
-/// How far a slow reader may fall behind before it misses some; what is stored is never missed.
+/// Number of live events that a slow reader may lag before it misses some; stored events are never missed.
 const LIVE_EVENT_CAPACITY: usize = 256;
 
-/// Carries live events to whoever watches, and remembers when each worker was last heard.
+/// Publishes live events to watchers, and records the time of each worker's last report.
 #[derive(Clone)]
 pub(crate) struct LiveState {
     events: broadcast::Sender<(WorkflowId, Arc<Event>)>,
@@ -21,22 +21,22 @@ pub(crate) struct LiveState {
     last_store_write: Arc<Mutex<Option<Instant>>>,
 }
 
-/// How long a worker has waited for a person.
+/// The time that a worker has waited for people.
 #[derive(Clone, Copy, Default)]
 struct HumanWait {
     total: Duration,
-    /// How often it waits now, and since when.
+    /// Number of current waits; `since` is the start of the first.
     active: usize,
     since: Option<Instant>,
 }
 
-/// A worker that waits for a person, until dropped.
+/// A wait of a worker for a person, until dropped.
 pub(crate) struct HumanWaitGuard {
     live: LiveState,
     attempt: AttemptId,
 }
 
-/// One reader's end.
+/// The receiver of one reader.
 pub(crate) struct LiveReader(broadcast::Receiver<(WorkflowId, Arc<Event>)>);
 
 impl Default for LiveState {
@@ -53,7 +53,7 @@ impl Default for LiveState {
 
 impl LiveState {
     pub(crate) fn publish(&self, workflow: WorkflowId, event: Event) {
-        // Nobody watching is fine.
+        // A send without any reader is fine.
         let _ = self.events.send((workflow, Arc::new(event)));
     }
 
@@ -61,17 +61,17 @@ impl LiveState {
         LiveReader(self.events.subscribe())
     }
 
-    /// A worker said something.
+    /// Records a report of a worker.
     pub(crate) fn record_report(&self, attempt: AttemptId) {
         self.lock_last_reports().insert(attempt, Instant::now());
     }
 
-    /// When a worker last said something to this daemon.
+    /// Returns the time of a worker's last report to this daemon.
     pub(crate) fn last_report(&self, attempt: AttemptId) -> Option<Instant> {
         self.lock_last_reports().get(&attempt).copied()
     }
 
-    /// A worker waits for a person: its clocks stand still.
+    /// Starts a wait of a worker for a person: its timeouts do not advance.
     pub(crate) fn begin_human_wait(&self, attempt: AttemptId) -> HumanWaitGuard {
         let mut holds = self.lock_human_waits();
         let hold = holds.entry(attempt).or_default();
@@ -81,24 +81,24 @@ impl LiveState {
         HumanWaitGuard { live: self.clone(), attempt }
     }
 
-    /// How long a worker has waited for people in all.
+    /// Returns the total time that a worker has waited for people.
     pub(crate) fn human_wait_time(&self, attempt: AttemptId) -> Duration {
         let hold = self.lock_human_waits().get(&attempt).copied().unwrap_or_default();
         hold.total + hold.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// A worker is gone.
+    /// Removes the state of a worker that is gone.
     pub(crate) fn forget_attempt(&self, attempt: AttemptId) {
         self.lock_human_waits().remove(&attempt);
         self.lock_last_reports().remove(&attempt);
     }
 
-    /// The store took a pulse.
+    /// Records a successful write of the store.
     pub(crate) fn record_store_write(&self) {
         *sync::lock(&self.last_store_write) = Some(Instant::now());
     }
 
-    /// Whether the store took a pulse less than `span` ago.
+    /// Returns true if the store wrote successfully less than `span` ago.
     pub(crate) fn has_recent_store_write(&self, span: Duration) -> bool {
         let last = *sync::lock(&self.last_store_write);
         last.is_some_and(|last| last.elapsed() < span)
@@ -126,7 +126,7 @@ impl Drop for HumanWaitGuard {
 }
 
 impl LiveReader {
-    /// The next live event of `workflow`; waits for ever when there is none.
+    /// Returns the next live event of `workflow`; waits forever if there is none.
     pub(crate) async fn next(&mut self, workflow: WorkflowId) -> Arc<Event> {
         loop {
             match self.0.recv().await {

@@ -1,16 +1,16 @@
-//! What an agent is told at the start of a turn. Every fixed word costs money on every turn: the frame stays short.
+//! The prompt of an agent's turn. Every fixed word costs money on every turn, so the frame stays short.
 
 use std::fmt::Write as _;
 
 use agent_worker_protocol::{AgentName, InstanceRef, Priority};
 use agent_worker_store::{JournalEntry, Lease, ShownMessage};
 
-/// So many of a team are named; a large one is asked for.
+/// Maximum number of named teammates; in a larger team the agent asks for the rest.
 const MAX_NAMED_TEAMMATES: usize = 20;
-/// The longest a line of the journal may be.
+/// Maximum length of a line of the journal.
 const MAX_JOURNAL_LINE: usize = 300;
 
-/// Who the agent is told it is.
+/// Builds the system prompt with the identity of the agent.
 pub(crate) fn system_prompt(
     agent: &AgentName,
     instance: &InstanceRef,
@@ -42,9 +42,9 @@ pub(crate) fn system_prompt(
     }
 }
 
-/// What it is told to do: what was decided, what woke it, and on a retry what was already done.
+/// Builds the prompt of a turn: decisions, waking messages, and on a retry the effects of earlier attempts.
 pub(crate) fn prompt(lease: &Lease, decisions: &[String]) -> String {
-    // Nobody who writes a message knows this word, so no message can close its own tag.
+    // No author of a message knows this word, so no message can close its own tag.
     let id = lease.id.to_string();
     let tag = format!("message-{}", &id[id.len() - 8..]);
     let mut text = String::new();
@@ -68,12 +68,12 @@ pub(crate) fn prompt(lease: &Lease, decisions: &[String]) -> String {
     text
 }
 
-/// Which try this is, from 1, counted or not.
+/// Returns the number of the try, from 1, including uncounted ones.
 pub(crate) fn try_number(lease: &Lease) -> u32 {
     lease.number + lease.setbacks
 }
 
-/// The bodies that woke it, alone: what a scripted model looks at.
+/// Returns only the bodies of the waking messages, for a scripted model.
 pub(crate) fn woken_by(lease: &Lease) -> String {
     let bodies = lease.messages.iter().filter(|shown| shown.wakes);
     bodies.map(|shown| shown.message.body.as_str()).collect::<Vec<_>>().join("\n")

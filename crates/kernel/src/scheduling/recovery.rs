@@ -1,4 +1,5 @@
-//! What a daemon does before it opens its doors: find the workers of the one before, and go on with every run.
+//! The start of a daemon before it opens its listeners: adopts the workers of the previous daemon and continues
+//! every run.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -18,35 +19,36 @@ use crate::{
     },
 };
 
-/// A `run` that was cut off longer ago than this waits for a person.
+/// Age after which an interrupted `run` waits for a person.
 const STALE_RUN_AGE: Duration = Duration::from_mins(10);
-/// Keys of users and clients are kept so long.
+/// Retention of the idempotency keys of users and clients.
 const IDEMPOTENCY_KEY_RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// The logs of a run's workers are kept so long after its end.
+/// Retention of the logs of a run's workers after its end.
 const LOG_RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// How often a takeover that the disk refused is tried again.
+/// Interval between two tries of a takeover that the disk refused.
 const RECOVERY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was found of the daemon before.
+/// The result of a recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoverySummary {
-    /// Runs that go on.
+    /// Number of runs that continue.
     pub runs: usize,
-    /// Workers that still live.
+    /// Number of adopted workers.
     pub adopted: usize,
-    /// Attempts that were settled from what their workers left.
+    /// Number of attempts that were settled from the records of their workers.
     pub settled: usize,
 }
 
 impl Kernel {
-    /// Takes over from the daemon before, before anybody can ask for anything. After a fault of the disk it is called
-    /// again, and skips the attempts and runs that are taken over already.
+    /// Takes over from the previous daemon, before any request is served. After a disk fault it is called again,
+    /// and skips the attempts and runs that are already taken over.
     pub async fn recover(&self) -> Result<RecoverySummary> {
         let now = self.now();
         let last = self.store.heartbeat_last().await?;
-        // The same value again: it changes nothing, and shows whether the disk takes writes before any worker is touched.
+        // Write the same value again: this changes nothing, and shows whether the disk accepts writes before any
+        // worker is touched.
         self.store.heartbeat_put(last.unwrap_or(now.store)).await?;
         self.store.effect_expire(now.store.minus(IDEMPOTENCY_KEY_RETENTION)).await?;
         let mut recovered = RecoverySummary::default();
@@ -63,7 +65,7 @@ impl Kernel {
                     let stopped = self.is_agent_stopped(&attempt).await?;
                     let worker = self.adopt_worker(run_context, attempt, busy);
                     if stopped {
-                        // Somebody stopped the agent, and the daemon before had no time to end its worker.
+                        // The agent was stopped, and the previous daemon had no time to end its worker.
                         worker.request_stop(WorkerStopReason::Stopped);
                     }
                     recovered.adopted += 1;
@@ -83,7 +85,7 @@ impl Kernel {
             let Some(run_context) = self.readable_run_context(run.id).await else { continue };
             self.pause_stale_run(&run, last, now).await?;
             if run.state == RunState::Setup {
-                // It begins again, so what its first try left must not run beside it.
+                // The setup starts again, so processes of the first try must not run at the same time.
                 self.runner.attempt_sweep(AttemptId::new(run.id.get())).await;
             }
             let busy = busy.remove(&run.id).unwrap_or_else(nobody);
@@ -98,7 +100,7 @@ impl Kernel {
         Ok(recovered)
     }
 
-    /// Takes over as soon as the disk takes writes. Until then everything can be read, and nothing runs.
+    /// Takes over as soon as the disk accepts writes. Until then all data can be read, and nothing runs.
     pub fn recover_in_background(&self) {
         let kernel = self.clone();
         self.scheduler.tracker.spawn(async move {
@@ -119,7 +121,7 @@ impl Kernel {
         });
     }
 
-    /// Settles an attempt whose worker is gone. A fault of the disk is returned: the start does not wait for its end.
+    /// Settles an attempt whose worker is gone. Returns a disk fault: the start does not wait for the fault to end.
     async fn settle_attempt_once(
         &self,
         run_context: &RunContext,
@@ -135,7 +137,7 @@ impl Kernel {
         }
     }
 
-    /// Waits for a worker of the daemon before, as if it were our own.
+    /// Adopts a worker of the previous daemon, and waits for it like for an own one.
     fn adopt_worker(
         &self,
         run_context: Arc<RunContext>,
@@ -144,7 +146,8 @@ impl Kernel {
     ) -> Arc<WorkerHandle> {
         let kernel = self.clone();
         let place = busy.try_enter(&attempt.fence.agent);
-        // It lives, room or not: where the caps were lowered meanwhile, it has no slot and keeps nobody out.
+        // The worker is alive in any case: if the limits were lowered meanwhile, it has no slot and blocks no other
+        // worker.
         let slots = [&busy.slots, &self.scheduler.worker_slots];
         let slots = slots.map(|slots| Arc::clone(slots).try_acquire_owned().ok());
         let worker = WorkerHandle::new(&run_context, attempt.fence.agent.clone());
@@ -195,7 +198,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Ends what a daemon that was cut off while stopping something left behind.
+    /// Ends processes that an interrupted daemon did not end.
     async fn sweep_leftover_processes(&self) -> Result<()> {
         for mark in self.runner.process_marks().await {
             let ProcessMark { id, origin } = mark;
@@ -204,13 +207,13 @@ impl Kernel {
                 Err(StoreError::NotFound(_)) => {
                     match self.store.run_get(RunId::new(id.get())).await {
                         Ok(run) => !run.state.is_live(),
-                        // Deleted from this store, or another daemon's.
+                        // Deleted from this store, or a mark of another daemon.
                         Err(StoreError::NotFound(_)) => origin == ProcessOrigin::ThisHome,
                         Err(StoreError::Damaged(_)) => false,
                         Err(error) => return Err(error.into()),
                     }
                 }
-                // A damaged row proves nothing, and must not keep the daemon from starting.
+                // A damaged row proves nothing, and must not prevent the daemon from starting.
                 Err(StoreError::Damaged(_)) => false,
                 Err(error) => return Err(error.into()),
             };
@@ -221,7 +224,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// The `run_context` of a run, unless another version wrote what this one cannot read: that must not keep the others waiting.
+    /// Returns the context of a run, or none if another version wrote data that this one cannot read, which must
+    /// not delay the others.
     async fn readable_run_context(&self, run: RunId) -> Option<Arc<RunContext>> {
         let run_context = self.run_context(run).await;
         run_context
@@ -231,7 +235,7 @@ impl Kernel {
             .ok()
     }
 
-    /// Puts away what runs that are over left: their environment at once, their workers' logs when they are old.
+    /// Removes leftovers of ended runs: their environment at once, their workers' logs after the retention.
     async fn erase_old_logs(&self, now: StoreTime) {
         let leftovers = self.runner.run_log_list().await.unwrap_or_else(|error| {
             tracing::error!(%error, "the folder of runs cannot be read");
@@ -244,13 +248,13 @@ impl Kernel {
                 Err(StoreError::NotFound(_)) => None,
                 Err(_) => continue,
             };
-            // A daemon that was cut off may not have written all of its files.
+            // An interrupted daemon may not have written all of its files.
             if let Some(row) = &row
                 && self.runner.files_pending(run)
             {
                 self.resume_file_sync(row).await;
             }
-            // Nor have put the environment away.
+            // It may not have removed the environment either.
             if self.runner.run_env(run).await.is_ok() {
                 self.runner.run_close(run).await;
             }
@@ -262,7 +266,7 @@ impl Kernel {
         }
     }
 
-    /// Lets files catch up with a run that is over. A later run of the instance does that with its own.
+    /// Syncs the files of an ended run, unless a later run of the instance does so.
     async fn resume_file_sync(&self, run: &RunRow) {
         let newest = self.newest_run(run.workflow).await;
         if newest.is_ok_and(|newest| newest == Some(run.id))
@@ -279,7 +283,7 @@ impl Kernel {
                 Ok(run) if run.retention == Retention::WhileLive => {
                     self.store.instance_forget(instance.id).await?;
                 }
-                // The damage is reported where the row is read; the daemon starts without it.
+                // The damage is reported at the read of the row; the daemon starts without it.
                 Ok(_) | Err(StoreError::Damaged(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -287,7 +291,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Notes now and then that we live, for the next start.
+    /// Writes a heartbeat regularly, for the next start.
     fn spawn_heartbeat(&self) {
         let kernel = self.clone();
         self.scheduler.tracker.spawn(async move {

@@ -1,4 +1,4 @@
-//! What the end of an attempt means: whose fault it was, when to try again, when to give up. Pure.
+//! The meaning of an attempt's end: blame, retry time, dead letter. Pure.
 
 use std::time::Duration;
 
@@ -9,57 +9,58 @@ use agent_worker_store::{Blame, NotBefore, Settlement, StoreTime, WaitReason};
 
 use crate::scheduling::{dead_letter_policy::delivery_verdict, runner::WorkerExit};
 
-/// Uncounted failures in a row after which a delivery is dead all the same.
+/// Number of consecutive uncounted failures after which a delivery is a dead letter.
 const MAX_SETBACKS: u32 = 10;
 const MAX_RETRY_DELAY: Duration = Duration::from_mins(5);
-/// The longest pause between two tries to start a worker on a machine that has run out of something.
+/// Maximum delay between two tries to start a worker on a machine that is short of a resource.
 const MAX_SHORTAGE_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Why the daemon itself ended a worker.
+/// The reason why the daemon ended a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerStopReason {
-    /// It outlived its own clocks.
+    /// The worker exceeded its own time limits.
     Overdue(String),
     /// The daemon is stopping.
     Drain,
-    /// Its run is over, or somebody stopped the agent; nobody asks how it ended.
+    /// The run has ended, or the agent was stopped; the end of the attempt has no consequence.
     Stopped,
 }
 
-/// What is known when a worker is gone.
+/// The evidence about an attempt whose worker is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptEvidence<'a> {
-    /// The worker's last word.
+    /// The final report of the worker.
     pub(crate) finished: Option<&'a Finished>,
-    /// When its provider can be asked again.
+    /// Time at which the provider accepts requests again.
     pub(crate) retry_at: Option<StoreTime>,
-    /// Whether it ever reported.
+    /// True if the worker ever reported.
     pub(crate) started: bool,
-    /// Where its event file is damaged.
+    /// Location of damage in its event file.
     pub(crate) damaged: Option<&'a str>,
-    /// How it left.
+    /// The exit of the worker.
     pub(crate) exit: &'a WorkerExit,
-    /// Whether we ended it.
+    /// The reason, if the daemon ended the worker.
     pub(crate) stop_reason: Option<&'a WorkerStopReason>,
 }
 
-/// What the failures so far say about the next pause.
+/// The history of failures that determines the next delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryRecord {
-    /// Which try this was, from 1.
+    /// Number of this try, from 1.
     pub(crate) number: u32,
-    /// Uncounted failures in a row before this one.
+    /// Consecutive uncounted failures before this one.
     pub(crate) setbacks: u32,
-    /// The agent's settings.
+    /// Retry settings of the agent.
     pub(crate) retry: RetryPolicy,
     /// The current time.
     pub(crate) now: StoreTime,
-    /// How long the machine has been unable to start workers.
+    /// Time for which the machine has been unable to start workers.
     pub(crate) shortage_time: Duration,
 }
 
 impl AttemptEvidence<'_> {
-    /// Why the worker or its program could not be started, where the machine had run out of something.
+    /// Returns the reason why the worker or its program could not be started, if the machine was short of a
+    /// resource.
     pub(crate) fn start_failure(&self) -> Option<&str> {
         match self.finished.map(|finished| &finished.outcome) {
             Some(WorkerOutcome::Unstarted { why }) => Some(why),
@@ -69,12 +70,12 @@ impl AttemptEvidence<'_> {
     }
 }
 
-/// Tells how an attempt ended. The worker's own word counts; without one, what was seen of it.
+/// Returns the end of an attempt: the worker's own report, or without one the observed exit.
 pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
     let outcome = evidence.finished.map(|finished| &finished.outcome);
     match (outcome, evidence.stop_reason) {
         (Some(WorkerOutcome::Ok), _) => AttemptEnd::Ok,
-        // It may have waited for a daemon that did not run: that proves nothing.
+        // The worker may have waited for a suspended daemon: that proves nothing.
         (Some(WorkerOutcome::Failed { class: FailureClass::Timeout, why, .. }), _)
             if evidence.exit.daemon_suspended =>
         {
@@ -93,7 +94,7 @@ pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
         (Some(WorkerOutcome::Interrupted { why } | WorkerOutcome::Unstarted { why }), None) => {
             AttemptEnd::Interrupted { why: why.clone() }
         }
-        // It may have finished: nobody knows how.
+        // The worker may have finished, with an unknown result.
         (None, None) if let Some(damaged) = evidence.damaged => {
             AttemptEnd::Interrupted { why: format!("its answer is not trusted: {damaged}") }
         }
@@ -111,7 +112,7 @@ pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
     }
 }
 
-/// Tells what an end means for the deliveries and for the agent's next turn.
+/// Returns the consequences of an end for the deliveries and for the agent's next turn.
 pub(crate) fn settlement(
     end: AttemptEnd,
     evidence: &AttemptEvidence<'_>,
@@ -120,7 +121,7 @@ pub(crate) fn settlement(
     let blame = blame(&end, evidence, record);
     let pause = |wait, at, why: &str| NotBefore { at, wait, why: why.to_owned() };
     let not_before = match (&end, blame) {
-        // What has just died need not be waited for.
+        // A delivery that is now dead needs no delay.
         (_, Blame::Counted { max: most }) if record.number >= most => None,
         (_, Blame::Uncounted { max: most }) if record.setbacks + 1 >= most => None,
         (AttemptEnd::Failed { class: FailureClass::RateLimited, why }, _) => {
@@ -140,14 +141,14 @@ pub(crate) fn settlement(
             Blame::Uncounted { .. },
         ) => {
             let soonest = record.now.plus(backoff(&record.retry, record.setbacks));
-            // An overloaded provider may say when it can be asked again, too.
+            // An overloaded provider may also name a retry time.
             let at = evidence.retry_at.unwrap_or(soonest).max(soonest);
             Some(pause(WaitReason::BackOff, at, why))
         }
         (AttemptEnd::Interrupted { why }, Blame::None)
             if evidence.start_failure().is_some() && evidence.stop_reason.is_none() =>
         {
-            // As long as the shortage has lasted: the pauses grow by themselves.
+            // The delay equals the duration of the shortage, so that the delays grow.
             let soonest = backoff(&record.retry, 0);
             let wait = record.shortage_time.min(MAX_SHORTAGE_RETRY_DELAY).max(soonest);
             Some(pause(WaitReason::BackOff, record.now.plus(wait), why))
@@ -190,8 +191,8 @@ fn blame(end: &AttemptEnd, evidence: &AttemptEvidence<'_>, record: &RetryRecord)
         AttemptEnd::Failed { class, .. } if class.is_counted() => {
             Blame::Counted { max: record.retry.max_attempts }
         }
-        // The daemon stopped it, it never began, the machine could not start it, or it gave up while no daemon ran: that
-        // proves nothing.
+        // The daemon stopped the worker, the worker never started or could not be started, or it gave up while no
+        // daemon ran: that proves nothing.
         AttemptEnd::Interrupted { .. }
             if evidence.stop_reason.is_some()
                 || evidence.start_failure().is_some()
@@ -207,7 +208,7 @@ fn blame(end: &AttemptEnd, evidence: &AttemptEvidence<'_>, record: &RetryRecord)
     }
 }
 
-/// The pause after so many failures before this one.
+/// Returns the delay after `before` earlier failures.
 fn backoff(retry: &RetryPolicy, before: u32) -> Duration {
     let factor = retry.multiplier.powi(i32::try_from(before).unwrap_or(i32::MAX));
     let pause = retry.backoff.duration().as_secs_f64() * factor;
@@ -296,7 +297,7 @@ mod tests {
             ..WorkerExit::default()
         };
         let damaged = Some("line 2 of events.jsonl is damaged");
-        // Also where the damage hides that the worker started: else it would be tried for ever, without a pause.
+        // Also if the damage hides that the worker started: otherwise it would be retried forever without a delay.
         for started in [true, false] {
             let evidence = AttemptEvidence {
                 retry_at: None,

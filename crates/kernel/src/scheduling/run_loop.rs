@@ -1,4 +1,4 @@
-//! One loop per live run: look who has mail and may run, start their turns, and notice when the run is over.
+//! One loop per live run: finds agents with mail, starts their turns, and detects the end of the run.
 
 use std::{
     collections::HashSet,
@@ -20,7 +20,7 @@ use crate::{
     scheduling::run_step::{self, HumanPresence},
 };
 
-/// How long the rows of a `provider: memory` run stay after its end, for those who watch it end.
+/// Retention of the rows of a `provider: memory` run after its end, for clients that watch it end.
 const MEMORY_RUN_RETENTION: Duration = Duration::from_secs(10);
 
 /// The agents of one run that have a turn, or wait for a free slot.
@@ -28,18 +28,18 @@ const MEMORY_RUN_RETENTION: Duration = Duration::from_secs(10);
 pub(crate) struct BusyAgents {
     names: Arc<Mutex<HashSet<AgentName>>>,
     freed: Arc<Notify>,
-    /// One for each worker the run may have at once.
+    /// One permit for each worker that the run may have at once.
     pub(super) slots: Arc<Semaphore>,
 }
 
 impl BusyAgents {
-    /// Nobody yet, in a run that may have so many workers at once.
+    /// Creates an empty set for a run with this maximum number of workers.
     pub(crate) fn new(workers: usize) -> Self {
         let slots = Arc::new(Semaphore::new(workers));
         Self { names: Arc::default(), freed: Arc::default(), slots }
     }
 
-    /// Takes an agent's place; none if it is taken.
+    /// Marks an agent as busy; returns none if it already is.
     pub(super) fn try_enter(&self, agent: &AgentName) -> Option<BusyGuard> {
         let entered = self.lock_names().insert(agent.clone());
         entered.then(|| BusyGuard { busy: self.clone(), agent: agent.clone() })
@@ -49,7 +49,7 @@ impl BusyAgents {
         self.lock_names().is_empty()
     }
 
-    /// Whether all of these are among them.
+    /// Returns true if all of these agents are busy.
     fn contains_all(&self, team: &[AgentName]) -> bool {
         let names = self.lock_names();
         team.iter().all(|agent| names.contains(agent))
@@ -60,7 +60,7 @@ impl BusyAgents {
     }
 }
 
-/// An agent's place among the busy, given back when dropped.
+/// Marks an agent as busy until dropped.
 pub(super) struct BusyGuard {
     busy: BusyAgents,
     agent: AgentName,
@@ -73,16 +73,16 @@ impl Drop for BusyGuard {
     }
 }
 
-/// What a look found.
+/// The result of one read of a run.
 enum PollOutcome {
-    /// Look again at a change, or at this instant.
+    /// Read again after a change, or at this time.
     PollAgainAt(Instant),
-    /// The run is over.
+    /// The run has ended.
     RunEnded,
 }
 
 impl Kernel {
-    /// Cares for a run until it is over, the daemon closes, or `stop`.
+    /// Runs the loop of a run until the run ends, the daemon stops, or `stop` is cancelled.
     pub(super) async fn reconcile_run(
         &self,
         run_context: &Arc<RunContext>,
@@ -97,7 +97,7 @@ impl Kernel {
                 () = stop.cancelled() => return,
                 change = self.store.change_wait(run_context.workflow, seen) => seen = change,
                 () = busy.freed.notified() => {}
-                // The sender is the kernel's own, and lives as long.
+                // The kernel owns the sender, so the channel does not close.
                 _ = people.changed() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
@@ -121,13 +121,13 @@ impl Kernel {
         if self.scheduler.is_draining() {
             return Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)));
         }
-        // A proposal that is overdue after that is damaged and stays open: the sweep is soon enough for it.
+        // A proposal that is overdue after that is damaged and stays open: the sweep handles it early enough.
         if let Some(due) =
             self.settle_proposals(run_context, now).await?.filter(|due| *due > now.store)
         {
             next = next.min(due);
         }
-        // While everybody works, nobody can be woken, however much is said.
+        // While all agents are busy, no agent can be woken, however many messages arrive.
         let all_work = busy.contains_all(&run_context.team);
         let ready = if all_work {
             Vec::new()
@@ -148,7 +148,8 @@ impl Kernel {
             Some(wall) => run_context.started.plus(wall.duration()),
             None => StoreTime::NEVER,
         };
-        // While somebody works or is about to, the run cannot be over; only its time can be up, or all wait for a person.
+        // While an agent is busy, the run cannot have ended; only its time can be up, or all agents wait for a
+        // person.
         if !busy.is_empty() && now.store < due && !self.approval_waits.is_present(run_context.run) {
             return Ok(PollOutcome::PollAgainAt(tokio_instant(now, next.min(due))));
         }
@@ -164,7 +165,7 @@ impl Kernel {
         }
     }
 
-    /// Puts away what a run that is over leaves behind.
+    /// Removes leftovers of an ended run.
     pub(super) async fn cleanup_run(&self, run_context: &Arc<RunContext>) {
         self.scheduler.release_run(run_context.run);
         self.runner.run_close(run_context.run).await;
@@ -186,7 +187,7 @@ impl Kernel {
 
     async fn forget_instance(&self, run_context: &RunContext) {
         match self.store.instance_forget(run_context.workflow).await {
-            // The next run of the instance has begun and forgets it at its own end.
+            // The next run of the instance has started and deletes the rows at its own end.
             Ok(()) | Err(agent_worker_store::Error::RunLive(_)) => {}
             Err(error) => {
                 tracing::error!(run = %run_context.run, %error, "forgetting a run failed");
@@ -195,7 +196,7 @@ impl Kernel {
     }
 }
 
-/// The instant of tokio's clock at which the store's will read `at`.
+/// Returns the instant of tokio's clock that corresponds to the store time `at`.
 fn tokio_instant(now: Now, at: StoreTime) -> Instant {
     Instant::now() + at.since(now.store)
 }

@@ -1,18 +1,18 @@
-//! Whether a run goes on, pauses or is over. Pure; called inside the store's transaction.
+//! Decides whether a run continues, pauses or ends. Pure; called inside the store's transaction.
 
 use agent_worker_protocol::{LimitKind, Outcome, PauseCause, RunMode, RunState};
 use agent_worker_store::{Now, RunFacts, RunStep};
 
 use crate::scheduling::limits;
 
-/// Whether a person follows a run who can answer what is asked in it.
+/// The presence of a person who follows a run and can answer its questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HumanPresence {
     Present,
     Absent,
 }
 
-/// Decides about a run from what is true of it now.
+/// Decides about a run from its current facts.
 pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now) -> RunStep {
     match &facts.state {
         RunState::Running => {}
@@ -21,15 +21,15 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
         {
             return RunStep::Resume;
         }
-        // Somebody said something meanwhile, nothing is left that only a person could do, or one has come: unless all
-        // that this would change is what it is paused for.
+        // New work arrived, no request for a person is left, or a person is present. After the wall limit, presence
+        // alone does not resume the run: it would only change the cause of the pause.
         RunState::Paused { cause: PauseCause::Human }
             if !waits_only_for_people(facts)
                 || person == HumanPresence::Present && wall_limit_cause(facts, now).is_none() =>
         {
             return RunStep::Resume;
         }
-        // Its live turns finished, and did all there was: nothing is left to wait for.
+        // The live turns have finished and no work is left, so the run has nothing to wait for.
         RunState::Paused { cause: PauseCause::Limit { .. } }
             if facts.mode == RunMode::Run && is_idle(facts) =>
         {
@@ -49,12 +49,12 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
     wall_limit_cause(facts, now).map_or(RunStep::Stay, RunStep::Pause)
 }
 
-/// Whether nobody works, nobody has anything to do and nothing is waited for.
+/// Returns true if no agent is busy or has work, and the run waits for no person.
 fn is_idle(facts: &RunFacts) -> bool {
     is_quiet(facts) && !waits_for_people(facts)
 }
 
-/// Whether everything that is left waits for a person's answer.
+/// Returns true if the run waits only for answers of a person.
 fn waits_only_for_people(facts: &RunFacts) -> bool {
     is_quiet(facts) && waits_for_people(facts)
 }
@@ -63,14 +63,14 @@ fn waits_for_people(facts: &RunFacts) -> bool {
     facts.questions > 0 || facts.awaiting_approval > 0
 }
 
-/// Whether no agent has anything to do but wait for a person, and no vote can give it something.
+/// Returns true if no agent has any work except waiting for a person, and no vote can create some.
 fn is_quiet(facts: &RunFacts) -> bool {
     facts.waking == facts.awaiting_approval_deliveries
         && facts.attempts == facts.awaiting_approval
         && facts.proposals == 0
 }
 
-/// The step that ends a run because a person said so.
+/// Returns the step that ends a run on request of a person.
 pub(crate) fn stop_step(facts: &RunFacts, by: &str) -> RunStep {
     match facts.state {
         RunState::Ended { .. } => RunStep::Stay,
@@ -80,7 +80,7 @@ pub(crate) fn stop_step(facts: &RunFacts, by: &str) -> RunStep {
     }
 }
 
-/// The step that pauses a run because a person said so, also one that waits at a limit.
+/// Returns the step that pauses a run on request of a person, also one that is paused at a limit.
 pub(crate) fn pause_step(facts: &RunFacts) -> RunStep {
     match facts.state {
         RunState::Electing | RunState::Running | RunState::Paused { .. } => {
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// The wall clock is ahead of the store's by so much.
+    /// The lead of the wall clock over the store's clock.
     const HOUR: i64 = 3_600_000;
 
     fn facts() -> RunFacts {
@@ -239,7 +239,7 @@ mod tests {
             (waiting.clone(), "stay"),
             (RunFacts { waking: 1, ..waiting.clone() }, "resume"),
             (RunFacts { questions: 0, ..waiting.clone() }, "resume"),
-            // An attempt that waits for approval works no more than one that is not there.
+            // An attempt that waits for approval counts as idle.
             (held.clone(), "waiting for a person"),
             (RunFacts { waking: 3, ..held.clone() }, "stay"),
             (RunFacts { attempts: 2, ..held.clone() }, "stay"),
@@ -273,7 +273,7 @@ mod tests {
             (asked.clone(), 1, "stay"),
             (asked.clone(), 100_000, "wall limit (100s allowed)"),
             (RunFacts { state: waits.clone(), ..asked.clone() }, 1, "resume"),
-            // Who looks at it late finds what it waits for, and not a limit.
+            // A person who comes late finds the pending question, and not a limit.
             (RunFacts { state: waits.clone(), ..asked.clone() }, 100_000, "stay"),
             (RunFacts { state: waits, waking: 1, ..asked.clone() }, 100_000, "resume"),
             (RunFacts { state: paused, ..asked }, 1, "stay"),
@@ -292,7 +292,7 @@ mod tests {
             (RunMode::Start, &by_turns, 9, 3, 0, "stay"),
             (RunMode::Start, &by_turns, 9, 2, 1, "stay"),
             (RunMode::Start, &by_turns, 9, 2, 0, "resume"),
-            // The one under way was cut short and is no turn: a person decides.
+            // The live attempt was interrupted and counts as no turn: a person decides.
             (RunMode::Run, &by_turns, 2, 2, 0, "stay"),
             (RunMode::Start, &limited(LimitKind::Hops), 0, 0, 0, "stay"),
             (RunMode::Start, &limited(LimitKind::Wall), 0, 0, 0, "stay"),

@@ -1,4 +1,4 @@
-//! The seam between deciding that something runs and running it: worker processes in the daemon, a script in tests.
+//! The seam between deciding to run a process and running it: worker processes in the daemon, a script in tests.
 
 use std::{
     collections::BTreeMap,
@@ -13,42 +13,43 @@ use tokio_util::sync::CancellationToken;
 
 use crate::documents::document_files::RunFiles;
 
-/// What runs outside the daemon's own process.
+/// Runs everything outside of the daemon's own process.
 #[async_trait]
 pub trait Runner: Send + Sync {
-    /// Keeps a run's environment where only we can read it, until the run is over.
+    /// Stores a run's environment privately until the run ends.
     async fn run_open(&self, run: RunId, env: BTreeMap<String, String>) -> io::Result<()>;
-    /// Reads a run's environment back.
+    /// Returns a run's environment.
     async fn run_env(&self, run: RunId) -> io::Result<BTreeMap<String, String>>;
-    /// Forgets a run's environment and ends what its setup left behind. Answers with how many processes that were.
+    /// Removes a run's environment and ends processes that its setup left. Returns the number of processes.
     async fn run_close(&self, run: RunId) -> u32;
 
-    /// Gives no more time to whatever of a run is being ended, or will be. Who gives none anyway has nothing to do.
+    /// Skips the grace period of a run's processes, now and later. A runner without one does nothing.
     fn run_skip_grace(&self, _run: RunId) {}
-    /// The same for one attempt of a run.
+    /// Skips the grace period of one attempt of a run.
     fn attempt_skip_grace(&self, _run: RunId, _attempt: AttemptId) {}
 
-    /// The runs whose workers' logs are still kept.
+    /// Returns the runs that still have worker logs.
     async fn run_log_list(&self) -> io::Result<Vec<RunId>>;
     /// Deletes the logs of a run's workers.
     async fn run_log_erase(&self, run: RunId) -> io::Result<()>;
 
-    /// Notes that files follow a run, until [`Runner::files`] has seen them through. Who has no files has nothing to do.
+    /// Marks a run's files as pending until [`Runner::files_sync`] has completed them. A runner without files does
+    /// nothing.
     fn files_mark_pending(&self, _run: RunId) {}
-    /// Whether files that followed a run may have been left behind.
+    /// Returns true if the files of a run may be incomplete.
     fn files_pending(&self, _run: RunId) -> bool {
         false
     }
-    /// Keeps what of a run is kept as files until the run is over and they have followed, or `stop`.
+    /// Syncs the files of a run until the run has ended and the files are complete, or until `stop`.
     async fn files_sync(&self, _files: RunFiles, _stop: CancellationToken) {}
 
-    /// Where an attempt's folder is and what its worker talks to.
+    /// Returns the folder of an attempt and the socket for its worker.
     fn attempt_paths(&self, run: RunId, attempt: AttemptId) -> AttemptPaths;
-    /// Starts a worker and waits until it is gone with its whole tree. `stop` ends the tree.
+    /// Starts a worker and waits until it has ended with its whole tree. `stop` ends the tree.
     async fn attempt_run(&self, run: RunId, job: WorkerJob, stop: CancellationToken) -> WorkerExit;
-    /// Looks for a worker an earlier daemon started.
+    /// Checks whether a worker of an earlier daemon is alive.
     async fn attempt_probe(&self, run: RunId, attempt: AttemptId) -> WorkerLiveness;
-    /// Waits for a worker an earlier daemon started, as [`Runner::attempt`] does.
+    /// Waits for a worker of an earlier daemon, like [`Runner::attempt_run`].
     async fn attempt_adopt(
         &self,
         run: RunId,
@@ -62,7 +63,7 @@ pub trait Runner: Send + Sync {
         attempt: AttemptId,
         after: i64,
     ) -> io::Result<EventTail>;
-    /// Reads what an attempt's worker printed, from byte `after` on, at most `most` bytes.
+    /// Reads the output of an attempt's worker, from byte `after` on, at most `most` bytes.
     async fn attempt_log(
         &self,
         run: RunId,
@@ -70,22 +71,23 @@ pub trait Runner: Send + Sync {
         after: u64,
         most: usize,
     ) -> io::Result<Vec<u8>>;
-    /// Every id that a living process carries or has a control group: of attempts, and of runs whose setup left something.
+    /// Returns every id that a living process carries or that has a control group: of attempts, and of runs with
+    /// processes of their setup.
     async fn process_marks(&self) -> Vec<ProcessMark>;
-    /// Ends whatever is left of an attempt whose worker is gone, or carries any other such id.
+    /// Ends the remaining processes of an attempt whose worker is gone, or of any other such id.
     async fn attempt_sweep(&self, attempt: AttemptId) -> u32;
 
-    /// How it tracks the processes of attempts, if there are any.
+    /// Returns the kind of process tracking, if there is any.
     fn process_tracking(&self) -> Option<ProcessTracking> {
         None
     }
 
-    /// Whether an error means that the machine has run out of something, so that a later try may succeed.
+    /// Returns true if an error means that the machine is short of a resource, so that a later try may succeed.
     fn is_shortage(&self, _error: &io::Error) -> bool {
         false
     }
 
-    /// Where a link leads; none if it is no link. Who has no files has no links.
+    /// Returns the target of a link; none if the path is no link. A runner without files has no links.
     fn link_target(&self, _path: &Path) -> Option<PathBuf> {
         None
     }
@@ -101,65 +103,66 @@ pub trait Runner: Send + Sync {
 /// The end of a worker's event file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventTail {
-    /// The events that can be trusted, without a gap.
+    /// The trusted events, without a gap.
     pub events: Vec<NumberedEvent>,
-    /// Where the file is damaged, for people. Events after that place are not trusted.
+    /// Location of damage in the file, for people. Later events are not trusted.
     pub damaged: Option<String>,
 }
 
 /// An id that a living process carries, or that has a control group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessMark {
-    /// Of an attempt, or of a run.
+    /// The id of an attempt or of a run.
     pub id: AttemptId,
-    /// Whose it is.
+    /// The home that the mark belongs to.
     pub origin: ProcessOrigin,
 }
 
-/// Whose a mark is.
+/// The origin of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessOrigin {
-    /// This home's, whatever its store remembers of it.
+    /// This home, even if its store does not know the id.
     ThisHome,
-    /// Perhaps another home's.
+    /// Possibly another home.
     Unknown,
 }
 
-/// Where an attempt lives.
+/// The paths of an attempt.
 #[derive(Clone, Debug)]
 pub struct AttemptPaths {
-    /// A folder of its own.
+    /// Private folder of the attempt.
     pub folder: PathBuf,
-    /// The daemon's socket.
+    /// Socket of the daemon.
     pub socket: PathBuf,
 }
 
-/// Whether a worker is alive.
+/// The liveness of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerLiveness {
-    /// It holds its lock.
+    /// The worker holds its lock.
     Alive,
-    /// Nobody does.
+    /// The lock is free.
     Gone,
 }
 
-/// How a worker left.
+/// The exit of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerExit {
-    /// Whether it was seen to live: else nobody knows whether it ever began.
+    /// True if the worker was observed alive; otherwise it may never have started.
     pub seen_alive: bool,
-    /// How its process ended, for people.
+    /// Exit status of its process, for people.
     pub status: Option<String>,
-    /// How many processes had to be ended.
+    /// Number of processes that had to be ended.
     pub processes_ended: u32,
-    /// Why it was never started, where the machine had no process, memory, descriptor or disk space left.
+    /// The reason why the worker was not started, if the machine was short of processes, memory, descriptors or
+    /// disk space.
     pub start_failure: Option<String>,
-    /// Whether the daemon was suspended while it waited for it.
+    /// True if the daemon was suspended while it waited for the worker.
     pub daemon_suspended: bool,
 }
 
 impl WorkerExit {
-    /// A worker the machine could not start.
+    /// Returns the exit of a worker that the machine could not start.
     pub fn not_started(why: String) -> Self {
         Self { start_failure: Some(why), ..Self::default() }
     }
@@ -168,27 +171,27 @@ impl WorkerExit {
 /// One shell command of a run.
 #[derive(Clone, Debug)]
 pub struct ShellCommand {
-    /// Whose.
+    /// Run of the command.
     pub run: RunId,
     /// The script and the values it reads.
     pub prepared: PreparedScript,
-    /// The program that runs it.
+    /// Program that runs the script.
     pub program: String,
-    /// What the program is told before the script's path.
+    /// Arguments of the program before the script's path.
     pub options: Vec<String>,
-    /// Where.
+    /// Working folder of the command.
     pub cwd: PathBuf,
-    /// With what environment.
+    /// Environment of the command.
     pub env: BTreeMap<String, String>,
 }
 
-/// How a shell command ended.
+/// The result of a shell command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShellOutcome {
-    /// Its exit status; absent when a signal ended it.
+    /// Exit status; absent if a signal ended the command.
     pub status: Option<i32>,
-    /// What it printed.
+    /// Standard output of the command.
     pub stdout: Vec<u8>,
-    /// The last part of what it complained about.
+    /// The last part of the standard error output.
     pub stderr: String,
 }

@@ -1,7 +1,7 @@
-//! Making what was said ready to be searched, behind those who say it.
+//! Indexes messages for search in the background.
 //!
-//! A search finds everything before and after; it only takes longer the more is left to do here. So whoever speaks comes
-//! first: as long as somebody does, nothing is made ready, unless very much is left.
+//! A search finds all messages, indexed or not; it only takes longer the more messages are not indexed. Senders
+//! therefore have priority: while messages arrive, nothing is indexed, unless very many are left.
 
 use std::{
     sync::{
@@ -15,19 +15,19 @@ use tokio::sync::Notify;
 
 use crate::kernel::Kernel;
 
-/// After so many messages it is worth while.
+/// Number of messages after which indexing starts.
 const INDEX_THRESHOLD_MESSAGES: u32 = 512;
-/// What was said by a few is looked after so often.
+/// Interval of indexing when few messages arrive.
 const INDEX_INTERVAL: Duration = Duration::from_mins(1);
-/// When nobody said anything for so long, nobody is in a hurry to.
+/// Time without messages after which indexing may take a step.
 const QUIET_PERIOD: Duration = Duration::from_millis(50);
-/// So many messages are looked through in about ten milliseconds. When more are left, those who speak have to wait for a
-/// step now and then.
+/// Backlog above which indexing proceeds although messages arrive; a search scans this many messages in about ten
+/// milliseconds.
 const MAX_DEFERRED_MESSAGES: u32 = 50_000;
-/// So many messages of an instance are taken in one step: whoever writes meanwhile waits for one step, not for each.
+/// Number of messages of an instance per step: a writer waits for one step at most.
 const INDEX_STEP_MESSAGES: u32 = 64;
 
-/// Counts what is said, and wakes whoever makes it ready.
+/// Counts messages and wakes the indexing task.
 #[derive(Clone, Default)]
 pub(crate) struct Indexer {
     message_count: Arc<AtomicU32>,
@@ -35,7 +35,7 @@ pub(crate) struct Indexer {
 }
 
 impl Indexer {
-    /// One more message was said.
+    /// Counts one more message.
     pub(crate) fn count_message(&self) {
         let before = self.message_count.fetch_add(1, Ordering::Relaxed);
         if before % INDEX_THRESHOLD_MESSAGES == INDEX_THRESHOLD_MESSAGES - 1 {
@@ -48,23 +48,23 @@ impl Indexer {
     }
 }
 
-/// What is known before a step.
+/// The backlog before a step.
 #[derive(Clone, Copy)]
 struct IndexBacklog {
-    /// So many messages were said since the last look.
+    /// Number of messages since the last check.
     recent: u32,
-    /// So many were said since all was ready.
+    /// Number of messages since the index was complete.
     unindexed: u32,
 }
 
-/// What comes next.
+/// The next action of the indexing task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IndexPace {
-    /// A step at once.
+    /// Index a step at once.
     Step,
-    /// A step, after a lull's time.
+    /// Index a step after a quiet period's time.
     Slow,
-    /// Another look, after a lull's time.
+    /// Check again after a quiet period's time.
     Wait,
 }
 
@@ -79,7 +79,7 @@ impl IndexBacklog {
 }
 
 impl Kernel {
-    /// Does so for as long as the daemon lives.
+    /// Runs the indexing task until the daemon stops.
     pub(super) fn spawn_indexer(&self) {
         let kernel = self.clone();
         let closing = self.scheduler.closing.clone();
@@ -102,7 +102,7 @@ impl Kernel {
         }
     }
 
-    /// Step by step, until all is ready.
+    /// Indexes step by step until the index is complete.
     async fn index_pending(&self, ready: &mut u32) -> Result<(), agent_worker_store::Error> {
         let indexer = &self.scheduler.indexer;
         let mut heard = indexer.message_count();

@@ -1,4 +1,4 @@
-//! The beginning of a run: its setup commands, its kickoff, and the first wake.
+//! The start of a run: its setup commands, its kickoff, and the first wake.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -27,20 +27,21 @@ use crate::{
     voting::{notices, proposals::default_electorate},
 };
 
-/// How much of a failing command's complaint is shown.
+/// Maximum size of a failing command's error output that is shown.
 const MAX_STDERR_BYTES: usize = 2000;
-/// How long the agents may take to elect who owns the documents.
+/// Time limit for the election of the documents' owner.
 const ELECTION_DURATION: Duration = Duration::from_mins(10);
 
 impl Kernel {
-    /// Cares for a run from wherever it stands. `busy` are agents that already have a turn.
+    /// Runs a run from its current state. `busy` are agents that already have a turn.
     pub(crate) fn spawn_run(&self, run_context: Arc<RunContext>, busy: BusyAgents) {
         let kernel = self.clone();
         let Some(stop) = self.scheduler.adopt_run(run_context.run) else { return };
         self.spawn_file_sync(&run_context);
         self.scheduler.tracker.spawn(async move {
             let settled = tokio::select! {
-                // First, so that a command that ends because of the stop tells nothing of a run that is over.
+                // Check the stop first, so that a command that ends because of it reports nothing about an ended
+                // run.
                 biased;
                 () = stop.cancelled() => return,
                 settled = kernel.run_setup(&run_context, &stop) => settled,
@@ -55,7 +56,7 @@ impl Kernel {
         });
     }
 
-    /// Lets files follow a run, from wherever they are.
+    /// Starts the file sync of a run, from the current state of the files.
     pub(super) fn spawn_file_sync(&self, run_context: &RunContext) {
         let Some(files) = RunFiles::of(self, run_context) else { return };
         let (runner, closing) = (Arc::clone(&self.runner), self.scheduler.closing.clone());
@@ -63,7 +64,7 @@ impl Kernel {
         self.scheduler.tracker.spawn(async move { runner.files_sync(files, closing).await });
     }
 
-    /// Waits until a run's time is up; for ever, if it has as long as it likes.
+    /// Waits until a run's time limit; forever if it has none.
     async fn wait_for_wall_limit(&self, run_context: &RunContext) {
         match run_context.limits.wall {
             Some(wall) => {
@@ -92,7 +93,7 @@ impl Kernel {
         for step in &run_context.script.workflow.setup {
             self.run_setup_step(run_context, step, &mut scope, stop).await?;
         }
-        // Somebody may have joined meanwhile.
+        // An agent may have joined meanwhile.
         let run_context = &self.run_context(run_context.run).await.map_err(broken)?;
         let kickoff = self.kickoff_message(run_context, &scope, row.mode).await?;
         let now = self.now();
@@ -173,13 +174,14 @@ impl Kernel {
         let (cause, now) = (None, self.now());
         let told = self.store.event_append(run, body, cause, now).await;
         match told {
-            // The run was stopped while its setup ran.
+            // The run was stopped during its setup.
             Ok(()) | Err(StoreError::NoRun) => {}
             Err(error) => tracing::error!(%run, %error, "a setup command was not noted"),
         }
     }
 
-    /// The first message of a run. A `run` that would wake nobody fails here, before anything else happens.
+    /// Builds the first message of a run. A `run` that would wake no agent fails here, before anything else
+    /// happens.
     async fn kickoff_message(
         &self,
         run_context: &RunContext,
@@ -216,7 +218,7 @@ impl Kernel {
         message.map(Some).map_err(|error| bad(error.to_string()))
     }
 
-    /// Ends a run that did not get as far as its agents.
+    /// Ends a run that failed before its agents started.
     pub(super) async fn fail_run(&self, run: RunId, failure: RunError) {
         let decide = Box::new(move |_: &_| RunStep::End {
             outcome: Outcome::Failed,
@@ -229,7 +231,8 @@ impl Kernel {
     }
 }
 
-/// The vote that comes before the kickoff: who owns the documents. If nobody is elected in time, the file's first agent is.
+/// Returns the election of the documents' owner before the kickoff. Without a result in time, the file's first
+/// agent wins.
 fn election_proposal(run_context: &RunContext) -> Option<NewProposal> {
     match run_context.script.workflow.context.document_owner {
         DocumentOwner::Elect if run_context.team.len() > 1 => {}

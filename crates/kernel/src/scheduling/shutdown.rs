@@ -1,4 +1,4 @@
-//! How runs and the daemon stop: nothing more is leased, what lives is ended, and nobody is left.
+//! Stopping of runs and of the daemon: no further leases, every live process ended.
 
 use crate::runs::Runs;
 use crate::views::KernelHealth;
@@ -18,24 +18,24 @@ use crate::{
     scheduling::{retry_policy::WorkerStopReason, run_step},
 };
 
-/// How much longer than its kill grace a worker's end may take to be settled.
+/// Time for settling a worker's end, in addition to its kill grace.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whose workers.
+/// Selects workers by their owner.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkerSelector {
-    /// Everybody's.
+    /// All workers of the daemon.
     All,
-    /// Those of one run.
+    /// Workers of one run.
     Run(RunId),
-    /// Those of one instance, whichever run they belong to.
+    /// Workers of one instance, whichever run they belong to.
     Instance(WorkflowId),
-    /// Those of one agent, whichever run they belong to.
+    /// Workers of one agent, whichever run they belong to.
     Agent(WorkflowId, AgentName),
 }
 
 impl Runs<'_> {
-    /// Ends a run and every process of it; answers when they are gone. Carried out even if whoever asked goes away.
+    /// Ends a run and all its processes; returns after they have ended. Completes even if the caller disconnects.
     pub async fn stop(self, who: &Principal, run: RunId) -> Result<RunStopped> {
         who.require(Permission::Run)?;
         self.0.require_run(who, run).await?;
@@ -43,8 +43,7 @@ impl Runs<'_> {
         self.0.scheduler.run_to_completion(async move { kernel.end_run(&who, run).await }).await
     }
 
-    /// The same for somebody who does not want to wait: its processes get no time to end by themselves, also those
-    /// that are being stopped already.
+    /// Ends a run immediately: its processes get no grace period, even if they are already being ended.
     pub async fn stop_now(self, who: &Principal, run: RunId) -> Result<RunStopped> {
         who.require(Permission::Run)?;
         self.0.require_run(who, run).await?;
@@ -54,7 +53,7 @@ impl Runs<'_> {
 }
 
 impl KernelHealth<'_> {
-    /// How the processes of attempts are tracked, if there are any.
+    /// Returns the kind of process tracking, if there is any.
     pub fn process_tracking(self) -> Option<ProcessTracking> {
         self.0.runner.process_tracking()
     }
@@ -70,7 +69,7 @@ impl Kernel {
         let decide = Box::new(move |facts: &_| run_step::stop_step(facts, &by));
         match self.store.run_settle(run, decide, self.now()).await? {
             RunStep::End { .. } => {}
-            // Somebody else is stopping it: wait with them.
+            // Another caller is stopping the run: wait for the same workers.
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume
                 if !self.matching_workers(&WorkerSelector::Run(run)).is_empty() => {}
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {
@@ -87,7 +86,7 @@ impl Kernel {
         Ok(RunStopped { run, instance, attempts, processes })
     }
 
-    /// Leases nothing more, gives the workers `patience`, ends the rest, and waits until everything is quiet.
+    /// Stops leasing, gives the workers `patience`, ends the rest, and waits until all tasks have ended.
     pub async fn drain(&self, patience: Duration) {
         self.scheduler.draining.cancel();
         let quiet = async {
@@ -95,11 +94,11 @@ impl Kernel {
                 worker.wait_stopped().await;
             }
         };
-        // Those who are not done in time are cut short, and that is nobody's fault.
+        // Workers that are not done in time are interrupted without blame.
         let _ = tokio::time::timeout(patience, quiet).await;
         self.end_workers(&WorkerSelector::All, WorkerStopReason::Drain).await;
-        // What setup commands run or left is ended too. Their run is let go first: a command that we end has not failed,
-        // and the next daemon begins an unfinished setup again.
+        // Also end running setup commands and their processes. Release the run first: an ended command has not
+        // failed, and the next daemon starts an unfinished setup again.
         let runs: Vec<RunId> = self.scheduler.lock_runs().keys().copied().collect();
         for run in runs {
             self.scheduler.release_run(run);
@@ -108,7 +107,7 @@ impl Kernel {
         self.close().await;
     }
 
-    /// The same for somebody who does not want to wait: no process gets any time, also those that are being ended already.
+    /// Drains immediately: no process gets a grace period, even if it is already being ended.
     pub async fn drain_now(&self) {
         self.scheduler.draining.cancel();
         let runs: Vec<RunId> = self.scheduler.lock_runs().keys().copied().collect();
@@ -119,7 +118,7 @@ impl Kernel {
         self.drain(Duration::ZERO).await;
     }
 
-    /// Lets go of everything; the workers stay and the next daemon finds them.
+    /// Stops all loops; the workers continue and the next daemon adopts them.
     pub async fn close(&self) {
         self.scheduler.draining.cancel();
         self.scheduler.closing.cancel();
@@ -127,12 +126,12 @@ impl Kernel {
         self.scheduler.tracker.wait().await;
     }
 
-    /// Whether nothing new is started any more.
+    /// Returns true if no new work starts.
     pub fn is_draining(&self) -> bool {
         self.scheduler.is_draining()
     }
 
-    /// Ends workers; answers with whose they were and how many processes had to be ended.
+    /// Ends workers; returns their agents and the number of processes that had to be ended.
     pub(crate) async fn end_workers(
         &self,
         whose: &WorkerSelector,
@@ -143,8 +142,7 @@ impl Kernel {
             worker.request_stop(why.clone());
         }
         let (mut agents, mut ended) = (Vec::new(), 0);
-        // A store that takes nothing, or a daemon that leaves, must not keep us: the next one settles what this one could
-        // not.
+        // A failing store or a stopping daemon must not block this: the next daemon settles the remaining attempts.
         let deadline =
             Instant::now() + self.scheduler.options.kill_grace.duration() + SETTLE_TIMEOUT;
         for (agent, worker) in held {
@@ -154,7 +152,7 @@ impl Kernel {
         (agents, ended)
     }
 
-    /// Gives workers no more time to end by themselves, also those that are being ended already.
+    /// Skips the grace period of workers, even if they are already being ended.
     pub(crate) fn skip_workers_grace(&self, whose: &WorkerSelector) {
         let workers = self.scheduler.lock_workers();
         for (attempt, worker) in workers.iter().filter(|(_, worker)| whose.matches(worker)) {
@@ -170,7 +168,7 @@ impl Kernel {
 }
 
 impl WorkerSelector {
-    /// Whether the worker on this worker is one of them.
+    /// Returns true if a worker is selected.
     fn matches(&self, worker: &WorkerHandle) -> bool {
         match self {
             Self::All => true,

@@ -1,4 +1,4 @@
-//! One attempt from lease to finish.
+//! One attempt, from its lease to its end.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -45,7 +45,7 @@ impl Kernel {
             let turn = async {
                 if let Err(error) = kernel.run_turn(&run_context, &agent, &slots).await {
                     tracing::error!(%agent, run = %run_context.run, %error, "a turn could not be started");
-                    // The sweep tries again; a tight loop would not help.
+                    // The sweep tries again; an immediate retry would not help.
                     tokio::time::sleep(kernel.scheduler.options.sweep_interval.duration()).await;
                 }
             };
@@ -63,20 +63,20 @@ impl Kernel {
         agent: &AgentName,
         slots: &Semaphore,
     ) -> Result<()> {
-        // A worker of an earlier run of the same agent may still be on its way out.
+        // A worker of an earlier run of the same agent may still be exiting.
         while let Some(leaving) = self.scheduler.worker_of(run_context.workflow, agent) {
             leaving.wait_stopped().await;
         }
         let _own = slots.acquire().await;
         let _any = self.scheduler.worker_slots.acquire().await;
-        // Who takes part may have changed since somebody looked: whoever is leased now is on this run_context.
+        // The members may have changed since the ready list was read: read the context again before the lease.
         let run_context = &self.run_context(run_context.run).await?;
         let now = self.now().wall;
         let (id, token) =
             (self.random.new_attempt_id(now)?, tokens::new_attempt_token(&self.random)?);
         let worker =
             self.scheduler.register_worker(id, WorkerHandle::new(run_context, agent.clone()));
-        // Looked at with the worker in place: whoever drains after this look finds it.
+        // Check with the handle registered: a drain that starts later finds it.
         let ended = if self.scheduler.is_draining() {
             Ok(0)
         } else {
@@ -88,7 +88,7 @@ impl Kernel {
         ended.map(drop)
     }
 
-    /// Leases an attempt and runs it, if there is anything to lease. Answers with how many processes had to be ended.
+    /// Leases an attempt and runs it, if there is any work. Returns the number of processes that had to be ended.
     async fn lease_and_run(
         &self,
         run_context: &Arc<RunContext>,
@@ -106,7 +106,7 @@ impl Kernel {
             Ok(LeaseOutcome::NotReady | LeaseOutcome::Paused(_) | LeaseOutcome::Stopped(_)) => {
                 Ok(0)
             }
-            // It may be there all the same; then it is one whose worker never began.
+            // The lease may have been committed; then it is an attempt whose worker never started.
             Err(StoreError::OutcomeUnknown(_)) => {
                 self.settle_attempt(run_context, id, &WorkerExit::default(), worker.stop_reason())
                     .await;
@@ -116,7 +116,8 @@ impl Kernel {
         }
     }
 
-    /// Runs a leased attempt's worker and settles it. Answers with how many processes had to be ended.
+    /// Runs the worker of a leased attempt and settles the attempt. Returns the number of processes that had to be
+    /// ended.
     async fn run_attempt(
         &self,
         run_context: &Arc<RunContext>,
@@ -136,7 +137,7 @@ impl Kernel {
             }
             Err(error) => {
                 tracing::error!(attempt = %lease.id, %error, "a worker could not be prepared");
-                // As good as a worker that is gone at once: it counts, and the next try waits.
+                // Equivalent to a worker that exits at once: it counts, and the next try is delayed.
                 let status = Some("it could not be prepared".into());
                 WorkerExit { seen_alive: true, status, ..WorkerExit::default() }
             }
@@ -145,7 +146,7 @@ impl Kernel {
         Ok(exit.processes_ended)
     }
 
-    /// Waits for a worker, and ends it when it outlives its own clocks.
+    /// Waits for a worker, and ends it when it exceeds its own time limits.
     pub(super) async fn watch_worker(
         &self,
         id: AttemptId,
@@ -226,7 +227,8 @@ impl Kernel {
         })
     }
 
-    /// Settles an attempt whose worker is gone. The store must take it: until it does, nothing else of this agent runs.
+    /// Settles an attempt whose worker is gone. Retries until the store accepts it; until then the agent runs
+    /// nothing else.
     pub(super) async fn settle_attempt(
         &self,
         run_context: &RunContext,
@@ -252,7 +254,7 @@ impl Kernel {
         exit: &WorkerExit,
         stop_reason: Option<&WorkerStopReason>,
     ) -> Result<()> {
-        // A worker that was never started has written nothing, and to look for it may need what is missing.
+        // A worker that was never started has written nothing, and reading its files may need the missing resource.
         let row = if exit.start_failure.is_some() && !exit.seen_alive {
             self.store.attempt_get(id).await.map(|row| (row, None)).map_err(Error::from)
         } else {
@@ -260,9 +262,9 @@ impl Kernel {
         };
         let (row, damaged) = match row {
             Ok((row, damaged)) if row.ended.is_none() => (row, damaged),
-            // Settled already, never committed, or forgotten with its run.
+            // Already settled, never committed, or deleted with its run.
             Ok(_) | Err(Error::Store(StoreError::NotFound(_))) => return Ok(()),
-            // To try again would not help. Its agent stays where it is until the run is stopped.
+            // A retry would not help. The agent keeps its attempt until the run is stopped.
             Err(Error::Store(StoreError::Damaged(row))) => {
                 tracing::error!(attempt = %id, %row, "an attempt cannot be settled");
                 return Ok(());
@@ -290,14 +292,14 @@ impl Kernel {
             settlement.answer = self.answer_message(run_context, &row).await?;
         }
         match self.store.attempt_finish(row.fence.clone(), settlement, now).await {
-            // Its run was stopped while we looked.
+            // The run was stopped meanwhile.
             Ok(_) | Err(StoreError::Fenced) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Stores the events that the worker wrote to its file and could not post. Returns with the attempt where that file
-    /// is damaged.
+    /// Stores the events that the worker wrote to its file and could not post. Returns the attempt, and the
+    /// location of damage in that file.
     async fn store_unposted_events(
         &self,
         run_context: &RunContext,
@@ -309,7 +311,7 @@ impl Kernel {
         }
         let tail = match self.runner.attempt_events(run_context.run, id, row.last_no).await {
             Ok(tail) => tail,
-            // The events are there and readable later: settling without them would be wrong.
+            // The events exist and can be read later: settling without them would be wrong.
             Err(error) if self.runner.is_shortage(&error) => return Err(Error::RunFolder(error)),
             Err(error) => {
                 // A later try would fail as well: the attempt is settled without its events.

@@ -47,7 +47,7 @@ impl Kernel {
     }
 }
 
-/// Says how the wall clock was set, to the second.
+/// Describes the jump of the wall clock, to the second.
 fn describe(shift: i64) -> String {
     let direction = if shift < 0 { "back" } else { "forward" };
     let span = Span::from_secs((shift.unsigned_abs() + 500) / 1_000);
@@ -73,7 +73,7 @@ mod tests {
             (20_000, 76_001, Some(2_001)),
             (25_000, 81_001, None),
             (25_000, 21_001, Some(-60_000)),
-            // The machine was suspended: both clocks went on.
+            // The machine was suspended: both clocks advanced.
             (90_000, 86_001, None),
         ] {
             let now = Now { store: StoreTime::new(store), wall: Millis::new(wall) };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use agent_worker_protocol::{JobLimits, SuspensionDetector};
 use tokio::time::Instant;
 
-/// How much later than the worker's own limits the daemon's expire.
+/// Time by which the daemon's limits exceed the worker's own limits.
 const WATCHDOG_MARGIN: Duration = Duration::from_secs(30);
 
 /// The limits on one worker.
@@ -25,24 +25,24 @@ pub(super) struct WorkerWatchdog {
 pub(super) struct LifeSigns {
     /// The last time the worker posted anything to this daemon.
     pub(super) last_report: Option<Instant>,
-    /// How long it has waited for people.
+    /// Total time that the worker has waited for people.
     pub(super) human_wait_time: Duration,
 }
 
 impl WorkerWatchdog {
-    /// The limits on a worker that is watched from `now` on.
+    /// Creates the watchdog of a worker that is watched from `now` on.
     pub(super) fn new(limits: JobLimits, now: Instant) -> Self {
         let shortest = limits.silence.duration().min(limits.wall.duration());
         let detector = SuspensionDetector::new(shortest);
         Self { limits, started: now, detector, suspended: Duration::ZERO, resumed: now }
     }
 
-    /// Whether the daemon was suspended while it watched this worker.
+    /// Returns true if the daemon was suspended while it watched this worker.
     pub(super) fn was_suspended(&self) -> bool {
         !self.suspended.is_zero()
     }
 
-    /// Notes whether the daemon was suspended since the last call.
+    /// Records whether the daemon was suspended since the last call.
     pub(super) fn observe(&mut self, now: Instant) {
         if let Some(gap) = self.detector.observe(now - self.started) {
             self.suspended += gap;
@@ -50,7 +50,7 @@ impl WorkerWatchdog {
         }
     }
 
-    /// Says why the worker has to be ended now, or when to check again.
+    /// Returns the reason to end the worker now, or the time of the next check.
     pub(super) fn check(&mut self, signs: LifeSigns, now: Instant) -> Result<Instant, String> {
         self.observe(now);
         let JobLimits { wall, silence, kill_grace, .. } = self.limits;
@@ -82,7 +82,7 @@ mod tests {
         kill_grace: Span::from_secs(10),
     };
 
-    /// Checks every ten seconds from second `from` to second `to`; answers with the first verdict and its second.
+    /// Checks every ten seconds from second `from` to second `to`; returns the first verdict and its second.
     fn check_every_ten_seconds(
         watchdog: &mut WorkerWatchdog,
         signs: LifeSigns,

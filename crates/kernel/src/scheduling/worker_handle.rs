@@ -1,4 +1,4 @@
-//! How the daemon holds a worker: to end it, to say why, and to know when it is gone.
+//! The daemon's handle of a worker: requests its stop with a reason, and waits until it is gone.
 
 use std::sync::{
     OnceLock,
@@ -34,7 +34,7 @@ impl WorkerHandle {
         }
     }
 
-    /// Ends the worker; the first reason counts.
+    /// Requests the worker's stop; the first reason counts.
     pub(crate) fn request_stop(&self, why: WorkerStopReason) {
         let _ = self.stop_reason.set(why);
         self.stop.cancel();
@@ -48,13 +48,13 @@ impl WorkerHandle {
         self.stop_reason.get()
     }
 
-    /// The worker is gone and this many processes had to be ended.
+    /// Records that the worker is gone and this many processes had to be ended.
     pub(crate) fn mark_stopped(&self, ended: u32) {
         self.processes_ended.store(ended, Ordering::Relaxed);
         self.stopped.cancel();
     }
 
-    /// Waits until the worker is gone; answers with how many processes had to be ended.
+    /// Waits until the worker is gone; returns the number of processes that had to be ended.
     pub(crate) async fn wait_stopped(&self) -> u32 {
         self.stopped.cancelled().await;
         self.processes_ended.load(Ordering::Relaxed)

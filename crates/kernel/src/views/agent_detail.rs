@@ -1,4 +1,4 @@
-//! One agent, with what explains its state: what waits for it, how its last attempts went, what would wake it.
+//! One agent with the explanation of its state: pending deliveries, last attempts, wake condition.
 
 use crate::messaging::inbox::Inboxes;
 use crate::runs::members::Agents;
@@ -17,7 +17,7 @@ use crate::{
 
 const MAX_DETAIL_MESSAGES: u32 = 20;
 const MAX_DETAIL_ATTEMPTS: u32 = 5;
-/// The most of a log that is told at once.
+/// Maximum size of a log read.
 const MAX_LOG_BYTES: usize = 1024 * 1024;
 
 /// One agent, with the facts that explain its state.
@@ -80,7 +80,7 @@ impl AgentExplanation {
 }
 
 impl Agents<'_> {
-    /// Explains an agent.
+    /// Returns the details of an agent.
     pub async fn detail(
         self,
         who: &Principal,
@@ -121,8 +121,8 @@ impl Agents<'_> {
         })
     }
 
-    /// What the worker of an agent's attempt printed, from byte `after` on.
-    /// Without `attempt`, of its last one.
+    /// Reads the output of the worker of an agent's attempt, from byte `after` on.
+    /// Without `attempt`, of the last one.
     pub async fn read_log(
         self,
         who: &Principal,
@@ -143,11 +143,11 @@ impl Agents<'_> {
                 None => format!("attempt of `{agent}` yet"),
             }));
         };
-        // Looked at before the log is read: whatever it printed by its end is in there.
+        // Read the state before the log: the log then contains all output up to the end.
         let ended = last.ended.is_some();
         let log = self.0.runner.attempt_log(last.run, last.id, after, MAX_LOG_BYTES).await;
         let mut bytes = log.map_err(Error::RunFolder)?;
-        // The rest of a character may not be there yet; of one that is over nothing more comes.
+        // The rest of a character may follow later; an ended attempt adds nothing.
         if !ended || bytes.len() == MAX_LOG_BYTES {
             bytes.truncate(complete_utf8_len(&bytes));
         }
@@ -163,7 +163,8 @@ impl Agents<'_> {
 }
 
 impl Inboxes<'_> {
-    /// What waits for an agent; looking acks nothing. Only what the agent itself looks at has been shown to it.
+    /// Returns the pending deliveries of an agent without acknowledging any. Only a read by the agent itself counts
+    /// as shown.
     pub async fn peek(self, who: &Principal, place: &InstanceSelector) -> Result<InboxReply> {
         who.require(Permission::Read)?;
         let own = match who {
@@ -183,7 +184,7 @@ impl Inboxes<'_> {
             return Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance)));
         };
         let inbox = match who {
-            // What an agent has seen of its own it may ack.
+            // An agent may acknowledge its own messages that it has read.
             Principal::Agent(attempt) => {
                 self.0.store.inbox_show(attempt.fence.clone(), MAX_DETAIL_MESSAGES).await?
             }
@@ -200,7 +201,7 @@ impl Inboxes<'_> {
 }
 
 impl Kernel {
-    /// One agent of a run, as lists show it.
+    /// Returns one agent of a run, as in lists.
     pub(crate) async fn agent_view(&self, run: RunId, agent: &AgentName) -> Result<AgentView> {
         let mut agents = self.agent_views_of(&self.store.run_snapshot(run).await?);
         agents.retain(|view| view.name == *agent);
@@ -208,7 +209,7 @@ impl Kernel {
     }
 }
 
-/// How much of a text there is up to the end of its last whole character.
+/// Returns the length of a text up to the end of its last complete character.
 pub(crate) fn complete_utf8_len(bytes: &[u8]) -> usize {
     let is_cut = |tail: &&[u8]| match std::str::from_utf8(tail) {
         Ok(_) => false,
@@ -219,24 +220,24 @@ pub(crate) fn complete_utf8_len(bytes: &[u8]) -> usize {
     bytes.len() - tails.find(is_cut).map_or(0, <[u8]>::len)
 }
 
-/// When the oldest of what wakes an agent was sent, unless there is more than was read.
+/// Returns the time of the oldest waking message, unless the agent has more messages than were read.
 fn oldest_wake(inbox: &[ShownMessage], waiting: u32) -> Option<Millis> {
     let waking = || inbox.iter().filter(|mail| mail.wakes);
     let is_all = waking().count() == waiting as usize;
     waking().map(|mail| mail.message.ts).min().filter(|_| is_all)
 }
 
-/// What the start of an agent's state is derived from, beside the stored rows.
+/// The times that determine the start of an agent's state, in addition to the stored rows.
 #[derive(Clone, Copy)]
 struct StateTimes {
-    /// The end of its last attempt.
+    /// End of the last attempt.
     last_attempt_ended: Option<Millis>,
-    /// The time of the oldest message that wakes it.
+    /// Time of the oldest waking message.
     oldest_wake: Option<Millis>,
     now: Now,
 }
 
-/// Since when an agent is what it is: since the last thing that made it so.
+/// Returns the time since which an agent has its state: the last change that caused it.
 fn state_since(
     state: &AgentState,
     agent: &AgentRow,
@@ -252,7 +253,7 @@ fn state_since(
         AgentState::Stopping | AgentState::Stopped { .. } => Some(agent.since),
         AgentState::Idle | AgentState::Paused { .. } => Some(free),
         AgentState::Waiting { asked, approvals, .. } if !approvals.is_empty() => Some(*asked),
-        // However its run stood meanwhile, it has waited since the turn it asked in.
+        // Whatever the state of its run, the agent has waited since the turn in which it asked.
         AgentState::Waiting { asked, .. } => Some(agent.since.max(rested.unwrap_or(*asked))),
         AgentState::BackingOff { .. } | AgentState::Parked { .. } => Some(free.max(woken?)),
         AgentState::Queued => {
@@ -338,7 +339,7 @@ mod tests {
         }
     }
 
-    /// The wall clock is ahead of the store's by 1000 s.
+    /// The wall clock is 1000 s ahead of the store's clock.
     const NOW: Now = Now { store: StoreTime::new(0), wall: Millis::new(1_000_000) };
 
     fn agent(since: Millis, not_before: Option<StoreTime>) -> AgentRow {
@@ -373,7 +374,7 @@ mod tests {
         let people = || run(RunState::Paused { cause: PauseCause::Human }, at(40));
         let live = || run(RunState::Running, at(10));
         let over = || run(RunState::Ended { outcome: Outcome::Done }, at(90));
-        // Each: joined, stopped or resumed; free again; the last turn's end; the oldest mail.
+        // Each case: join, stop or resume time; end of the backoff; end of the last turn; oldest message.
         for (state, run, joined, due, rested, woken, expected) in [
             (&running, live(), 5, None, None, Some(6), Some(7)),
             (&AgentState::Idle, live(), 5, None, None, None, Some(10)),
@@ -388,7 +389,7 @@ mod tests {
             (&AgentState::Queued, live(), 5, None, Some(30), Some(20), Some(30)),
             (&AgentState::Queued, live(), 5, None, Some(30), Some(40), Some(40)),
             (&AgentState::Queued, live(), 5, Some(50), Some(30), Some(40), Some(50)),
-            // There is more mail than was looked at.
+            // There are more messages than were read.
             (&AgentState::Queued, live(), 5, None, Some(30), None, None),
             (&stopped, live(), 60, None, Some(61), Some(62), Some(60)),
             (&AgentState::Stopping, live(), 60, None, None, None, Some(60)),
@@ -416,7 +417,7 @@ mod tests {
             (&"a\u{770b}".as_bytes()[..3], 1),
             ("a\u{1f980}".as_bytes(), 5),
             (&"a\u{1f980}".as_bytes()[..4], 1),
-            // What was never text is not waited for.
+            // Bytes that are no text are not held back.
             (b"a\xff", 2),
             (b"a\x80\x80\x80", 4),
         ] {

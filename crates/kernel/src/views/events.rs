@@ -1,4 +1,5 @@
-//! What watchers see: the stored events of an instance or a run, in order and without a gap, and live ones between them.
+//! Event subscriptions: the stored events of an instance or a run, in order and without a gap, and live ones
+//! between them.
 
 use crate::runs::Runs;
 use std::collections::VecDeque;
@@ -19,35 +20,35 @@ use crate::{
 
 const EVENT_PAGE_SIZE: u32 = 256;
 
-/// What to watch.
+/// The subject of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchSubject {
     /// One run, from its start to its end.
     Run(RunId),
-    /// One run, from its start until it is over, or paused and nobody works any more.
+    /// One run, from its start until it has ended, or is paused with no busy agent.
     RunUntilIdle(RunId),
     /// An instance, from now on and without end.
     Instance(InstanceSelector),
 }
 
-/// An open watch. Cutting it loses nothing: the next one goes on from the position of the last event.
+/// An open watch. Closing it loses nothing: the next one continues after the position of the last event.
 pub struct EventSubscription {
     kernel: Kernel,
     workflow: WorkflowId,
     run: Option<RunId>,
     end_condition: WatchEnd,
-    /// The attempt that watches: what it may see, it may see while it lives.
+    /// The watching attempt: its rights end with it.
     watcher: Option<AttemptId>,
     after: Position,
     seen: ChangeCursor,
     page: VecDeque<Event>,
     live: LiveReader,
     is_over: bool,
-    /// The person who reads it, while they do.
+    /// The presence of the person who reads the events.
     _presence: Option<PresenceGuard>,
 }
 
-/// When the watch of a run ends by itself.
+/// The condition that ends the watch of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchEnd {
     End,
@@ -55,7 +56,7 @@ enum WatchEnd {
 }
 
 impl Runs<'_> {
-    /// Watches from `after` on; without it, a run from its start and an instance from now.
+    /// Watches from `after` on; without it, a run from its start and an instance from now on.
     pub async fn watch(
         self,
         who: &Principal,
@@ -99,7 +100,7 @@ impl Runs<'_> {
 }
 
 impl EventSubscription {
-    /// Says that a person reads this who can answer: while they do, the run does not pause for want of one.
+    /// Marks that a person reads this who can answer: meanwhile the run does not pause for a person.
     #[must_use]
     pub fn with_presence_of(self, who: &Principal) -> Self {
         let can_answer = match who {
@@ -111,12 +112,12 @@ impl EventSubscription {
         Self { _presence: present, ..self }
     }
 
-    /// The position of the last event returned, or the position the watch starts after.
+    /// Returns the position of the last event returned, or the start position.
     pub fn position(&self) -> Position {
         self.after
     }
 
-    /// The next event; none once the run that is watched is over, or the attempt that watches.
+    /// Returns the next event; none after the end of the watched run or of the watching attempt.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some(event) = self.page.pop_front() {
@@ -146,20 +147,20 @@ impl EventSubscription {
 
     async fn advance_page(&mut self) -> Result<()> {
         self.page = self.read_page().await?;
-        // A watch that begins after the end sees no `run.ended` go by, and nothing goes by when a run comes to rest.
+        // A watch that starts after the end sees no `run.ended`, and no event reports that a run is at rest.
         if let (true, Some(run)) = (self.page.is_empty(), self.run)
             && self.has_ended(run).await?
         {
-            // It may have ended since the page was read; what is read from here on is all there is.
+            // The run may have ended since the page was read; this second read is complete.
             self.page = self.read_page().await?;
             self.is_over = self.page.is_empty();
         }
-        // More may lie behind this page without any further change, be it only that this was all.
+        // More events may follow this page without a further change, or the watch may now be complete.
         let is_full = self.page.len() == EVENT_PAGE_SIZE as usize;
         if is_full || self.end_condition == WatchEnd::Idle && !self.page.is_empty() {
             self.seen = ChangeCursor::default();
         }
-        // Looked at after the page: what was read while it lived is its own.
+        // Check after reading the page: events read while the attempt was live belong to it.
         if let Some(attempt) = self.watcher
             && self.kernel.store.attempt_get(attempt).await?.ended.is_some()
         {
@@ -173,18 +174,18 @@ impl EventSubscription {
         let state = self.kernel.store.run_get(run).await?.state;
         Ok(match (self.end_condition, &state) {
             (_, RunState::Ended { .. }) => true,
-            // Whom it waited for is there: it goes on in a moment.
+            // The person that the run waited for is present: it continues in a moment.
             (WatchEnd::Idle, RunState::Paused { cause: PauseCause::Human })
                 if self.kernel.viewers.is_present(run) =>
             {
                 false
             }
-            // Boxed, so that every other watch stays small.
+            // Boxed, so that the future of every other watch stays small.
             (WatchEnd::Idle, RunState::Paused { .. }) => {
                 let snapshot = self.kernel.store.run_snapshot(run).await?;
                 let team = snapshot.agents.clone();
                 let view = Box::pin(self.kernel.run_view_of(snapshot)).await?;
-                // Whoever waits for approval does nothing until somebody comes.
+                // An agent that waits for approval is idle until a person comes.
                 let waits = |name: &AgentName| {
                     let of = view.agents.iter().find(|agent| agent.name == *name);
                     of.is_some_and(|agent| matches!(agent.state, AgentState::Waiting { .. }))

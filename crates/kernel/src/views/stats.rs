@@ -1,4 +1,4 @@
-//! What a run's agents did, and how long it took. The arithmetic is pure.
+//! Activity and durations of a run's agents. The arithmetic is pure.
 
 use crate::runs::Runs;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::{
     views::ListingScope,
 };
 
-/// Times are taken from so many turns, the newest.
+/// Number of turns that durations are taken from, the newest first.
 const MAX_SAMPLED_TURNS: u32 = 1_000;
 
 impl Runs<'_> {
-    /// The figures of the instances' live, else last, runs.
+    /// Returns the statistics of the instances' live, else last, runs.
     pub async fn stats(
         self,
         who: &Principal,
@@ -42,7 +42,7 @@ impl Kernel {
         let turns = self.store.turn_list(run.id, MAX_SAMPLED_TURNS).await?;
         let agents = self.store.agent_list(run.workflow).await?;
         let agents = agents.into_iter().map(|agent| {
-            // One who left and joined again took no turns before.
+            // An agent that left and joined again starts with no turns.
             let own = turns.iter().filter(|turn| turn.agent == agent.name);
             let own = own.take(usize::try_from(agent.turns).unwrap_or(usize::MAX));
             let tally = ActivityStats {
@@ -81,7 +81,7 @@ fn turn_times<'a>(turns: impl Iterator<Item = &'a TurnRow> + Clone) -> ActivityS
     }
 }
 
-/// The smallest values that so many of the times do not exceed; none of none.
+/// Returns the percentiles of the durations; none without any duration.
 fn spread(times: impl Iterator<Item = Duration>) -> Option<DurationPercentiles> {
     let mut times: Vec<u64> = times.map(millis).collect();
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! Proposals: made, voted on, taken back, looked at. Counting is in `tally`, what follows from it in the store.
+//! Proposals: create, vote, cancel, read. `tally` counts the votes, and the store applies the effects.
 
 use std::fmt::Write as _;
 
@@ -22,26 +22,25 @@ use crate::{
     },
 };
 
-/// So many decisions stand before every prompt.
+/// Maximum number of decisions in a prompt.
 const MAX_PROMPT_DECISIONS: u32 = 20;
 
-/// Which proposals of an instance.
+/// Selects proposals of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProposalFilter {
-    /// Those that are voted on.
+    /// Proposals that are open for votes.
     Open,
-    /// All there ever were.
+    /// All proposals of the instance.
     All,
 }
 
-/// What was decided in an instance, as a document. Invariant: nothing in it ever changes, and what is decided comes at
-/// its end.
+/// The decisions of an instance as a document. Invariant: the text is append-only.
 pub(crate) struct DecisionsDocument {
-    /// How many there are.
+    /// Number of ended proposals.
     pub(crate) count: i64,
-    /// What they were, in the order in which they were over.
+    /// Text of the decisions, in the order of their ends.
     pub(crate) content: String,
-    /// When the last one was.
+    /// Time of the last end.
     pub(crate) last: Option<Millis>,
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct DecisionsDocument {
 pub struct Proposals<'k>(pub(crate) &'k Kernel);
 
 impl Proposals<'_> {
-    /// Makes a proposal; those who vote are woken.
+    /// Creates a proposal and wakes its voters.
     pub async fn create(
         self,
         who: &Principal,
@@ -83,7 +82,7 @@ impl Proposals<'_> {
         Ok(ProposalOutcome { proposal, state, deduplicated })
     }
 
-    /// Votes, or votes anew.
+    /// Casts a vote, or changes it.
     pub async fn vote(
         self,
         who: &Principal,
@@ -111,7 +110,7 @@ impl Proposals<'_> {
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
     }
 
-    /// Takes a proposal back: whoever made it, or a person, whose word against it is a veto.
+    /// Cancels a proposal, as its author or as a person, whose objection is a veto.
     pub async fn cancel(
         self,
         who: &Principal,
@@ -140,7 +139,7 @@ impl Proposals<'_> {
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
     }
 
-    /// Lists what is voted on, or every proposal there was.
+    /// Lists the open proposals, or all.
     pub async fn list(
         self,
         who: &Principal,
@@ -157,7 +156,7 @@ impl Proposals<'_> {
         Ok(ProposalsReply { instance: instance.instance, proposals })
     }
 
-    /// Shows one proposal with its votes.
+    /// Returns one proposal with its votes.
     pub async fn get(
         self,
         who: &Principal,
@@ -176,7 +175,7 @@ impl Kernel {
         found.ok_or(Error::Store(StoreError::NotFound("proposal")))
     }
 
-    /// Decides what is due, and tells when something is due next.
+    /// Settles due proposals, and returns the time of the next deadline.
     pub(crate) async fn settle_proposals(
         &self,
         run_context: &RunContext,
@@ -190,14 +189,14 @@ impl Kernel {
         Ok(self.store.proposal_due(run_context.workflow).await?)
     }
 
-    /// The last decisions of a run, a line for each.
+    /// Returns the last decisions of a run, one line each.
     pub(crate) async fn recent_decisions(&self, run_context: &RunContext) -> Result<Vec<String>> {
         let which = ProposalQuery::Decided(run_context.run, MAX_PROMPT_DECISIONS);
         let decided = self.store.proposal_list(run_context.workflow, which, self.now()).await?;
         Ok(decided.iter().filter_map(Proposal::decision_line).collect())
     }
 
-    /// Everything that was ever decided in an instance.
+    /// Returns all decisions of an instance as a document.
     pub(crate) async fn decisions_document(
         &self,
         workflow: WorkflowId,
@@ -212,7 +211,8 @@ impl Kernel {
         })
     }
 
-    /// Lets an agent call a tool unless its file names a gate for it that no vote has opened. An open gate stays open.
+    /// Lets an agent call a tool unless its file names a gate for the tool that no vote has opened. An open gate
+    /// stays open.
     pub(crate) async fn pass_gate(&self, who: &Principal, tool: ToolName) -> Result<()> {
         let Principal::Agent(attempt) = who else { return Ok(()) };
         let run_context = self.run_context(attempt.run).await?;
@@ -237,7 +237,7 @@ impl Kernel {
     }
 }
 
-/// By what right they vote and take back: an agent by its own, whatever else it may.
+/// Returns the authority of a caller over proposals; an agent has only its own, whatever its permissions.
 fn voting_right(who: &Principal) -> ProposalAuthority {
     match who {
         Principal::User => ProposalAuthority::Person,
@@ -246,7 +246,7 @@ fn voting_right(who: &Principal) -> ProposalAuthority {
     }
 }
 
-/// What an attempt causes carries its hops, whoever says it.
+/// Returns the hops of a proposal: effects of an attempt carry its hops, whatever the sender is.
 pub(crate) fn proposal_hops(who: &Principal, run_context: &RunContext) -> HopContext {
     let hops = match who {
         Principal::Agent(attempt) => limits::hop_count(&attempt.shown, None),
@@ -282,7 +282,7 @@ fn decisions_text(over: &[&Proposal]) -> String {
     text
 }
 
-/// Whose votes are asked for when nobody is named.
+/// Returns the default electorate: all agents of the team.
 pub(crate) fn default_electorate(team: &[AgentName]) -> Vec<Sender> {
     team.iter().cloned().map(Sender::Agent).collect()
 }

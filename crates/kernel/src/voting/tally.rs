@@ -1,8 +1,8 @@
-//! Counting votes: when a proposal is decided, and for what. Pure; called inside the store's transaction.
+//! Counts votes and decides proposals. Pure; called inside the store's transaction.
 //!
-//! A proposal is decided as soon as everybody of its electorate has voted, or a winner is certain whatever those who
-//! are missing would say. Nothing is ever decided early against all options: a vote can still be changed.
-//! When the time is up the votes count if a quorum was declared and is there; else the proposal has expired.
+//! A proposal is decided as soon as its whole electorate has voted, or one option wins whatever the missing votes
+//! are. A proposal is never decided early against all options: a vote can still be changed.
+//! At the deadline the votes count if a quorum was declared and reached; otherwise the proposal has expired.
 
 #[cfg(test)]
 mod model_test;
@@ -10,7 +10,7 @@ mod model_test;
 use agent_worker_protocol::{Proposal, Rule, TieBreaker, VoteOutcome, hash};
 use agent_worker_store::{DeadlineStatus, ProposalStep};
 
-/// What the votes say, before anybody asks whether that is enough.
+/// The result of the votes, before the quorum is checked.
 #[derive(Debug, PartialEq, Eq)]
 enum VoteCount<'a> {
     Winner(&'a str),
@@ -18,7 +18,7 @@ enum VoteCount<'a> {
     NoWinner,
 }
 
-/// Decides about a proposal from the votes there are. `dice` is looked at only where chance decides a tie.
+/// Decides a proposal from its votes. `dice` is used only if chance breaks a tie.
 pub(crate) fn tally(proposal: &Proposal, dice: u64, deadline: DeadlineStatus) -> ProposalStep {
     let up = deadline == DeadlineStatus::Passed;
     let missing = u32::try_from(proposal.missing_voters().len()).unwrap_or(u32::MAX);
@@ -46,7 +46,7 @@ fn winner_step(winner: &str) -> ProposalStep {
     ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
 }
 
-/// Whether the declared quorum is there. Unanimity has none but everybody.
+/// Returns true if the declared quorum is reached. Unanimity always requires all voters.
 fn quorum_reached(proposal: &Proposal) -> Option<bool> {
     match proposal.terms.rule {
         Rule::Plurality | Rule::Majority => {
@@ -60,7 +60,7 @@ fn votes_cast(proposal: &Proposal) -> u32 {
     proposal.vote_counts().iter().map(|(_, votes)| votes).sum()
 }
 
-/// The option that wins whatever those who are missing vote for.
+/// Returns the option that wins whatever the missing votes are.
 fn certain_winner(proposal: &Proposal, missing: u32) -> Option<&str> {
     let (winner, most, second) = leader(proposal)?;
     let wins = match proposal.terms.rule {
@@ -86,21 +86,21 @@ fn count_votes(proposal: &Proposal) -> VoteCount<'_> {
     }
 }
 
-/// The first option with the most votes, how many these are, and how many the next one has; none if nobody voted.
+/// Returns the first option with the most votes, its votes, and the votes of the next option; none without votes.
 fn leader(proposal: &Proposal) -> Option<(&str, u32, u32)> {
     let mut counts = proposal.vote_counts();
-    // Stable: of equals, the one that stands first stays first.
+    // The sort is stable: among equals, the first one stays first.
     counts.sort_by_key(|(_, votes)| std::cmp::Reverse(*votes));
     let (winner, most) = counts.first().copied().filter(|(_, votes)| *votes > 0)?;
     Some((winner, most, counts.get(1).map_or(0, |(_, votes)| *votes)))
 }
 
-/// The one of the tied options that wins; none while its creator's vote is waited for.
+/// Returns the winner among tied options; none while the creator's vote is missing.
 fn break_tie<'a>(proposal: &Proposal, tied: &[&'a str], dice: u64) -> Option<&'a str> {
     match proposal.terms.tie_breaker {
         TieBreaker::First => tied.first().copied(),
         TieBreaker::Random => {
-            // Each proposal throws its own dice, also where several are decided in one step.
+            // Each proposal has its own random number, even if several are decided in one step.
             let thrown = hash(&[&dice.to_le_bytes(), &proposal.id.get().to_le_bytes()]);
             let thrown = u64::from_le_bytes(*thrown.first_chunk()?);
             let at = thrown % u64::try_from(tied.len()).ok()?;
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// A proposal of `lead` with options x, y, z and five voters; `cast` is `a=x b=y`.
+    /// Returns a proposal of `lead` with options x, y, z and five voters; `cast` is `a=x b=y`.
     fn proposal(rule: Rule, cast: &str) -> Proposal {
         let sender = |name: &str| Sender::from(name.to_owned());
         let ballot = |vote: &str| {
@@ -292,7 +292,7 @@ mod tests {
             assert_eq!(again, winner_step(&winner));
             seen[["x", "y", "z"].iter().position(|id| *id == winner).unwrap()] += 1;
         }
-        // Each is expected 10,000 times; 400 is nearly five standard deviations.
+        // Each count is expected to be 10,000; 400 is nearly five standard deviations.
         assert!(seen.iter().all(|times| times.abs_diff(10_000) < 400), "{seen:?}");
         proposal.id = ProposalId::new(2);
         let differs = (0..64).any(|dice| {

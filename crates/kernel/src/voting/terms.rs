@@ -1,4 +1,4 @@
-//! What a proposal fixes: checked and filled in before it is made. Pure.
+//! The terms of a proposal: checked and completed before its creation. Pure.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use agent_worker_workflow::nearest;
 
 use crate::voting::proposals::default_electorate;
 
-/// The longest a title or a reason is.
+/// Maximum size of a title or a reason.
 const MAX_LINE_BYTES: usize = 1_000;
-/// The longest a description is.
+/// Maximum size of a description.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 const MAX_OPTIONS: usize = 50;
 const MAX_OPTION_BYTES: usize = 100;
-/// Votes are taken so long unless told otherwise.
+/// Default duration of a vote.
 const DEFAULT_VOTING_DURATION: Duration = Duration::from_mins(10);
 const MAX_VOTING_DURATION: Duration = Duration::from_hours(24 * 30);
 
-/// The terms of a proposal in this team; what makes no sense is told in words.
+/// Returns the terms of a proposal in this team, or a text about the invalid part.
 pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Terms, String> {
     let kind = proposal_kind(&request)?;
     let title = single_line(&request.title, "a title")?;
@@ -70,7 +70,7 @@ pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Term
     })
 }
 
-/// How long votes are taken.
+/// Returns the duration of a vote.
 pub(crate) fn voting_duration(asked: Option<Span>) -> Result<Duration, String> {
     match asked.map(Span::duration) {
         None => Ok(DEFAULT_VOTING_DURATION),
@@ -81,13 +81,13 @@ pub(crate) fn voting_duration(asked: Option<Span>) -> Result<Duration, String> {
     }
 }
 
-/// The option somebody votes for, as its proposal spells it.
+/// Returns the option of a vote in the spelling of its proposal.
 pub(crate) fn resolve_choice(proposal: &Proposal, typed: &str) -> Result<String, String> {
     find_option(&proposal.terms.options, typed)
         .map_err(|why| format!("proposal #{}: {why}", proposal.id))
 }
 
-/// One line, without what surrounds it.
+/// Returns a text as one trimmed line.
 pub(crate) fn single_line(text: &str, what: &str) -> Result<String, String> {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.len() > MAX_LINE_BYTES {
@@ -126,14 +126,14 @@ fn proposal_kind(request: &ProposalRequest) -> Result<ProposalKind, String> {
     }
 }
 
-/// What the options stand for.
+/// The kind of a proposal's options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ProposalOptionKind {
     Agent,
     Anything,
 }
 
-/// What can be voted for. Where an agent is wanted, every option is one.
+/// Returns the options of a vote. If agents are required, every option must be one.
 fn options(
     asked: Option<Vec<ProposalOption>>,
     kind: ProposalKind,

@@ -1,4 +1,4 @@
-//! How agents join: a team whose run lives, or as standalone ones.
+//! Tests of joining agents: in a live team, or as standalone agents.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// An agent of the team, or with no target a standalone one.
+/// Builds a request for an agent of the team, or without a target for a standalone one.
 pub(crate) fn mock_agent_request(name: Option<&str>, target: Option<&str>) -> AgentRequest {
     AgentRequest {
         name: name.map(|name| name.parse().unwrap()),
@@ -29,7 +29,7 @@ pub(crate) fn mock_agent_request(name: Option<&str>, target: Option<&str>) -> Ag
     }
 }
 
-/// The same as a caller in `folder` asks, with `PATH` of his own.
+/// Returns the request of a caller in `folder` with a separate `PATH`.
 fn from(folder: &str, path: &str, request: AgentRequest) -> AgentRequest {
     let env = [("PATH".to_owned(), path.to_owned())].into();
     AgentRequest { cwd: Some(folder.into()), env, ..request }
@@ -42,7 +42,7 @@ pub(crate) async fn new_agent(
     within(world.kernel.agents().create(&Principal::User, None, request)).await
 }
 
-/// An agent whose every worker hands itself to the test, and ends well.
+/// Sets a script that passes every worker of the agent to the test and ends ok.
 pub(crate) fn hand_over_workers(
     world: &KernelWorld,
     agent: &str,
@@ -58,16 +58,17 @@ pub(crate) fn hand_over_workers(
     handed
 }
 
-/// The user says something to `target`.
+/// Sends a message of the user to `target`.
 pub(crate) async fn send_to(world: &KernelWorld, target: &str, message: &str) {
     let request = send_request(Some(target), message);
     world.kernel.messages().send(&Principal::User, None, request).await.unwrap();
 }
 
-/// The run of the standalone agents.
+/// Returns the run of the standalone agents.
 pub(crate) async fn global_run(world: &KernelWorld) -> RunId {
     let place = instance_selector("@global");
-    let views = world.kernel.runs().list(&Principal::User, &place, ListingScope::All).await.unwrap();
+    let views =
+        world.kernel.runs().list(&Principal::User, &place, ListingScope::All).await.unwrap();
     views[0].run
 }
 
@@ -163,7 +164,7 @@ async fn a_standalone_agent_has_its_callers_folder_and_environment_and_no_other_
     }
     let refused = new_agent(&world, from("one", "/", mock_agent_request(None, None))).await;
     assert_eq!(problem(refused).message, "`cwd` must be an absolute path");
-    // A name that is taken leaves what is kept for it as it was.
+    // A name in use keeps its stored environment.
     let again =
         new_agent(&world, from("/three", "/three/bin", mock_agent_request(Some("bob"), None)))
             .await;

@@ -1,4 +1,4 @@
-//! What agents ask for before they do it: rules, waiting, answers, and nobody there.
+//! Tests of approvals: rules, waiting, answers, and absent people.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ fn team(permissions: &str) -> String {
     )
 }
 
-/// Asks as a worker's gate does: again while it is open, and when a daemon went away.
+/// Requests a permit like a worker: again while the request is open, and after a daemon has stopped.
 async fn permit(worker: &ScriptedWorker, call: &str, command: &str) -> PermitReply {
     loop {
         let asked = async {
@@ -60,7 +60,7 @@ impl KernelWorld {
         self.kernel.approvals().answer(who, None, ApprovalId::new(1), consent, request).await
     }
 
-    /// A client that may do this, in these instances.
+    /// Creates a client with these permissions in this instance.
     async fn client(&self, name: &str, allow: &[Permission], instance: &str) -> Principal {
         let allow = Some(allow.iter().copied().collect());
         let instances = vec![instance.parse().unwrap()];
@@ -106,7 +106,7 @@ async fn a_request_pauses_the_run_until_somebody_answers_and_its_clocks_stand_st
         let run = world.run(&team("")).await;
         let paused = world.wait_until_paused(run).await;
         assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
-        // Much longer than an attempt may take, or a worker be silent.
+        // Much longer than the limits of an attempt's time or a worker's silence.
         world.pass_time(Duration::from_hours(3)).await;
         let view = world.view(run).await;
         assert_eq!(view.state, RunState::Paused { cause: PauseCause::Human });
@@ -150,7 +150,8 @@ async fn no_agent_and_no_client_without_that_right_answers() {
     let run = world.run(&team("")).await;
     world.wait_until_paused(run).await;
     asked.notify_one();
-    let lone = world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+    let lone =
+        world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
     let mut lone = lone.unwrap();
     while lone.next().await.unwrap().is_some() {}
     let nobody = world.consent(&Principal::Anonymous, Consent::Approved).await;
@@ -225,7 +226,8 @@ async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refuse
     assert_eq!(left.len(), 1, "one answer is for one call");
     let id = left[0].id;
     let denied = ConsentRequest { target: Some("@team".parse().unwrap()), ..Default::default() };
-    let denied = world.kernel.approvals().answer(&Principal::User, None, id, Consent::Denied, denied);
+    let denied =
+        world.kernel.approvals().answer(&Principal::User, None, id, Consent::Denied, denied);
     denied.await.unwrap();
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
     let said = world.answers().await;
@@ -240,7 +242,8 @@ async fn a_run_somebody_watches_waits_for_them_without_a_pause() {
     let world = KernelWorld::new().await;
     asks(&world, "git push");
     let run = world.run(&team("on_ask: deny")).await;
-    let feed = world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+    let feed =
+        world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
     let person = feed.unwrap().with_presence_of(&Principal::User);
     world.wait_for_event(run, |event| event.kind() == Some(EventKind::ApprovalOpen)).await;
     world.pass_time(Duration::from_mins(10)).await;

@@ -1,4 +1,4 @@
-//! What needs a person, and what they do about it.
+//! Tests of the attention list and the actions on it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     world::{KernelWorld, code, instance_selector, problem, team, within},
 };
 
-/// A request about the team's dead letters: all of them, or one message's, of everybody or one agent.
+/// Builds a request about the team's dead letters: all of them, or one message's, of all agents or one.
 fn dead(seq: Option<i64>, agent: Option<&str>) -> DeadRequest {
     DeadRequest {
         target: Some("@team".parse().unwrap()),
@@ -33,10 +33,11 @@ async fn resolve_dead_letters(
     request: DeadRequest,
     burial: DeadLetterAction,
 ) -> Result<DeadReply, Error> {
-    within(world.kernel.attention().resolve_dead_letter(&Principal::User, None, request, burial)).await
+    within(world.kernel.attention().resolve_dead_letter(&Principal::User, None, request, burial))
+        .await
 }
 
-/// A team in which everybody fails until the world says that it may succeed, and what came of `@all go`.
+/// Starts a team whose agents fail three times and then succeed, and waits for the result of `@all go`.
 async fn failing(world: &KernelWorld, agents: &str, rest: &str) -> RunId {
     for agent in agents.split_whitespace() {
         world.machine.set_worker_script(agent, |worker| async move {
@@ -54,7 +55,7 @@ async fn failing(world: &KernelWorld, agents: &str, rest: &str) -> RunId {
     run
 }
 
-/// Whose letters were tried again: they wait, or are under way by now.
+/// Returns the redelivered letters: they are pending or leased by now.
 fn redriven(reply: &DeadReply) -> Vec<(i64, &str)> {
     for receipt in &reply.receipts {
         assert!(!matches!(receipt.state, DeliveryState::Dead | DeliveryState::Dropped));
@@ -64,8 +65,12 @@ fn redriven(reply: &DeadReply) -> Vec<(i64, &str)> {
 
 async fn listed(world: &KernelWorld) -> Vec<(i64, String, bool)> {
     let place = instance_selector("@team");
-    let letters =
-        world.kernel.attention().dead_letters(&Principal::User, &place, ListingScope::All).await.unwrap();
+    let letters = world
+        .kernel
+        .attention()
+        .dead_letters(&Principal::User, &place, ListingScope::All)
+        .await
+        .unwrap();
     for letter in &letters {
         assert_eq!(letter.message.seq, letter.receipt.seq);
         assert_eq!(letter.message.body, "@all go");
@@ -169,7 +174,7 @@ async fn a_redrive_under_a_key_happens_once() {
             died.get() == 2
         })
         .await;
-    // It died again; the call that is repeated is the one that was carried out.
+    // The letter died again; the repeated call returns the result of the first.
     redrive().await.unwrap();
     world.pass_time(Duration::from_mins(1)).await;
     assert_eq!(world.machine.turns().len(), 6);
@@ -187,7 +192,8 @@ fn told(items: &[Attention]) -> Vec<String> {
 async fn everything_that_waits_for_a_person_is_told_with_the_step_that_it_needs() {
     let world = KernelWorld::new().await;
     let everywhere = InstanceSelector::default();
-    let attention = || world.kernel.attention().list(&Principal::User, &everywhere, ListingScope::All);
+    let attention =
+        || world.kernel.attention().list(&Principal::User, &everywhere, ListingScope::All);
     let run = failing(&world, "coder lead", "limits: { turns: 6 }").await;
     within(world.kernel.agents().stop(&Principal::User, &instance_selector("lead@team")))
         .await
@@ -204,11 +210,16 @@ async fn everything_that_waits_for_a_person_is_told_with_the_step_that_it_needs(
         ]
     );
     let near = InstanceSelector { target: None, project: Some(world.folder().join("deep")) };
-    let near =
-        world.kernel.attention().list(&Principal::User, &near, ListingScope::Project).await.unwrap();
+    let near = world
+        .kernel
+        .attention()
+        .list(&Principal::User, &near, ListingScope::Project)
+        .await
+        .unwrap();
     assert_eq!(near.len(), 4);
     let far = InstanceSelector { target: None, project: Some("/elsewhere".into()) };
-    let far = world.kernel.attention().list(&Principal::User, &far, ListingScope::Project).await.unwrap();
+    let far =
+        world.kernel.attention().list(&Principal::User, &far, ListingScope::Project).await.unwrap();
     assert!(far.is_empty());
     world.stop(run).await.unwrap();
     assert_eq!(world.view(run).await.state, RunState::Ended { outcome: Outcome::Stopped });

@@ -1,4 +1,4 @@
-//! Reading on, and saying something twice by mistake.
+//! Tests of continued reads and repeated sends.
 
 use std::time::Duration;
 
@@ -17,13 +17,14 @@ use crate::{
     world::{KernelWorld, code, instance_selector, send_request, team, within},
 };
 
-/// The bodies a reader is given.
+/// Returns the bodies of a channel read.
 async fn bodies(world: &KernelWorld, since: Option<i64>, limit: u32) -> Vec<String> {
     let since = since.map(Seq::new);
     let reading = ChannelQuery { since, limit: Some(limit), ..ChannelQuery::default() };
     let read = world
         .kernel
-        .messages().list(&Principal::User, &instance_selector("@team"), reading)
+        .messages()
+        .list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
     read.messages.into_iter().map(|message| message.body).collect()
@@ -55,8 +56,14 @@ async fn where_a_message_stands_is_told_to_its_sender_and_to_the_user() {
         let read = kernel.messages().list(&who, &place, reading).await.unwrap();
         let told: Vec<_> = read.receipts.iter().map(|one| (one.seq, one.agent.as_str())).collect();
         assert_eq!((read.messages.len(), told), (2, vec![(sent, "lead")]), "its own alone");
-        assert_eq!(kernel.messages().receipts(&who, &place, sent).await.unwrap().receipts, read.receipts);
-        assert_eq!(code(kernel.messages().receipts(&who, &place, Seq::new(1)).await), Some(Code::Forbidden));
+        assert_eq!(
+            kernel.messages().receipts(&who, &place, sent).await.unwrap().receipts,
+            read.receipts
+        );
+        assert_eq!(
+            code(kernel.messages().receipts(&who, &place, Seq::new(1)).await),
+            Some(Code::Forbidden)
+        );
         ScriptEnd::quiet()
     });
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
@@ -64,7 +71,8 @@ async fn where_a_message_stands_is_told_to_its_sender_and_to_the_user() {
     let reading = ChannelQuery { receipts: true, ..ChannelQuery::default() };
     let read = world
         .kernel
-        .messages().list(&Principal::User, &instance_selector("@team"), reading)
+        .messages()
+        .list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
     let told: Vec<_> = read.receipts.iter().map(|one| (one.seq.get(), one.state)).collect();
@@ -91,7 +99,7 @@ async fn a_thread_is_read_whole_and_not_searched() {
     assert_eq!(code(world.kernel.messages().list(user, at, none).await), Some(Code::NotFound));
 }
 
-/// The user says `message` in the team's channel, under `key`.
+/// Sends `message` as the user to the team's channel, with the key `key`.
 async fn say_once(world: &KernelWorld, key: &str, message: &str) -> Result<SendReply, Error> {
     let key = EffectKey::new(key.to_owned(), "message", &json!({ "message": message }));
     let request = send_request(Some("@team"), message);
@@ -155,7 +163,8 @@ async fn what_many_say_is_soon_ready_to_be_searched_and_found_newest_first() {
     let reading = ChannelQuery { search: Some("NEEDLE 51".into()), ..ChannelQuery::default() };
     let found = world
         .kernel
-        .messages().list(&Principal::User, &instance_selector("@team"), reading)
+        .messages()
+        .list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
     let bodies: Vec<_> = found.messages.iter().map(|message| message.body.as_str()).collect();

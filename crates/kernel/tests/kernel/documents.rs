@@ -1,4 +1,4 @@
-//! The team's documents: how large they grow, and what they said before.
+//! Tests of the team's documents: size limits and history.
 
 use agent_worker_kernel::{DocumentBase, Error, InstanceSelector, Principal};
 use agent_worker_protocol::{
@@ -59,7 +59,8 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
     let history = async |file: &str| {
         world
             .kernel
-            .documents().history(user, &instance_selector("@team"), file.parse().unwrap())
+            .documents()
+            .history(user, &instance_selector("@team"), file.parse().unwrap())
             .await
     };
     let told: Vec<_> = history("notes.md")
@@ -92,7 +93,8 @@ async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() 
             let (kernel, who) = worker.principal().await.unwrap();
             let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
             let line = "line".to_owned();
-            match kernel.documents().write(&who, None, &own, file, line, DocumentBase::Append).await {
+            match kernel.documents().write(&who, None, &own, file, line, DocumentBase::Append).await
+            {
                 Ok(_) => ScriptEnd::done("written"),
                 Err(error) => {
                     let problem = Problem::from(&error);
@@ -193,8 +195,8 @@ async fn a_gate_before_writing_is_before_accepting_too() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("scribe", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let open =
-            kernel.suggestions().list(&who, &InstanceSelector::default()).await.unwrap()[0].suggestion;
+        let open = kernel.suggestions().list(&who, &InstanceSelector::default()).await.unwrap()[0]
+            .suggestion;
         let answer = async |accept: bool| {
             let reason = (!accept).then(|| "not yet".to_owned());
             let request = SuggestionRequest { target: None, project: None, accept, reason };

@@ -1,4 +1,4 @@
-//! What a retried attempt does again, and what it does not.
+//! Tests of effects in a retried attempt: which calls happen again and which do not.
 
 use agent_worker_protocol::{FailureClass, Outcome, RunState, api::SendReply};
 use tokio::sync::mpsc;

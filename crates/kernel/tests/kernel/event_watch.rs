@@ -1,4 +1,4 @@
-//! What a watcher sees: every stored event once, in order, from wherever it begins.
+//! Tests of watches: every stored event once, in order, from any start position.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     world::{KernelWorld, instance_selector, team, within},
 };
 
-/// What a watch that begins after `after` sees until it ends.
+/// Returns the events of a watch that starts after `after`, until it ends.
 async fn seen(world: &KernelWorld, run: RunId, after: Option<Position>) -> Vec<Event> {
     let watched = WatchSubject::Run(run);
     let mut feed = world.kernel.runs().watch(&Principal::User, watched, after).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_watch_sees_the_end_even_when_it_comes_while_the_page_is_turned() {
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     let last = world.wait_for_report(run, "coder", 1).await.pos;
-    // The watch reads an empty page; before it can ask whether the run is over, the run ends.
+    // The watch reads an empty page; the run ends before the watch reads the state of the run.
     let page = world.store.withhold_answer("event_list");
     let watched = WatchSubject::Run(run);
     let mut feed = world.kernel.runs().watch(&Principal::User, watched, last).await.unwrap();

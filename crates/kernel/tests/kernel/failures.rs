@@ -1,4 +1,4 @@
-//! What a failure costs: how often it is tried again, when, and what is left when nothing helps.
+//! Tests of failures: number and time of retries, and dead letters.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const FAILED: RunState = RunState::Ended { outcome: Outcome::Failed };
 
-/// Runs a coder that finds all of `mail` in its inbox at once, and plays `script` from then on.
+/// Runs a coder that gets all of `mail` at once, and runs `script` from then on.
 async fn with_mail<F, S>(world: &KernelWorld, mail: &[String], script: S) -> RunId
 where
     S: Fn(ScriptedWorker) -> F + Send + Sync + 'static,
@@ -40,7 +40,7 @@ where
     run
 }
 
-/// When each attempt of the coder began, in milliseconds.
+/// Returns the start time of each attempt of the coder, in milliseconds.
 fn began(world: &KernelWorld) -> Vec<i64> {
     world.machine.turns_of("coder").iter().map(|turn| world.after(turn.began)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a store that fails costs: nobody is left behind leased, nothing runs twice, and a daemon can still leave.
+//! Tests of a failing store: no lease is left open, nothing runs twice, and a daemon can still stop.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use crate::{
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 
-/// How a run with one coder and one message came out: its state, its turns, the attempts that were leased, the workers
-/// that were started.
+/// Returns the result of a run with one coder and one message: state, turns, leased attempts, started workers.
 async fn came_out(world: &KernelWorld, run: RunId) -> (RunState, u32, usize, usize) {
     let view = world.wait_until_ended(run).await;
     let story = world.events_of(run).await;
@@ -73,7 +72,7 @@ async fn a_turn_whose_end_may_not_be_committed_ends_once() {
     }
 }
 
-/// A world in which a coder and a lead hang.
+/// Creates a world in which a coder and a lead hang.
 async fn two_at_work() -> KernelWorld {
     let world = KernelWorld::new().await;
     for agent in ["coder", "lead"] {
@@ -85,7 +84,7 @@ async fn two_at_work() -> KernelWorld {
     world
 }
 
-/// Drains, and looks that it took no longer than the workers' time, the time to kill them and 5 s, and left nobody.
+/// Drains, and checks that it took at most the workers' time, the kill grace and 5 s, and that no worker is left.
 async fn drains_in_time(world: &KernelWorld) {
     world.drain(10).await;
     let took = world.after(world.now());

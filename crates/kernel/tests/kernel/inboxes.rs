@@ -1,4 +1,4 @@
-//! Mail that comes while its recipient works: shown again until a turn that was shown it has succeeded.
+//! Tests of mail during a turn: shown again until a turn that was shown it succeeds.
 
 use agent_worker_protocol::{
     DeliveryState, Event, EventKind, FailureClass, Outcome, RunId, RunState, Seq,
@@ -9,7 +9,7 @@ use crate::{
     world::{KernelWorld, team},
 };
 
-/// Runs a coder whose first turn begins, waits until the user has said `@coder more`, and goes on with `script`.
+/// Runs a coder whose first turn waits until the user has sent `@coder more`, and then runs `script`.
 async fn mail_during_a_turn<F, S>(world: &KernelWorld, script: S) -> RunId
 where
     S: Fn(ScriptedWorker) -> F + Send + Sync + 'static,
@@ -35,7 +35,7 @@ fn woken_by(world: &KernelWorld) -> Vec<String> {
     world.machine.turns().into_iter().map(|turn| turn.woken_by).collect()
 }
 
-/// What became of the deliveries of each attempt: `acted`, `pending`.
+/// Returns the results of each attempt's deliveries: `acted`, `pending`.
 fn dealt(story: &[Event]) -> Vec<(String, String)> {
     let ended = story.iter().filter(|event| event.kind() == Some(EventKind::AttemptEnded));
     ended

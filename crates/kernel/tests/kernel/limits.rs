@@ -1,4 +1,4 @@
-//! Where a run stops by itself: paused in one step, with everything kept.
+//! Tests of limits: a run pauses in one step and keeps everything.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn is(event: &Event, agent: &str) -> bool {
     event.agent.as_ref().map(AgentName::as_str) == Some(agent)
 }
 
-/// Two agents that answer each other for ever.
+/// Starts two agents that answer each other forever.
 async fn ping_pong(world: &KernelWorld, limits: &str) -> RunId {
     for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
         world.machine.set_worker_script(agent, move |worker| async move {
@@ -29,7 +29,7 @@ async fn ping_pong(world: &KernelWorld, limits: &str) -> RunId {
     world.run(&team("ping pong", &format!("limits: {limits}\nkickoff: '@ping go'"))).await
 }
 
-/// The limit a pause tells of; nothing is leased from then on, however long one waits.
+/// Returns the limit of a pause, and checks that nothing is leased afterwards.
 async fn tripped(world: &KernelWorld, run: RunId, paused: &Event) -> LimitKind {
     world.machine.wait_until_empty().await;
     let before = world.machine.turns().len();
@@ -207,7 +207,8 @@ async fn a_standalone_agent_has_its_own_turns_and_a_person_gives_it_more() {
     assert_eq!((view.state, view.agents[0].turns), (RunState::Running, 500));
     let items = world
         .kernel
-        .attention().list(&Principal::User, &instance_selector("@global"), ListingScope::All)
+        .attention()
+        .list(&Principal::User, &instance_selector("@global"), ListingScope::All)
         .await;
     assert_eq!(items.unwrap()[0].what, why);
     world.pass_time(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! The machine the workers run on: it outlives every kernel, as processes outlive a daemon.
+//! The simulated machine of the workers: it outlives every kernel, as processes outlive a daemon.
 
 mod runner;
 
@@ -21,7 +21,7 @@ type ScriptFn<In, Out> = Arc<dyn Fn(In) -> Pin<Box<dyn Future<Output = Out> + Se
 type WorkerScript = ScriptFn<ScriptedWorker, ScriptEnd>;
 type ShellScript = ScriptFn<ShellCommand, ShellOutcome>;
 
-/// A cloneable handle to everything that runs outside the kernel.
+/// A cloneable handle to everything outside of the kernel.
 #[derive(Clone)]
 pub(crate) struct Machine {
     clock: VirtualClock,
@@ -44,7 +44,7 @@ struct MachineState {
     peak: PeakConcurrency,
 }
 
-/// One worker.
+/// One simulated worker process.
 pub(crate) struct SimulatedProcess {
     agent: AgentName,
     instance: InstanceRef,
@@ -52,14 +52,14 @@ pub(crate) struct SimulatedProcess {
     life: ProcessLife,
 }
 
-/// Whether a process lives, and how to end it.
+/// Life and end of a process.
 #[derive(Default)]
 struct ProcessLife {
     kill: CancellationToken,
     gone: CancellationToken,
 }
 
-/// One attempt, as the machine saw it begin.
+/// One attempt as observed at its start.
 #[derive(Clone, Debug)]
 pub(crate) struct StartedTurn {
     pub(crate) agent: AgentName,
@@ -69,7 +69,7 @@ pub(crate) struct StartedTurn {
     pub(crate) began: Now,
 }
 
-/// The most that ran at once.
+/// Maximum numbers of processes at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PeakConcurrency {
     pub(crate) on_the_machine: usize,
@@ -84,7 +84,7 @@ impl Machine {
         Self { clock, daemon, tracker: TaskTracker::new(), state: Arc::default() }
     }
 
-    /// Gives an agent its script, for every attempt of it. Without one it ends ok at once and says nothing.
+    /// Sets the script of an agent for all its attempts. Without one an attempt ends ok at once without a text.
     pub(crate) fn set_worker_script<F, S>(&self, agent: &str, script: S)
     where
         S: Fn(ScriptedWorker) -> F + Send + Sync + 'static,
@@ -94,7 +94,7 @@ impl Machine {
         self.state().scripts.insert(agent.parse().unwrap(), script);
     }
 
-    /// Says what shell commands do. Without it they print nothing and succeed.
+    /// Sets the behaviour of shell commands. Without it they print nothing and succeed.
     pub(crate) fn set_shell_script<F, S>(&self, shell: S)
     where
         S: Fn(ShellCommand) -> F + Send + Sync + 'static,
@@ -104,12 +104,12 @@ impl Machine {
         self.state().shell = Some(shell);
     }
 
-    /// Lets a kernel be reached.
+    /// Attaches a kernel that workers can reach.
     pub(crate) fn attach_kernel(&self, kernel: Kernel) {
         self.daemon.send_replace(Some(kernel));
     }
 
-    /// There is no kernel for now.
+    /// Detaches the kernel: workers reach none for now.
     pub(crate) fn detach_kernel(&self) {
         self.daemon.send_replace(None);
     }
@@ -118,25 +118,25 @@ impl Machine {
         self.daemon.borrow().is_some()
     }
 
-    /// The kernel, once there is one.
+    /// Returns the kernel, once there is one.
     pub(crate) async fn daemon(&self) -> Kernel {
         let mut daemon = self.daemon.subscribe();
         let kernel = daemon.wait_for(Option::is_some).await.unwrap().clone();
         kernel.unwrap()
     }
 
-    /// Every attempt that began, in order.
+    /// Returns every attempt that started, in order.
     pub(crate) fn turns(&self) -> Vec<StartedTurn> {
         self.state().turns.clone()
     }
 
-    /// Every attempt of one agent, in order.
+    /// Returns every attempt of one agent, in order.
     pub(crate) fn turns_of(&self, agent: &str) -> Vec<StartedTurn> {
         let agent: AgentName = agent.parse().unwrap();
         self.turns().into_iter().filter(|turn| turn.agent == agent).collect()
     }
 
-    /// Every shell command that ran, in order.
+    /// Returns every shell command that ran, in order.
     pub(crate) fn commands(&self) -> Vec<ShellCommand> {
         self.state().commands.clone()
     }
@@ -145,12 +145,12 @@ impl Machine {
         self.state().peak
     }
 
-    /// How many workers live.
+    /// Returns the number of live workers.
     pub(crate) fn live_worker_count(&self) -> usize {
         self.state().processes.values().filter(|process| process.is_alive()).count()
     }
 
-    /// Kills every worker, without a word, and waits until they are gone.
+    /// Kills every worker without a final report, and waits until all are gone.
     pub(crate) async fn kill_all(&self) {
         let processes: Vec<_> = self.state().processes.values().cloned().collect();
         for process in processes {
@@ -158,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// Waits until every worker has left by itself.
+    /// Waits until every worker has exited on its own.
     pub(crate) async fn wait_until_empty(&self) {
         let processes: Vec<_> = self.state().processes.values().cloned().collect();
         for process in processes {
@@ -166,7 +166,7 @@ impl Machine {
         }
     }
 
-    /// Waits until the workers of an agent have left by themselves.
+    /// Waits until the workers of an agent have exited on their own.
     pub(crate) async fn wait_until_left(&self, agent: &str) {
         let processes: Vec<_> = self.state().processes.values().cloned().collect();
         for process in processes.into_iter().filter(|process| process.agent.to_string() == agent) {
@@ -174,32 +174,32 @@ impl Machine {
         }
     }
 
-    /// How many shell commands live.
+    /// Returns the number of live shell commands.
     pub(crate) fn shells(&self) -> usize {
         self.state().shells.iter().filter(|(_, life)| life.is_alive()).count()
     }
 
-    /// From now on workers that are to end take their time.
+    /// Sets the delay with which workers exit after a stop.
     pub(crate) fn set_exit_delay(&self, time: Duration) {
         self.state().exit_delay = time;
     }
 
-    /// The runs whose logs were deleted.
+    /// Returns the runs whose logs were deleted.
     pub(crate) fn erased_runs(&self) -> Vec<RunId> {
         self.state().erased.clone()
     }
 
-    /// What is kept of a run's environment.
+    /// Returns the stored environment of a run.
     pub(crate) fn environment(&self, run: RunId) -> BTreeMap<String, String> {
         self.state().environments.get(&run).cloned().unwrap_or_default()
     }
 
-    /// Loses what was kept of every run's environment.
+    /// Removes the stored environment of every run.
     pub(crate) fn lose_environments(&self) {
         self.state().environments.clear();
     }
 
-    /// Whether a run's environment is still kept.
+    /// Returns true if a run's environment is still stored.
     pub(crate) fn keeps_environment(&self, run: RunId) -> bool {
         self.state().environments.contains_key(&run)
     }
@@ -260,7 +260,7 @@ impl ProcessLife {
         !self.gone.is_cancelled()
     }
 
-    /// Ends it and waits until it is gone.
+    /// Kills the process and waits until it is gone.
     async fn end(&self) {
         self.kill.cancel();
         self.gone.cancelled().await;

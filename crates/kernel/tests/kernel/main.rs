@@ -1,4 +1,4 @@
-//! The kernel's room: whole runs against the real store, with scripted workers and a virtual clock.
+//! Tests of the kernel: whole runs against the real store, with scripted workers and a virtual clock.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod agent_join;

@@ -1,4 +1,4 @@
-//! Stopping an agent, waking it again, taking it out: nothing of it is left, and nothing for it is lost in silence.
+//! Tests of stopping, resuming and removing an agent: no process is left, and no delivery is lost silently.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 
 const FAILED: RunState = RunState::Ended { outcome: Outcome::Failed };
 
-/// What an agent is doing.
+/// Returns the state of an agent.
 async fn state(world: &KernelWorld, agent: &str) -> AgentState {
     let place = instance_selector(agent);
     let mut views =
@@ -25,7 +25,7 @@ async fn state(world: &KernelWorld, agent: &str) -> AgentState {
     views.remove(0).state
 }
 
-/// The coder hangs in its first turn and ends well in every other.
+/// Sets a coder that hangs in its first turn and ends ok in every other.
 fn hangs_once(world: &KernelWorld) {
     world.machine.set_worker_script("coder", |worker| async move {
         match worker.nth {
@@ -92,7 +92,8 @@ async fn a_run_whose_last_agent_is_stopped_fails_and_names_what_was_not_done() {
         view.dropped.iter().map(|one| (one.seq.get(), one.agent.as_str())).collect();
     assert_eq!(dropped, [(1, "coder")]);
     assert_eq!(view.dropped[0].why.as_deref(), Some(why));
-    let late = world.kernel.agents().resume(&Principal::User, &instance_selector("coder@team")).await;
+    let late =
+        world.kernel.agents().resume(&Principal::User, &instance_selector("coder@team")).await;
     assert_eq!(code(late), Some(Code::NoRun));
     let late = world.kernel.agents().stop(&Principal::User, &instance_selector("coder@team")).await;
     assert_eq!(problem(late).message, "@team has no live run");
@@ -222,8 +223,11 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
     assert!(world.machine.environment(run).is_empty(), "its environment is forgotten");
     let dropped = &world.view(run).await.dropped;
     assert_eq!(dropped[0].why.as_deref(), Some("alice was removed"));
-    let unheard =
-        world.kernel.messages().send(&Principal::User, None, send_request(Some("alice"), "hello")).await;
+    let unheard = world
+        .kernel
+        .messages()
+        .send(&Principal::User, None, send_request(Some("alice"), "hello"))
+        .await;
     assert_eq!(problem(unheard).message, "there is no agent `alice`");
     let hello = send_request(Some("@global"), "@alice hello");
     let said = world.kernel.messages().send(&Principal::User, None, hello).await.unwrap();
@@ -239,7 +243,8 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
     assert_eq!(epochs, [3, 2, 1], "its numbers go on");
     let stats = world
         .kernel
-        .runs().stats(&Principal::User, &instance_selector("@global"), ListingScope::All)
+        .runs()
+        .stats(&Principal::User, &instance_selector("@global"), ListingScope::All)
         .await
         .unwrap();
     let tally = &stats[0].agents[0].stats;
@@ -253,7 +258,7 @@ async fn a_run_that_is_over_before_its_last_agent_is_taken_out_is_no_error() {
     hangs_once(&world);
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
-    // Somebody joins elsewhere meanwhile, and one does so at a time.
+    // Another agent joins elsewhere meanwhile; joins and removals are serialized.
     let added = world.store.withhold_answer("agent_add");
     let joining = Box::pin(new_agent(&world, mock_agent_request(None, None)));
     let coder = instance_selector("coder@team");
@@ -285,8 +290,14 @@ async fn whoever_is_not_there_cannot_be_stopped_and_is_named() {
         let kernel = &world.kernel;
         let place = instance_selector(target);
         assert_eq!(problem(kernel.agents().stop(&Principal::User, &place).await).message, expected);
-        assert_eq!(problem(kernel.agents().remove(&Principal::User, &place).await).message, expected);
-        assert_eq!(problem(kernel.agents().resume(&Principal::User, &place).await).message, expected);
+        assert_eq!(
+            problem(kernel.agents().remove(&Principal::User, &place).await).message,
+            expected
+        );
+        assert_eq!(
+            problem(kernel.agents().resume(&Principal::User, &place).await).message,
+            expected
+        );
     }
     let target: Target = "coder@team".parse().unwrap();
     let stopped =

@@ -1,4 +1,4 @@
-//! `provider: memory`: what a run wrote is gone when it is over.
+//! Tests of `provider: memory`: the rows of a run are deleted after its end.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn what_an_ended_run_left_in_memory_is_gone_when_the_next_daemon_has_start
     let run = world.run(&team("coder", FILE)).await;
     world.wait_for_report(run, "coder", 1).await;
     world.stop_daemon().await;
-    // As a daemon that was killed right after its last commit leaves it.
+    // The state that a daemon leaves if it is killed right after its last commit.
     let end = |_: &_| RunStep::End { outcome: Outcome::Done, why: "over".into(), error: None };
     world.store.run_settle(run, Box::new(end), world.now()).await.unwrap();
     assert!(!world.channel().await.is_empty());

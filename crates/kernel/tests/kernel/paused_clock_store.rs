@@ -1,8 +1,8 @@
-//! The real store, holding the paused clock still while it is asked something.
+//! The real store, which holds the paused clock during each call.
 //!
 //! Tokio's paused clock jumps to the next timer whenever the runtime is idle, and a runtime that waits for the
-//! store's writer thread looks idle. Here every question holds the clock until it is answered, so that time passes
-//! when, and only when, nobody has anything to do.
+//! store's writer thread appears idle. Here every call holds the clock until its answer, so that time passes
+//! exactly when no task has work.
 
 use std::{
     ops::Range,
@@ -34,10 +34,10 @@ use agent_worker_store::{
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-/// How long, by a real clock, an answer may take before time goes on without it and the test fails by its own deadline.
+/// Maximum real time of an answer; after it the clock advances and the test fails by its own deadline.
 const MAX_REAL_WAIT: Duration = Duration::from_secs(30);
 
-/// What a disk without room refuses.
+/// The methods that a full disk refuses.
 const WRITE_METHODS: &[&str] = &[
     "instance_open",
     "instance_forget",
@@ -86,7 +86,7 @@ const WRITE_METHODS: &[&str] = &[
     "effect_expire",
 ];
 
-/// A store on whose answers the clock waits.
+/// A store that holds the clock during its calls.
 pub(crate) struct PausedClockStore {
     inner: Database,
     withheld: Mutex<Option<(&'static str, WithheldAnswer)>>,
@@ -94,20 +94,20 @@ pub(crate) struct PausedClockStore {
     full: AtomicBool,
 }
 
-/// What becomes of a question that does not go well.
+/// The result of a call with an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InjectedFault {
-    /// It is carried out, and the answer is that nobody knows.
+    /// The call is applied, and its outcome is reported as unknown.
     UnknownApplied,
-    /// It is not carried out, and the answer is that nobody knows.
+    /// The call is not applied, and its outcome is reported as unknown.
     UnknownNotApplied,
-    /// The file fails.
+    /// The database file fails.
     Broken,
-    /// There is no room.
+    /// The disk is full.
     Full,
 }
 
-/// A point in somebody else's work where a test steps in.
+/// A withheld answer: a point at which a test intervenes.
 #[derive(Clone, Default)]
 pub(crate) struct WithheldAnswer {
     reached: CancellationToken,
@@ -120,22 +120,22 @@ impl PausedClockStore {
         Self { inner, withheld, faults, full }
     }
 
-    /// Lets the next question of `method` end in this way.
+    /// Injects a fault into the next call of `method`.
     pub(crate) fn inject_fault(&self, method: &'static str, fault: InjectedFault) {
         self.faults.lock().unwrap().push((method, fault));
     }
 
-    /// Whether everything that was to be spoilt has been.
+    /// Returns true if all injected faults have occurred.
     pub(crate) fn has_injected_all(&self) -> bool {
         self.faults.lock().unwrap().is_empty()
     }
 
-    /// From now on there is no room for anything.
+    /// Makes every write fail with a full disk from now on.
     pub(crate) fn fill_disk(&self) {
         self.full.store(true, Ordering::Relaxed);
     }
 
-    /// Shuts down under whoever uses it.
+    /// Closes the store while it is in use.
     pub(crate) async fn close(&self) {
         let held = hold();
         self.inner.clone().close().await;
@@ -151,7 +151,7 @@ impl PausedClockStore {
         full.then_some(InjectedFault::Full)
     }
 
-    /// Withholds the next answer of `method`: what was read is old by the time the caller has it.
+    /// Withholds the next answer of `method`: the data is stale when the caller gets it.
     pub(crate) fn withhold_answer(&self, method: &'static str) -> WithheldAnswer {
         let staged = WithheldAnswer::default();
         *self.withheld.lock().unwrap() = Some((method, staged.clone()));
@@ -168,18 +168,18 @@ impl PausedClockStore {
 }
 
 impl WithheldAnswer {
-    /// Waits until the answer is there and withheld.
+    /// Waits until the answer exists and is withheld.
     pub(crate) async fn reached(&self) {
         self.reached.cancelled().await;
     }
 
-    /// Gives the answer to whoever waits for it.
+    /// Releases the answer to its caller.
     pub(crate) fn release(self) {
         self.go.cancel();
     }
 }
 
-/// Keeps the clock still while it lives: tokio's stands still as long as a blocking task runs.
+/// Holds the clock while it lives: tokio's clock does not advance while a blocking task runs.
 struct ClockHold {
     _until: mpsc::Sender<()>,
 }

@@ -1,4 +1,4 @@
-//! Who may do what. The door makes the principal; here every one of them tries everything.
+//! Tests of permissions: every kind of principal tries every operation.
 
 use agent_worker_kernel::{
     ChannelQuery, DeadLetterAction, DocumentBase, Error, InstanceSelector, Kernel, ListingScope,
@@ -15,7 +15,7 @@ use crate::{
     world::{KernelWorld, code, instance_selector, send_request, team, within},
 };
 
-/// Two instances, each with a coder at work.
+/// Two instances, each with a running coder.
 struct TwoInstances {
     world: KernelWorld,
     team: RunId,
@@ -59,7 +59,8 @@ async fn document(kernel: &Kernel, who: &Principal, target: &str) -> Option<Code
     let (file, text) = ("notes.md".parse().unwrap(), "text".to_owned());
     code(
         kernel
-            .documents().write(who, None, &instance_selector(target), file, text, DocumentBase::Append)
+            .documents()
+            .write(who, None, &instance_selector(target), file, text, DocumentBase::Append)
             .await,
     )
 }
@@ -68,8 +69,8 @@ async fn report(kernel: &Kernel, who: &Principal, attempt: AttemptId) -> Option<
     code(kernel.attempts().report(who, attempt, EventsRequest::default()).await)
 }
 
-/// What only the user may: whatever begins, ends or changes something for others, what workers print, what is said about
-/// the program, and whatever has to do with tokens. Nothing of it is there, so that a user changes nothing either.
+/// Calls every operation that only the user may use: those that start, end or change something for others, worker
+/// logs, feedback, and tokens. None of the targets exist, so that the calls of a user change nothing either.
 async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Option<Code>; 18] {
     let nobody = &instance_selector("zoe@team");
     let nowhere = &instance_selector("@nowhere");
@@ -110,7 +111,7 @@ async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Optio
     ]
 }
 
-/// What everybody who is known may where `place` is: everything that only looks.
+/// Calls every read-only operation at `place`, which every known caller may use.
 async fn read_only_calls(
     kernel: &Kernel,
     who: &Principal,
@@ -174,7 +175,7 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
         (write(&kernel, &who, "@team").await, write(&kernel, &who, "@other").await),
         (None, no)
     );
-    // Of a run elsewhere it does not even learn that there is one.
+    // An agent does not even learn that a run of another instance exists.
     let absent = Some(Code::NotFound);
     let watched = (watch(&kernel, &who, team).await, watch(&kernel, &who, other).await);
     assert_eq!(watched, (None, absent));
@@ -233,7 +234,10 @@ async fn a_client_reads_and_sends_and_rules_nothing() {
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
     assert_eq!(user_only_calls(kernel, &who, team).await, [no; 18]);
     kernel.tokens().revoke(&Principal::User, "ci".into()).await.unwrap();
-    assert_eq!(code(kernel.tokens().principal_by_token(&made.token).await), Some(Code::Unauthorized));
+    assert_eq!(
+        code(kernel.tokens().principal_by_token(&made.token).await),
+        Some(Code::Unauthorized)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,11 +271,17 @@ async fn a_token_is_dead_when_its_attempt_has_ended() {
     let inhabitant = || kernel.tokens().principal_by_mark(coder.job.attempt);
     assert!(matches!(inhabitant().await, Ok(Some(Principal::Agent(_)))));
     world.stop(team).await.unwrap();
-    assert_eq!(code(kernel.tokens().principal_by_token(&coder.job.token).await), Some(Code::Unauthorized));
+    assert_eq!(
+        code(kernel.tokens().principal_by_token(&coder.job.token).await),
+        Some(Code::Unauthorized)
+    );
     assert!(matches!(inhabitant().await, Ok(Some(Principal::Anonymous))));
     assert!(
         is_agent(kernel.tokens().principal_by_token(&stranger.job.token).await),
         "the other one's lives on"
     );
-    assert_eq!(code(kernel.tokens().principal_by_token("aw_guess").await), Some(Code::Unauthorized));
+    assert_eq!(
+        code(kernel.tokens().principal_by_token("aw_guess").await),
+        Some(Code::Unauthorized)
+    );
 }

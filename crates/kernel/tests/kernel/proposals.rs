@@ -1,4 +1,5 @@
-//! Votes in whole runs: deadlines, what decisions bind, elections before the kickoff, and questions to a person.
+//! Tests of votes in whole runs: deadlines, binding decisions, elections before the kickoff, and questions to a
+//! person.
 
 use std::time::Duration;
 
@@ -45,7 +46,10 @@ impl ScriptedWorker {
 impl KernelWorld {
     async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
         let target = Some("@team".parse().unwrap());
-        self.kernel.proposals().create(&Principal::User, None, ProposalRequest { target, ..request }).await
+        self.kernel
+            .proposals()
+            .create(&Principal::User, None, ProposalRequest { target, ..request })
+            .await
     }
 
     async fn vote(&self, id: i64, choice: &str) -> Result<ProposalOutcome, Error> {
@@ -57,7 +61,11 @@ impl KernelWorld {
 
     async fn proposal(&self, id: i64) -> Proposal {
         let id = ProposalId::new(id);
-        self.kernel.proposals().get(&Principal::User, &instance_selector("@team"), id).await.unwrap()
+        self.kernel
+            .proposals()
+            .get(&Principal::User, &instance_selector("@team"), id)
+            .await
+            .unwrap()
     }
 
     async fn answer(&self, id: i64, answer: &str) -> Result<SendReply, Error> {
@@ -78,7 +86,7 @@ impl KernelWorld {
     }
 }
 
-/// An agent that votes for `choice` on every proposal it is told of, and otherwise does nothing.
+/// Sets an agent that votes for `choice` on every proposal it gets, and otherwise does nothing.
 fn votes(world: &KernelWorld, agent: &str, choice: &'static str) {
     world.machine.set_worker_script(agent, move |worker| async move {
         for line in worker.job.woken_by.lines() {
@@ -206,7 +214,7 @@ async fn the_team_elects_who_owns_its_documents_before_the_kickoff() {
         world.machine.set_worker_script(agent, |worker| async move {
             let (kernel, who) = worker.principal().await.unwrap();
             if worker.job.woken_by.contains("[PROPOSAL]") {
-                // Two of three are enough: whoever comes last is told so.
+                // Two of three votes are enough: the last voter gets a conflict.
                 let late = code(worker.vote(1, "critic").await);
                 assert!(matches!(late, None | Some(Code::Conflict)), "{late:?}");
                 return ScriptEnd::quiet();
@@ -329,8 +337,11 @@ async fn a_run_pauses_for_a_person_only_while_none_is_there() {
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     let watch = async |who: &Principal| {
-        let feed =
-            world.kernel.runs().watch(&Principal::User, WatchSubject::RunUntilIdle(run), None).await;
+        let feed = world
+            .kernel
+            .runs()
+            .watch(&Principal::User, WatchSubject::RunUntilIdle(run), None)
+            .await;
         feed.unwrap().with_presence_of(who)
     };
     let person = watch(&Principal::User).await;
@@ -349,7 +360,7 @@ async fn a_run_pauses_for_a_person_only_while_none_is_there() {
     world.pass_time(Duration::from_mins(1)).await;
     assert_eq!(world.view(run).await.state, waits, "who may not answer is nobody to wait for");
     drop(nobody);
-    // Whoever comes later is not told that it rests: it goes on.
+    // A later watcher does not see the run at rest: it continues.
     let mut person = watch(&Principal::User).await;
     let mut runs = 0;
     while runs < 2 {
@@ -382,7 +393,8 @@ async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
         let (kernel, who) = worker.principal().await.unwrap();
         let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
         let text = "x".to_owned();
-        let wrote = kernel.documents().write(&who, None, &own, file, text, DocumentBase::Append).await;
+        let wrote =
+            kernel.documents().write(&who, None, &own, file, text, DocumentBase::Append).await;
         ScriptEnd::done(&wrote.map_or_else(|error| error.to_string(), |_| "wrote".to_owned()))
     });
     let file = "agents:\n  coder: { backend: mock, requires: { document_append: release } }\n";
@@ -450,7 +462,8 @@ async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
     let why = Some("not now".to_owned());
     let request = CancelRequest { target, project: None, why };
     let id = ProposalId::new(2);
-    let vetoed = world.kernel.proposals().cancel(&Principal::User, None, id, request).await.unwrap();
+    let vetoed =
+        world.kernel.proposals().cancel(&Principal::User, None, id, request).await.unwrap();
     assert_eq!(vetoed.state.to_string(), "cancelled by user: not now");
     let (user, at) = (&Principal::User, &instance_selector("@team"));
     let open = world.kernel.proposals().list(user, at, ProposalFilter::Open).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the next daemon makes of what the one before left: nothing is lost, nothing finished runs twice.
+//! Tests of recovery by the next daemon: nothing is lost, and no finished work runs twice.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 
-/// A coder whose first turn waits at a gate, then says `@lead done` and ends with an answer.
+/// Sets a coder whose first turn waits at a gate, then sends `@lead done` and ends with an answer.
 fn coder_at_a_gate(world: &KernelWorld) -> ScriptGate {
     let gate = ScriptGate::default();
     let waits = gate.clone();
@@ -31,7 +31,7 @@ fn coder_at_a_gate(world: &KernelWorld) -> ScriptGate {
     gate
 }
 
-/// How many attempts of each agent began, by the log.
+/// Returns the number of started attempts of an agent, from the log.
 async fn attempts(world: &KernelWorld, run: RunId, agent: &str) -> usize {
     let name: AgentName = agent.parse().unwrap();
     let began = |kind| kind == Some(EventKind::AttemptStarting);
@@ -46,7 +46,7 @@ async fn a_worker_that_lives_goes_on_with_the_same_attempt_and_finishes_once() {
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
     world.stop_daemon().await;
-    // Its next call meets no daemon and waits for one.
+    // The worker's next call finds no daemon and waits for one.
     gate.open();
     world.pass_time(Duration::from_secs(20)).await;
     let found = world.restart_daemon().await;
@@ -124,7 +124,7 @@ async fn a_takeover_that_a_full_disk_stopped_anywhere_is_made_later_and_once() {
         world.wait_for_report(run, "one", 1).await;
         world.wait_for_report(run, "two", 1).await;
         world.stop_daemon().await;
-        // One finishes while no daemon is there, the other lives on.
+        // One worker finishes while no daemon runs, the other one stays alive.
         gates[1].open();
         within(world.machine.wait_until_left("two")).await;
         world.restart_on_full_disk(method).await;
@@ -152,7 +152,7 @@ async fn a_worker_that_is_adopted_still_counts_as_one_of_those_allowed() {
     assert_eq!(world.machine.peak_concurrency().on_the_machine, 1);
 }
 
-/// A run whose daemon and workers were gone for so many minutes.
+/// Starts a run and takes its daemon and workers away for this many minutes.
 async fn cut_off(world: &mut KernelWorld, minutes: u64) -> RunId {
     coder_at_a_gate(world);
     let run = world.run(&team("coder lead", "kickoff: '@coder go'")).await;

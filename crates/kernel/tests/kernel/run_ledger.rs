@@ -1,4 +1,4 @@
-//! Everything a finished run left behind, and whether it adds up.
+//! All records of a finished run, and checks of their consistency.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 
 use crate::world::KernelWorld;
 
-/// After so many counted failures a delivery is dead.
+/// Number of counted failures after which a delivery is dead.
 const MAX_ATTEMPTS: u32 = 3;
-/// And after so many others in a row.
+/// Number of consecutive uncounted failures after which a delivery is dead.
 const MAX_SETBACKS: usize = 10;
 
 pub(crate) struct RunLedger {
@@ -24,7 +24,7 @@ pub(crate) struct RunLedger {
 }
 
 impl RunLedger {
-    /// Reads it, and checks on the way that the channel and the log have no gap.
+    /// Reads the records, and checks that the channel and the log have no gap.
     pub(crate) async fn read(world: &KernelWorld, run: RunId) -> Self {
         let story = world.events_of(run).await;
         let row = world.store.run_get(run).await.unwrap();
@@ -41,7 +41,7 @@ impl RunLedger {
         Self { state: row.state, story, receipts, attempts }
     }
 
-    /// Fails where something does not add up.
+    /// Fails if the records are inconsistent.
     pub(crate) fn check_balance(&self) {
         self.the_log_has_no_gap_and_ends_with_the_end();
         self.nobody_had_two_attempts_at_once();
@@ -107,7 +107,7 @@ impl RunLedger {
         assert!(outcome == Outcome::Stopped || outcome == expected, "{outcome}");
     }
 
-    /// How the attempts ended that a delivery was the reason for, in order.
+    /// Returns the ends of all attempts of a delivery, in order.
     fn tries(&self, receipt: &Receipt) -> Vec<&AttemptEnd> {
         let starting = |event: &&Event| event.kind() == Some(EventKind::AttemptStarting);
         let began = self.story.iter().filter(starting).filter(|event| {
@@ -127,7 +127,7 @@ fn counts(end: &AttemptEnd) -> bool {
     matches!(end, AttemptEnd::Failed { class, .. } if class.is_counted())
 }
 
-/// A list among an event's data; a stopped attempt's has none.
+/// Returns a list from an event's data; a stopped attempt has none.
 fn list<T: DeserializeOwned>(event: &Event, name: &str) -> Vec<T> {
     serde_json::from_value(event.data()[name].clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A run that is paused goes on, a run that is in the way is replaced.
+//! Tests of resuming a paused run and replacing a live run.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn wall(hours: u64) -> (RunMode, ResumeRequest) {
     (RunMode::Run, ResumeRequest { wall: Some(Span::from_secs(hours * 3600)), ..AS_IT_IS })
 }
 
-/// Two who answer each other `times` times.
+/// Sets two agents that answer each other `times` times.
 fn ping_pong(world: &KernelWorld, times: usize) {
     for (agent, answer) in [("ping", "@pong hello"), ("pong", "@ping hello")] {
         world.machine.set_worker_script(agent, move |worker| async move {
@@ -133,7 +133,7 @@ async fn a_start_at_its_turn_limit_does_not_rest_when_its_live_turn_is_cut_short
     world.wait_until_paused(run).await;
     world.stop_daemon().await;
     world.machine.kill_all().await;
-    // The next daemon has taken over and has not yet looked whether the run goes on.
+    // The next daemon has taken over and has not yet decided about the run.
     let look = world.store.withhold_answer("agent_ready");
     world.restart_daemon().await;
     look.reached().await;
@@ -245,7 +245,7 @@ async fn a_resume_that_is_repeated_gets_its_first_answer() {
     assert_eq!(resumed.count(), 1);
 }
 
-/// The same file again, in place of what runs.
+/// Starts a run of the same file that replaces the live run.
 async fn replace(world: &KernelWorld, file: &str) -> Result<RunId, Error> {
     let request = RunRequest { replace: true, ..world.run_request(RunMode::Run, "team", file) };
     within(world.kernel.runs().create(&Principal::User, request)).await.map(|started| started.run)
@@ -260,7 +260,7 @@ async fn a_run_that_is_replaced_is_gone_before_the_new_ones_agents_begin() {
             _ => ScriptEnd::quiet(),
         }
     });
-    // It ignores TERM, and is killed after its grace.
+    // The worker ignores TERM, and is killed after its grace period.
     world.machine.set_exit_delay(Duration::from_secs(10));
     let file = team("coder", "kickoff: '@coder go'");
     let old = world.run(&file).await;
@@ -341,7 +341,7 @@ async fn a_run_that_is_paused_by_a_person_finishes_its_turn_and_starts_no_other_
     assert_eq!(world.machine.turns().len(), 1, "something was leased in a paused run");
     assert_eq!(world.receipts(1).await[0].state, DeliveryState::Acted);
     assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
-    // Asked again it is paused as before.
+    // A second pause has the same effect as the first.
     world.kernel.runs().pause(&Principal::User, run).await.unwrap();
     resume(&world, run, AS_IT_IS).await.unwrap();
     world.wait_until_ended(run).await;

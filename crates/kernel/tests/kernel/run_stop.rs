@@ -1,4 +1,4 @@
-//! How work is cut short: by a person, by a daemon that leaves, by a worker's own silence.
+//! Tests of interrupted work: by a person, by a stopping daemon, by a silent worker.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
 
 const STOPPED: RunState = RunState::Ended { outcome: Outcome::Stopped };
 
-/// A coder that hangs, and hands itself to the test.
+/// Sets a coder that hangs, and passes its worker to the test.
 fn hanging(world: &KernelWorld) -> mpsc::UnboundedReceiver<ScriptedWorker> {
     let (workers, hung) = mpsc::unbounded_channel();
     world.machine.set_worker_script("coder", move |worker| {
@@ -52,8 +52,11 @@ async fn a_users_stop_ends_the_run_and_everything_of_it() {
     let said = world.kernel.messages().send(&coder, None, send_request(None, "@lead help")).await;
     assert_eq!(code(said), Some(Code::StaleEpoch));
     assert_eq!(code(worker.principal().await), Some(Code::Unauthorized));
-    let user =
-        world.kernel.messages().send(&Principal::User, None, send_request(Some("@team"), "@lead hi")).await;
+    let user = world
+        .kernel
+        .messages()
+        .send(&Principal::User, None, send_request(Some("@team"), "@lead hi"))
+        .await;
     assert_eq!(code(user), Some(Code::NoRun));
     let again = world.stop(run).await;
     assert_eq!(code(again), Some(Code::RunEnded));
@@ -118,7 +121,7 @@ async fn a_worker_that_is_silent_beyond_its_own_clocks_is_ended_and_counted() {
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     let ended =
         world.wait_for_event(run, |event| event.kind() == Some(EventKind::AttemptEnded)).await;
-    // 5 min of silence, and 30 s and the time to kill later than the worker should have seen it itself.
+    // 5 min of silence, plus 30 s and the kill grace by which the daemon's limit exceeds the worker's own.
     assert_eq!(world.wall_after(ended.ts), 340_000);
     assert_eq!(
         (&ended.data()["class"], &ended.data()["end"]),

@@ -1,4 +1,4 @@
-//! How a run goes: who is woken, how many at once, and when it is over.
+//! Tests of whole runs: woken agents, concurrency, and the end.
 
 use std::time::Duration;
 

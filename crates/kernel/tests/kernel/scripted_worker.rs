@@ -1,4 +1,4 @@
-//! A scripted worker: it reports and calls tools as a real one does, through its token, and leaves as its script says.
+//! A scripted worker: it reports and calls tools with its token like a real one, and exits as its script defines.
 
 use std::{
     collections::HashMap,
@@ -17,32 +17,32 @@ use tokio_util::sync::CancellationToken;
 
 use crate::machine::{Machine, SimulatedProcess};
 
-/// How a script ends.
+/// The end of a script.
 #[derive(Clone, Debug)]
 pub(crate) enum ScriptEnd {
-    /// With a last word.
+    /// Ends with a final report.
     Says(Finished),
-    /// Without one.
+    /// Ends without a report.
     Crashes,
 }
 
 impl ScriptEnd {
-    /// The work is done, and this is the final text.
+    /// Returns the end of successful work with this final text.
     pub(crate) fn done(text: &str) -> Self {
         Self::Says(Finished { text: text.to_owned(), outcome: WorkerOutcome::Ok })
     }
 
-    /// The work is done; nothing is left to say.
+    /// Returns the end of successful work without a text.
     pub(crate) fn quiet() -> Self {
         Self::done("")
     }
 
-    /// It failed in this way.
+    /// Returns the end of a failure of this class.
     pub(crate) fn fails(class: FailureClass) -> Self {
         Self::failed(class, None)
     }
 
-    /// The provider said to come back at `at`.
+    /// Returns the end of a rate limit until `at`.
     pub(crate) fn rate_limited(at: Millis) -> Self {
         Self::failed(FailureClass::RateLimited, Some(at))
     }
@@ -54,12 +54,12 @@ impl ScriptEnd {
     }
 }
 
-/// What a script has in hand.
+/// The worker as its script sees it.
 #[derive(Clone)]
 pub(crate) struct ScriptedWorker {
-    /// What the kernel gave it.
+    /// The job from the kernel.
     pub(crate) job: Arc<WorkerJob>,
-    /// The how manieth attempt of its agent this is, from 1.
+    /// Number of this attempt of its agent, from 1.
     pub(crate) nth: usize,
     machine: Machine,
     process: Arc<SimulatedProcess>,
@@ -76,14 +76,14 @@ impl ScriptedWorker {
         Self { job: Arc::new(job), nth, machine, process, calls: Arc::default() }
     }
 
-    /// Who it is, asked anew for every call, as a door does.
+    /// Returns the worker's principal, resolved again for every call, as an interface does.
     pub(crate) async fn principal(&self) -> Result<(Kernel, Principal), Error> {
         let kernel = self.machine.daemon().await;
         let principal = kernel.tokens().principal_by_token(&self.job.token).await?;
         Ok((kernel, principal))
     }
 
-    /// Says something in its channel, under the key of this call.
+    /// Sends a message to the channel, with the key of this call.
     pub(crate) async fn send(&self, message: &str) -> Result<SendReply, Error> {
         self.send_as(SendRequest {
             target: None,
@@ -98,7 +98,7 @@ impl ScriptedWorker {
         .await
     }
 
-    /// The same with everything that can be said about a message.
+    /// Sends a message with all options.
     pub(crate) async fn send_as(&self, request: SendRequest) -> Result<SendReply, Error> {
         let args = json!({ "message": request.message, "reply_to": request.reply_to });
         let n = {
@@ -113,50 +113,50 @@ impl ScriptedWorker {
         kernel.messages().send(&principal, Some(key), request).await
     }
 
-    /// Looks at mail that came since it began.
+    /// Returns messages that arrived since the attempt started.
     pub(crate) async fn inbox(&self) -> Result<Vec<Message>, Error> {
         let (kernel, principal) = self.principal().await?;
         Ok(kernel.inbox().check(&principal).await?.messages)
     }
 
-    /// Lets mail it was shown be done with this turn.
+    /// Acknowledges shown messages with this turn.
     pub(crate) async fn ack(&self, until: Seq) -> Result<InboxAckResult, Error> {
         let (kernel, principal) = self.principal().await?;
         kernel.inbox().ack(&principal, until).await
     }
 
-    /// Says that it is still there.
+    /// Posts a heartbeat to the daemon.
     pub(crate) async fn heartbeat(&self) -> Result<EventsReply, Error> {
         let live = vec![LiveEvent::Heartbeat];
         self.report(EventsRequest { events: Vec::new(), live }).await
     }
 
-    /// Takes its time.
+    /// Lets virtual time pass.
     pub(crate) async fn pass_time(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
-    /// Never ends by itself.
+    /// Waits until the worker is killed.
     pub(crate) async fn hang(&self) -> ScriptEnd {
         std::future::pending().await
     }
 
-    /// What it knows of the time.
+    /// Returns the wall time that the worker sees.
     pub(crate) fn now(&self) -> Millis {
         self.machine.now().wall
     }
 
-    /// Writes an event down and posts what is not acknowledged yet.
+    /// Writes an event to the file and posts all events that are not acknowledged yet.
     pub(crate) async fn post_event(&self, event: WorkerEvent) -> Result<EventsReply, Error> {
         self.process.write(event, self.now());
         let events = self.process.written_after(0);
         self.report(EventsRequest { events, live: Vec::new() }).await
     }
 
-    /// Writes its last word down and posts it if there is anybody to post it to.
+    /// Writes the final report and posts it if a kernel is attached.
     pub(crate) async fn finish(&self, finished: Finished) {
         if self.machine.has_kernel() {
-            // Refused when its run is over by now: then nobody asks how it ended.
+            // Refused if the run has already ended: then the result has no consequence.
             let _ = self.post_event(WorkerEvent::Finished(finished)).await;
         } else {
             self.process.write(WorkerEvent::Finished(finished), self.now());
@@ -169,7 +169,7 @@ impl ScriptedWorker {
     }
 }
 
-/// Where scripts wait until the test lets them go on.
+/// A gate at which scripts wait for the test.
 #[derive(Clone, Default)]
 pub(crate) struct ScriptGate(CancellationToken);
 
@@ -190,7 +190,7 @@ impl SimulatedProcess {
         journal.push(NumberedEvent { no, ts, event });
     }
 
-    /// What it wrote down after event `after`.
+    /// Returns the events written after event `after`.
     pub(crate) fn written_after(&self, after: i64) -> Vec<NumberedEvent> {
         let journal = self.journal.lock().unwrap();
         journal.iter().filter(|event| event.no > after).cloned().collect()

@@ -1,4 +1,4 @@
-//! The beginning of a run: its commands, its first message, and what stops it before anybody is woken.
+//! Tests of the start of a run: its commands, its first message, and failures before any agent is woken.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn prints(text: &str) -> ShellOutcome {
     ShellOutcome { status: Some(0), stdout: text.as_bytes().to_vec(), stderr: String::new() }
 }
 
-/// How a run failed before its agents' work.
+/// Returns the error of a run that failed before its agents started.
 async fn failure(world: &KernelWorld, file: &str) -> RunError {
     let run = world.run(file).await;
     let view = world.wait_until_ended(run).await;
@@ -107,13 +107,14 @@ async fn a_value_of_ten_megabytes_is_a_resource_and_the_mention_after_it_still_w
     let end = (SIZE - 100) as u64..SIZE as u64;
     let part = world
         .kernel
-        .resources().read(&Principal::User, &instance_selector("@team"), id, Some(end))
+        .resources()
+        .read(&Principal::User, &instance_selector("@team"), id, Some(end))
         .await
         .unwrap();
     assert_eq!((part.total, part.content.len()), (SIZE as u64 - 1, 99));
 }
 
-/// A run whose only setup command goes on for ever, once it does.
+/// Starts a run whose only setup command never ends, and waits until the command runs.
 async fn endless(world: &KernelWorld, rest: &str) -> RunId {
     world.machine.set_shell_script(|_| std::future::pending());
     let setup = "setup: [{ shell: sleep infinity }]\nkickoff: '@coder go'";

@@ -1,4 +1,5 @@
-//! Whole teams that do anything at all, from a seed, with daemons that come and go; afterwards everything must add up.
+//! Simulations of whole teams with random actions from a seed and with daemon restarts; afterwards all records must
+//! be consistent.
 
 use std::{panic, thread, time::Duration};
 
@@ -15,7 +16,7 @@ const SEEDS: u64 = 200;
 const THREADS: usize = 4;
 const TEAM: [&str; 5] = ["ann", "ben", "cat", "dan", "eve"];
 
-/// Chance that falls the same way for the same seed.
+/// A reproducible source of chance for a seed.
 struct SeededLuck(RandomSource);
 
 impl SeededLuck {
@@ -24,7 +25,7 @@ impl SeededLuck {
         Self(RandomSource::seeded(u64::from_le_bytes(hash[..8].try_into().unwrap())))
     }
 
-    /// A number from 0 up to and without `end`.
+    /// Returns a number from 0 to `end`, exclusive.
     fn below(&self, end: u64) -> u64 {
         let secret = self.0.random_bytes().unwrap();
         u64::from_le_bytes(secret[..8].try_into().unwrap()) % end
@@ -43,7 +44,7 @@ impl SeededLuck {
     }
 }
 
-/// One turn of anybody. What is refused because the run is over by now ends it.
+/// Runs one turn of an agent; a refusal because the run has ended ends the turn.
 async fn turn(worker: ScriptedWorker, luck: SeededLuck) -> ScriptEnd {
     for _ in 0..luck.below(4) {
         worker.pass_time(luck.time_below(20)).await;
@@ -78,7 +79,7 @@ async fn turn(worker: ScriptedWorker, luck: SeededLuck) -> ScriptEnd {
     }
 }
 
-/// Daemons leave and come back, some of them on a machine that lost its workers meanwhile.
+/// Restarts the daemon, sometimes after killing its workers.
 async fn restarts(world: &mut KernelWorld, luck: &SeededLuck) {
     for _ in 0..luck.below(3) {
         world.pass_time(luck.time_below(90)).await;
@@ -91,7 +92,7 @@ async fn restarts(world: &mut KernelWorld, luck: &SeededLuck) {
     }
 }
 
-/// Waits until a run is over; one that is paused at a limit is stopped.
+/// Waits until a run has ended; stops one that is paused at a limit.
 async fn over(world: &KernelWorld, run: RunId) {
     let still = |kind| matches!(kind, Some(EventKind::RunEnded | EventKind::RunPaused));
     let event = world.wait_for_event(run, |event| still(event.kind())).await;
@@ -135,7 +136,7 @@ async fn simulate(seed: u64) {
     RunLedger::read(&world, run).await.check_balance();
 }
 
-/// Whether a seed's simulation adds up; if not, what is wrong has been told.
+/// Returns true if a seed's simulation is consistent; otherwise the difference has been printed.
 fn holds(seed: u64) -> bool {
     panic::catch_unwind(|| {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -147,7 +148,7 @@ fn holds(seed: u64) -> bool {
 
 #[test]
 fn whatever_a_team_does_every_message_is_accounted_for() {
-    // Most of a simulation is waiting for the store's thread: several side by side take little longer than one.
+    // A simulation mostly waits for the store's thread: several in parallel take little longer than one.
     let failed: Vec<u64> = thread::scope(|scope| {
         let shares = (0..THREADS as u64).map(|first| (first..SEEDS).step_by(THREADS));
         let shares = shares.map(|mut seeds| scope.spawn(move || seeds.find(|seed| !holds(*seed))));

@@ -1,4 +1,4 @@
-//! Which instance a caller means, from what is typed and where they stand.
+//! Tests of resolving targets from the typed text and the caller's folder.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     world::{KernelWorld, code, problem, send_request, team},
 };
 
-/// Begins an instance whose file lies in `project`; the first it says is where it is.
+/// Starts an instance whose file is in `project`; its first message is that path.
 async fn begin(world: &KernelWorld, project: &str, instance: &str, agents: &str) -> RunId {
     let (name, tag) = instance.split_once(':').unwrap_or((instance, "main"));
     let file = team(agents, &format!("kickoff: '{project}/{instance}'"));
@@ -31,7 +31,7 @@ fn at(world: &KernelWorld, target: &str, project: &str) -> InstanceSelector {
     InstanceSelector { target, project: Some(world.folder().join(project)) }
 }
 
-/// What `target` means to somebody in `project`, or what they are told instead.
+/// Returns the instance that `target` selects in `project`, or the error.
 async fn meant(world: &KernelWorld, target: &str, project: &str) -> String {
     let place = at(world, target, project);
     match world.kernel.messages().list(&Principal::User, &place, ChannelQuery::default()).await {
@@ -100,7 +100,7 @@ async fn the_older_spelling_names_a_tag_where_no_workflow_has_that_name() {
             "`alice@pr-3` could be `@docs:pr-3` in three or `@plan:pr-3` in three",
         ),
         ("coder@pr-4", "one", "there is no instance `coder@pr-4`"),
-        // The default tag was once called `default`.
+        // The default tag was formerly called `default`.
         ("coder@review:default", "one", "one/review"),
         ("coder@default", "two", "two/review"),
     ] {
@@ -156,12 +156,17 @@ async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
     assert_eq!(gone.message, "there is no run in this folder");
     let InstanceSelector { target, project } = there.clone();
     let dead = DeadRequest { target, project, seq: None, agent: None, why: None };
-    let drop = problem(kernel.attention().resolve_dead_letter(user, None, dead, DeadLetterAction::Drop).await);
+    let drop = problem(
+        kernel.attention().resolve_dead_letter(user, None, dead, DeadLetterAction::Drop).await,
+    );
     assert_eq!(drop.message, "there is no run in this folder");
     kernel.instances().remove(user, &at(&world, "@review", "two")).await.unwrap();
     assert_eq!(meant(&world, "@review", "one").await, "there is no instance `@review`");
-    let left =
-        kernel.instances().list(user, &InstanceSelector::default(), ListingScope::All).await.unwrap();
+    let left = kernel
+        .instances()
+        .list(user, &InstanceSelector::default(), ListingScope::All)
+        .await
+        .unwrap();
     assert_eq!(left.len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! What people are shown: one agent with what explains it, its inbox, its log, figures, instances.
+//! Tests of views: details of an agent, its inbox, its log, statistics, instances.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::{
     world::{KernelWorld, code, instance_selector, problem, team, within},
 };
 
-/// Why an agent does what it does.
+/// Returns the details of an agent.
 async fn why(world: &KernelWorld, agent: &str) -> AgentExplanation {
     world.kernel.agents().detail(&Principal::User, &instance_selector(agent)).await.unwrap()
 }
 
-/// Its word, and what would wake it.
+/// Returns the state of an agent, and its wake condition.
 async fn words(world: &KernelWorld, agent: &str) -> (String, WakeCondition) {
     let detail = why(world, agent).await;
     (detail.view.state.to_string(), detail.wakes_when)
@@ -172,7 +172,8 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     let read = async |after| {
         world
             .kernel
-            .agents().read_log(&Principal::User, &instance_selector("coder@team"), None, after)
+            .agents()
+            .read_log(&Principal::User, &instance_selector("coder@team"), None, after)
             .await
             .unwrap()
     };
@@ -185,8 +186,11 @@ async fn what_a_worker_prints_is_read_on_from_anywhere() {
     gate.open();
     world.wait_for_event(run, |event| event.data()["end"] == "ok").await;
     assert!(read(0).await.ended);
-    let never =
-        world.kernel.agents().read_log(&Principal::User, &instance_selector("lead@team"), None, 0).await;
+    let never = world
+        .kernel
+        .agents()
+        .read_log(&Principal::User, &instance_selector("lead@team"), None, 0)
+        .await;
     assert_eq!(problem(never).message, "there is no attempt of `lead` yet");
 }
 
@@ -205,7 +209,8 @@ async fn figures_tell_what_was_done_and_how_long_it_took() {
     world.pass_time(Duration::from_hours(1)).await;
     let stats = world
         .kernel
-        .runs().stats(&Principal::User, &instance_selector("@team"), ListingScope::All)
+        .runs()
+        .stats(&Principal::User, &instance_selector("@team"), ListingScope::All)
         .await
         .unwrap();
     let [stats] = &stats[..] else { panic!("{} of them", stats.len()) };
@@ -263,7 +268,9 @@ async fn it_is_told_since_when_an_agent_is_what_it_is() {
         why(&world, "coder").await.state_since.map(|since| world.wall_after(since)),
         Some(20_000)
     );
-    within(world.kernel.agents().stop(&Principal::User, &instance_selector("coder"))).await.unwrap();
+    within(world.kernel.agents().stop(&Principal::User, &instance_selector("coder")))
+        .await
+        .unwrap();
     world.pass_time(Duration::from_secs(10)).await;
     assert_eq!(since().await, ("stopped: stopped by the user".into(), 30_000));
     world.stop(run).await.unwrap();
@@ -283,7 +290,8 @@ async fn the_parts_of_a_long_text_add_up_to_it() {
     let read = async |range| {
         world
             .kernel
-            .resources().read(&Principal::User, &instance_selector("@team"), id, Some(range))
+            .resources()
+            .read(&Principal::User, &instance_selector("@team"), id, Some(range))
             .await
             .unwrap()
     };
@@ -313,7 +321,8 @@ async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
     world.send_to_team("@coder more").await;
     let cleared = world
         .kernel
-        .instances().clear(&Principal::User, None, &instance_selector("@team"))
+        .instances()
+        .clear(&Principal::User, None, &instance_selector("@team"))
         .await
         .unwrap();
     assert_eq!((cleared.instance.to_string(), cleared.until), ("team".into(), Seq::new(2)));
@@ -322,7 +331,8 @@ async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
         let reading = ChannelQuery { all_runs, ..ChannelQuery::default() };
         let read = world
             .kernel
-            .messages().list(&Principal::User, &instance_selector("@team"), reading)
+            .messages()
+            .list(&Principal::User, &instance_selector("@team"), reading)
             .await
             .unwrap();
         read.messages.into_iter().map(|message| message.body).collect::<Vec<_>>()

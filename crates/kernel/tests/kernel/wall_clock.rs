@@ -1,4 +1,4 @@
-//! A wall clock that is set: no timer notices, everything shown is right, and the jump is reported.
+//! Tests of a changed wall clock: no timer is affected, all displayed times are right, and the jump is reported.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 const HOUR: i64 = 3_600_000;
-/// Back by an hour, and forward by two days.
+/// Jumps back by an hour, and forward by two days.
 const JUMPS: [i64; 2] = [-HOUR, 48 * HOUR];
 
-/// The jumps that a run's events report, in milliseconds.
+/// Returns the jumps that a run's events report, in milliseconds.
 fn reported(story: &[Event]) -> Vec<i64> {
     let jumps = story.iter().filter(|event| event.kind() == Some(EventKind::ClockJumped));
     jumps.map(|event| event.data()["by_ms"].as_i64().unwrap()).collect()
@@ -88,7 +88,12 @@ async fn a_vote_lasts_as_long_as_it_was_given_and_its_deadline_is_shown_on_the_w
         world.kernel.proposals().create(&Principal::User, None, request).await.unwrap();
         let proposal = async || {
             let id = ProposalId::new(1);
-            world.kernel.proposals().get(&Principal::User, &instance_selector("@team"), id).await.unwrap()
+            world
+                .kernel
+                .proposals()
+                .get(&Principal::User, &instance_selector("@team"), id)
+                .await
+                .unwrap()
         };
         assert_eq!(world.wall_after(proposal().await.deadline), 90_000);
         world.clock.shift_wall(jump);

@@ -1,6 +1,6 @@
-//! One daemon's inside: a kernel on a real store, its workers scripted, its clock virtual.
+//! The inside of one daemon: a kernel on a real store, with scripted workers and a virtual clock.
 //!
-//! Time passes only when nobody has anything to do, so an event's time is exact and no test sleeps to be sure.
+//! Time passes only when no task has work, so the time of an event is exact and no test sleeps to be sure.
 
 use std::{
     path::Path,
@@ -26,12 +26,12 @@ use crate::{
     paused_clock_store::{InjectedFault, PausedClockStore},
 };
 
-/// What must happen happens within this, by the virtual clock.
+/// Time limit of an expected event, by the virtual clock.
 const VIRTUAL_TIMEOUT: Duration = Duration::from_hours(24);
-/// And within this, by a real one.
+/// Time limit of an expected event, by a real clock.
 const REAL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Where the rows of a test are.
+/// The location of a test's rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoreLocation {
     Memory,
@@ -51,18 +51,18 @@ pub(crate) struct KernelWorld {
     options: Options,
 }
 
-/// A workflow file with these agents and whatever else it says.
+/// Returns a workflow file with these agents and further content.
 pub(crate) fn team(agents: &str, rest: &str) -> String {
     let agents = agents.split_whitespace().map(|name| format!("  {name}: {{ backend: mock }}\n"));
     format!("agents:\n{}{rest}\n", agents.collect::<String>())
 }
 
-/// An instance, as its user types it.
+/// Returns the selector of a typed target.
 pub(crate) fn instance_selector(target: &str) -> InstanceSelector {
     InstanceSelector { target: Some(target.parse().unwrap()), project: None }
 }
 
-/// A message to `target`, as its user sends it.
+/// Returns the request to send a message to `target`.
 pub(crate) fn send_request(target: Option<&str>, message: &str) -> SendRequest {
     let target: Option<Target> = target.map(|target| target.parse().unwrap());
     let message = message.to_owned();
@@ -101,23 +101,23 @@ impl KernelWorld {
         Self { kernel, machine, store, sqlite, disk, folder, clock, began, dice, options }
     }
 
-    /// The daemon leaves; workers go on without one.
+    /// Stops the daemon; the workers continue without one.
     pub(crate) async fn stop_daemon(&self) {
         self.machine.detach_kernel();
         within(self.kernel.close()).await;
     }
 
-    /// The daemon is told to stop, and gives its workers so many seconds.
+    /// Drains the daemon, with this many seconds for its workers.
     pub(crate) async fn drain(&self, seconds: u64) {
         within(self.kernel.drain(Duration::from_secs(seconds))).await;
     }
 
-    /// The user stops a run.
+    /// Stops a run as the user.
     pub(crate) async fn stop(&self, run: RunId) -> Result<RunStopped, Error> {
         within(self.kernel.runs().stop(&Principal::User, run)).await
     }
 
-    /// The next daemon comes, on what the one before left.
+    /// Starts the next daemon on the state of the previous one.
     pub(crate) async fn restart_daemon(&mut self) -> RecoverySummary {
         self.replace_kernel().await;
         let recovered = self.kernel.recover().await.unwrap();
@@ -125,7 +125,7 @@ impl KernelWorld {
         recovered
     }
 
-    /// The next daemon comes while the disk is full for the next question of `method`, and takes over later.
+    /// Starts the next daemon while the disk is full for the next call of `method`; it takes over later.
     pub(crate) async fn restart_on_full_disk(&mut self, method: &'static str) {
         self.replace_kernel().await;
         self.store.inject_fault(method, InjectedFault::Full);
@@ -145,17 +145,17 @@ impl KernelWorld {
         self.kernel = Kernel::new(parts);
     }
 
-    /// `agent-worker run` with this file.
+    /// Starts a run of this file like `agent-worker run`.
     pub(crate) async fn run(&self, file: &str) -> RunId {
         self.begin_run(RunMode::Run, "team", file).await.unwrap().run
     }
 
-    /// `agent-worker start` with this file.
+    /// Starts a run of this file like `agent-worker start`.
     pub(crate) async fn start(&self, file: &str) -> RunId {
         self.begin_run(RunMode::Start, "team", file).await.unwrap().run
     }
 
-    /// The same, with a name for the workflow.
+    /// Starts a run with a name for the workflow.
     pub(crate) async fn begin_run(
         &self,
         mode: RunMode,
@@ -165,7 +165,7 @@ impl KernelWorld {
         self.kernel.runs().create(&Principal::User, self.run_request(mode, name, file)).await
     }
 
-    /// What is asked for then; `name` may lie in a folder.
+    /// Writes the file and returns the request to run it; `name` may contain a folder.
     pub(crate) fn run_request(&self, mode: RunMode, name: &str, file: &str) -> RunRequest {
         let path = self.folder.path().join(format!("{name}.yaml"));
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -181,18 +181,18 @@ impl KernelWorld {
         }
     }
 
-    /// Where the files of a test lie.
+    /// Returns the folder of the test's files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The user says something in the team's channel.
+    /// Sends a message of the user to the team's channel.
     pub(crate) async fn send_to_team(&self, message: &str) -> SendReply {
         let request = send_request(Some("@team"), message);
         self.kernel.messages().send(&Principal::User, None, request).await.unwrap()
     }
 
-    /// Every event of a run, from its first to its last.
+    /// Returns every event of a run, from its first to its last.
     pub(crate) async fn events_of(&self, run: RunId) -> Vec<Event> {
         let watched = WatchSubject::Run(run);
         let mut feed = self.kernel.runs().watch(&Principal::User, watched, None).await.unwrap();
@@ -206,13 +206,13 @@ impl KernelWorld {
         events
     }
 
-    /// Waits for a run's end.
+    /// Waits for the end of a run.
     pub(crate) async fn wait_until_ended(&self, run: RunId) -> RunView {
         self.events_of(run).await;
         self.view(run).await
     }
 
-    /// The first event of a run that is `wanted`, once it is there.
+    /// Waits for the first event of a run that is `wanted`.
     pub(crate) async fn wait_for_event(
         &self,
         run: RunId,
@@ -253,20 +253,20 @@ impl KernelWorld {
         self.kernel.runs().view(&Principal::User, run).await.unwrap()
     }
 
-    /// Everything that was said in the team's channel.
+    /// Returns all messages of the team's channel.
     pub(crate) async fn channel(&self) -> Vec<Message> {
         let reading = ChannelQuery { limit: Some(1000), all_runs: true, ..ChannelQuery::default() };
         let place = instance_selector("@team");
         self.kernel.messages().list(&Principal::User, &place, reading).await.unwrap().messages
     }
 
-    /// Where each delivery of one of the team's messages stands.
+    /// Returns the receipts of one of the team's messages.
     pub(crate) async fn receipts(&self, seq: i64) -> Vec<Receipt> {
         let (place, seq) = (instance_selector("@team"), Seq::new(seq));
         self.kernel.messages().receipts(&Principal::User, &place, seq).await.unwrap().receipts
     }
 
-    /// Lets time pass, for everybody.
+    /// Lets virtual time pass for all tasks.
     pub(crate) async fn pass_time(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -275,18 +275,18 @@ impl KernelWorld {
         self.clock.now()
     }
 
-    /// The same for an instant of the wall clock.
+    /// Returns the milliseconds of wall time between the start of the world and `instant`.
     pub(crate) fn wall_after(&self, instant: Millis) -> i64 {
         instant.get() - self.began.wall.get()
     }
 
-    /// How many milliseconds after the beginning of the world that was.
+    /// Returns the milliseconds of store time between the start of the world and `instant`.
     pub(crate) fn after(&self, instant: Now) -> i64 {
         instant.store.get() - self.began.store.get()
     }
 }
 
-/// Fails instead of waiting for ever: by the virtual clock, and by a real one for a kernel that never rests.
+/// Fails after a time limit: by the virtual clock, and by a real one for a kernel that never becomes idle.
 pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     let (too_late, late) = oneshot::channel();
     let (_done, is_done) = std::sync::mpsc::channel::<()>();
@@ -303,12 +303,12 @@ pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// What a caller is told went wrong.
+/// Returns the problem of a failed call.
 pub(crate) fn problem<T>(answer: Result<T, Error>) -> Problem {
     Problem::from(&answer.err().expect("it went well"))
 }
 
-/// The kind of error a caller is told of.
+/// Returns the code of a failed call, or none.
 pub(crate) fn code<T>(answer: Result<T, Error>) -> Option<Code> {
     answer.err().map(|error| Problem::from(&error).code)
 }

@@ -1,4 +1,4 @@
-//! Agents: who is there, what each is doing and why, how one joins and leaves.
+//! Agents: their list, the state of each with its explanation, joining and leaving.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,147 +15,142 @@ use crate::{
     time::Millis,
 };
 
-/// `GET /agents`
+/// One agent; `GET /agents` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentView {
-    /// Its name.
     pub name: AgentName,
-    /// Its instance.
+    /// Instance that the agent belongs to.
     pub instance: InstanceRef,
-    /// The folder its file lies in.
+    /// Folder of the workflow file.
     pub project: PathBuf,
-    /// `mock`, …
+    /// Kind of backend, such as `mock`.
     pub backend: String,
-    /// The model, as written.
+    /// Model, as written in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What it is doing.
+    /// Current state of the agent.
     #[serde(flatten)]
     pub state: AgentState,
-    /// Waking mail that waits. What is being worked on waits no more.
+    /// Number of pending waking messages, without those that the live attempt works on.
     pub waiting: u32,
-    /// Turns it took in this run.
+    /// Turns of the agent in this run.
     pub turns: u32,
-    /// Messages it wrote in this run.
+    /// Messages of the agent in this run.
     pub messages: u32,
-    /// What it used in this run.
+    /// Usage of the agent in this run.
     pub usage: Usage,
-    /// When its run began.
+    /// Start of the agent's run.
     pub started: Millis,
 }
 
-/// `POST /agents`: lets an agent join; without a target, as a standalone one.
+/// Body of `POST /agents`: lets an agent join an instance; without a target, as a standalone agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRequest {
-    /// Its name; absent: the first of `a0`, `a1`, … that is free.
+    /// Name of the agent; absent: the first free one of `a0`, `a1`, ….
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<AgentName>,
-    /// How its worker reaches a model.
+    /// Backend through which its worker reaches a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Who it is told it is.
+    /// System prompt of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none", alias = "system_prompt")]
     pub system: Option<String>,
     /// The script of a `mock` agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mock: Vec<MockRule>,
-    /// Which instance it joins; absent: `global`.
+    /// Instance that the agent joins; absent: `global`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Where it works; absent: its run's folder, for a standalone agent the caller's.
+    /// Working folder; absent: the folder of the run, or of the caller for a standalone agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// The caller's environment, as far as the backend needs it. Kept only for standalone agents, until they leave.
+    /// Variables of the caller's environment that the backend needs. The daemon keeps them only for standalone
+    /// agents, until they leave.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
 }
 
-/// `GET /agents/{target}`: one agent, with what explains its state.
+/// Reply of `GET /agents/{target}`: one agent with the facts that explain its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentDetail {
-    /// Who, and what it is doing.
+    /// Identity and current state of the agent.
     #[serde(flatten)]
     pub view: AgentView,
-    /// Since when it does that, where it is known.
+    /// Time since which the agent is in this state, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_since: Option<Millis>,
-    /// Its run.
+    /// Run that the agent takes part in.
     pub run: RunId,
-    /// Where that stands.
+    /// State of that run.
     pub run_state: RunState,
-    /// Who it is told it is.
+    /// System prompt of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// What waits for it, in the order of its inbox; the first twenty.
+    /// First twenty pending messages, in the order of the inbox.
     pub inbox: Vec<Mail>,
-    /// Its last attempts, newest first.
+    /// Last attempts of the agent, newest first.
     pub attempts: Vec<AttemptView>,
-    /// What would wake it, in words.
+    /// Condition that would wake the agent, in words.
     pub wakes_when: String,
 }
 
-/// A message that waits for an agent.
+/// Pending message of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mail {
-    /// Whether it starts a turn, or is only read along.
+    /// True if the message starts a turn; false if the agent only reads it along with others.
     pub wakes: bool,
-    /// The message.
     #[serde(flatten)]
     pub message: Message,
 }
 
-/// One attempt.
+/// One attempt of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptView {
-    /// Which.
+    /// Id of the attempt.
     pub attempt: AttemptId,
-    /// Which try it is, from 1.
+    /// Number of the try within its activation, from 1.
     pub number: u32,
-    /// The message its activation is named after.
+    /// Message that the activation is named after.
     pub oldest: Seq,
-    /// When it began.
+    /// Start of the attempt.
     pub started: Millis,
-    /// How it ended, once it has.
+    /// Result of an ended attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<AttemptEnd>,
-    /// When it ended.
+    /// End of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Millis>,
-    /// What it used.
+    /// Usage of the attempt.
     pub usage: Usage,
 }
 
-/// `POST /agents/{target}/stop`, `DELETE /agents/{target}`
+/// Reply of `POST /agents/{target}/stop` and `DELETE /agents/{target}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentStopped {
-    /// Who.
     pub agent: AgentName,
-    /// Where.
     pub instance: InstanceRef,
-    /// Processes that were ended.
+    /// Number of processes that the daemon ended.
     pub processes: u32,
 }
 
-/// `GET /logs`: what an agent's workers printed.
+/// Reply of `GET /logs`: output of an agent's workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogReply {
-    /// Of which attempt.
+    /// Attempt that printed the text.
     pub attempt: AttemptId,
-    /// Whose.
     pub agent: AgentName,
-    /// When it began.
+    /// Start of the attempt.
     pub started: Millis,
-    /// Whether it is over: no more will come.
+    /// True if the attempt is over, so that no more text follows.
     pub ended: bool,
-    /// The text from `after` on; what is not UTF-8 is replaced.
+    /// Text from `after` on, with replacements for bytes that are not UTF-8.
     pub text: String,
-    /// Where to read on.
+    /// Offset from which to continue reading.
     pub next: u64,
 }

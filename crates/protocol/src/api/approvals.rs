@@ -1,4 +1,4 @@
-//! What an agent asks for before it does it, and what is said to that.
+//! Approval requests of agents and the answers to them.
 
 use std::path::PathBuf;
 
@@ -14,74 +14,72 @@ use crate::{
     time::Millis,
 };
 
-/// `POST /attempts/{id}/approvals`: a worker asks whether a call may happen.
+/// Body of `POST /attempts/{id}/approvals`: a worker asks for permission to make a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PermitRequest {
-    /// What tells this call from the others of its attempt: asked again, it is the same request.
+    /// Id of the call within its attempt; the same id again is the same request.
     pub call: String,
-    /// Which tool.
+    /// Name of the tool.
     pub tool: String,
-    /// With what, exactly.
+    /// Exact arguments of the call.
     pub args: Value,
 }
 
-/// What is said to it.
+/// Reply to [`PermitRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "permit", rename_all = "snake_case")]
 pub enum PermitReply {
-    /// It may happen, once.
+    /// The call may happen, once.
     Allow,
-    /// It may not.
+    /// The call may not happen.
     Deny {
-        /// What to tell the agent.
+        /// Reason for the agent.
         why: String,
     },
-    /// It may not, and the turn has failed.
+    /// The call may not happen, and the turn has failed.
     Fail {
-        /// What to tell of it.
+        /// Reason of the failure.
         why: String,
     },
-    /// Nobody has answered yet: ask again.
+    /// No answer has been given yet, and the worker asks again.
     Open {
-        /// The request's number.
+        /// Number of the request.
         approval: ApprovalId,
     },
 }
 
-/// `GET /approvals`: something an agent wants to do.
+/// One approval request of an agent; `GET /approvals` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalView {
-    /// Where.
     pub instance: InstanceRef,
-    /// Its number there.
+    /// Number of the request in its instance.
     pub id: ApprovalId,
-    /// In which run.
     pub run: RunId,
-    /// Who asks.
+    /// Agent that asks for the approval.
     pub agent: AgentName,
-    /// Which tool it wants to call.
+    /// Tool that the agent wants to call.
     pub tool: String,
-    /// With what, exactly.
+    /// Exact arguments of the call.
     pub args: Value,
-    /// When it was first asked.
+    /// Time of the first request.
     pub asked: Millis,
-    /// What was said to it.
+    /// Answer of a person, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Consent>,
 }
 
-/// `POST /approvals/{id}/approve` and `/deny`
+/// Body of `POST /approvals/{id}/approve` and `/deny`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
-    /// Which instance.
+    /// Instance of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Why; an agent that is refused reads it.
+    /// Reason for the answer, which the agent reads after a denial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

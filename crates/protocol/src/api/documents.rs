@@ -1,4 +1,4 @@
-//! The team's documents, and content too long for a message.
+//! Documents of a team, and resources for content too long for a message.
 
 use std::path::PathBuf;
 
@@ -13,240 +13,233 @@ use crate::{
     time::Millis,
 };
 
-/// `GET /documents/{path}`: a document as a reader sees it.
+/// Reply of `GET /documents/{path}`: the text of one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentText {
-    /// Where.
+    /// Path of the document.
     pub file: DocumentPath,
-    /// Which revision; pass it as `base_revision` to write the next.
+    /// Revision of the text; pass it as `base_revision` to write the next one.
     pub revision: Revision,
-    /// Who wrote it.
+    /// Author of the revision.
     pub author: String,
-    /// What it says.
     pub content: String,
 }
 
-/// `GET /documents` gives a list of them, `GET /revisions/{path}` one for each revision.
+/// One entry of `GET /documents`, or one revision of `GET /revisions/{path}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentEntry {
-    /// Where.
+    /// Path of the document.
     pub file: DocumentPath,
-    /// Its revision.
     pub revision: Revision,
-    /// Who wrote that.
+    /// Author of the revision.
     pub author: String,
-    /// In which attempt, if an agent did.
+    /// Attempt that wrote the revision, if its author is an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptId>,
-    /// How long it is.
     pub bytes: u64,
-    /// When it was written.
+    /// Time of writing.
     pub written: Millis,
 }
 
-/// `GET /diffs/{path}`: what changed from one revision to another.
+/// Reply of `GET /diffs/{path}`: the changes from one revision to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentDiff {
-    /// Where.
+    /// Path of the document.
     pub file: DocumentPath,
-    /// From which revision; 0 is before the first.
+    /// Revision of the old text; 0 is the empty text before the first revision.
     pub from: Revision,
-    /// To which.
+    /// Revision of the new text.
     pub to: Revision,
-    /// Line by line, as `diff -u` writes it; empty when nothing changed.
+    /// Changed lines in the format of `diff -u`; empty if nothing changed.
     pub diff: String,
 }
 
-/// `POST /documents/{path}`
+/// Body of `POST /documents/{path}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentRequest {
-    /// Which instance.
+    /// Instance of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// What is written.
+    /// Text to write.
     pub content: String,
-    /// How it meets what is there.
+    /// Treatment of an existing text.
     pub mode: DocumentMode,
-    /// Of `write`: the revision it follows; absent: there is none yet.
+    /// Revision that a `write` replaces; absent: the document does not exist yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_revision: Option<Revision>,
 }
 
-/// How a write meets what is there.
+/// Treatment of an existing text by a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentMode {
-    /// It replaces the revision it names.
+    /// Replaces the revision that the request names.
     Write,
-    /// It is added to the end.
+    /// Adds the text at the end.
     Append,
-    /// There must be none yet.
+    /// Creates a document that must not exist yet.
     Create,
 }
 
-/// `GET /document`: the document that is meant when none is named.
+/// Reply of `GET /document`: the document that a request without a path addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentNamed {
-    /// Where.
+    /// Path of the document.
     pub file: DocumentPath,
 }
 
-/// What a write made.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentWritten {
-    /// Where.
+    /// Path of the document.
     pub file: DocumentPath,
-    /// Its revision now.
+    /// Revision that the write made.
     pub revision: Revision,
-    /// Whether an earlier call with the same key had written it.
+    /// True if an earlier call with the same key had written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
 }
 
-/// `POST /suggestions`: what the owner of the documents is asked to change.
+/// Body of `POST /suggestions`: a change for the owner of the documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SuggestRequest {
-    /// Which instance.
+    /// Instance of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Which document; absent: the one of `GET /document`.
+    /// Path of the document; absent: the one of `GET /document`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<DocumentPath>,
-    /// What, in words.
+    /// Description of the change, in words.
     pub suggestion: String,
-    /// A passage that occurs in it exactly once, to be replaced by `new`.
+    /// Passage that occurs in the document exactly once, to be replaced by `new`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What stands in its place; without `old`: what is added at the end.
+    /// Replacement for `old`; without `old`: text to add at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
 }
 
-/// What suggesting something made.
+/// Reply to [`SuggestRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Suggested")]
 pub struct SuggestReply {
-    /// Its number: that of the message that told the owner.
+    /// Number of the suggestion: the seq of the message that notified the owner.
     pub suggestion: Seq,
-    /// Whom it waits for.
+    /// Agent that must answer the suggestion.
     pub owner: AgentName,
-    /// Whether an earlier call with the same key had made it.
+    /// True if an earlier call with the same key had made it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
 }
 
-/// `GET /suggestions` gives a list of them, newest first.
+/// One suggestion; `GET /suggestions` returns a list of them, newest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SuggestionView {
-    /// Its number: that of the message that told the owner.
+    /// Number of the suggestion: the seq of the message that notified the owner.
     pub suggestion: Seq,
-    /// For which document.
+    /// Path of the document.
     pub file: DocumentPath,
-    /// Whose it is.
+    /// Author of the suggestion.
     pub author: String,
-    /// Made in which attempt, if an agent made it.
+    /// Attempt that made the suggestion, if its author is an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<AttemptId>,
-    /// What, in words.
+    /// Description of the change, in words.
     pub text: String,
-    /// The passage to be replaced.
+    /// Passage to be replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// What is to be written.
+    /// Text to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// How it stands.
+    /// State of the suggestion.
     pub state: SuggestionState,
-    /// Who answered it.
+    /// Author of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Why it was rejected.
+    /// Reason for the rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The revision that has it; absent if accepting it wrote nothing.
+    /// Revision with the change; absent if the acceptance wrote nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// When it was made.
+    /// Time of the suggestion.
     pub made: Millis,
 }
 
-/// `POST /suggestions/{seq}`
+/// Body of `POST /suggestions/{seq}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SuggestionRequest {
-    /// Which instance.
+    /// Instance of the suggestion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Whether it is accepted; else it is rejected.
+    /// True to accept the suggestion, false to reject it.
     pub accept: bool,
-    /// Why it is rejected.
+    /// Reason for a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// `POST /resources`
+/// Body of `POST /resources`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceRequest {
-    /// Which instance.
+    /// Instance of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// What is kept.
+    /// Content to keep.
     pub content: String,
-    /// What it is; absent: `text/plain`.
+    /// Media type of the content; absent: `text/plain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#type: Option<String>,
 }
 
-/// The answer to [`ResourceRequest`].
+/// Reply to [`ResourceRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceKept {
-    /// What to read it by: its SHA-256, so that the same content is the same resource.
+    /// Id for reading the resource: its SHA-256, so that equal contents are one resource.
     pub id: ResourceId,
-    /// How long it is.
     pub bytes: u64,
 }
 
-/// `GET /resources` gives a list of them.
+/// One resource; `GET /resources` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceEntry {
-    /// Which.
     pub id: ResourceId,
-    /// What its maker said it is.
+    /// Media type that the creator gave.
     pub r#type: String,
-    /// How long it is.
     pub bytes: u64,
-    /// When it was first kept.
+    /// Time at which the content was first stored.
     pub kept: Millis,
 }
 
-/// `GET /resources/{id}`: a part of a resource, as text; bytes that are not text are replaced.
+/// Reply of `GET /resources/{id}`: a part of a resource as text, with replacements for bytes that are not text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceText {
-    /// Which.
     pub id: ResourceId,
-    /// What its maker said it is.
+    /// Media type that the creator gave.
     pub r#type: String,
-    /// How long the whole is.
+    /// Length of the whole resource, in bytes.
     pub total: u64,
-    /// The first byte of this part.
+    /// Offset of the first byte of this part.
     pub start: u64,
-    /// The first byte after it; ask from here for more.
+    /// Offset of the first byte after this part, from which to continue.
     pub end: u64,
-    /// The part.
+    /// Text of this part.
     pub content: String,
 }

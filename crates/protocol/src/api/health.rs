@@ -1,4 +1,4 @@
-//! How the daemon is, how it stops, and whether its store is sound.
+//! Health of the daemon, its shutdown, and the check of its store.
 
 use std::path::PathBuf;
 
@@ -7,113 +7,113 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Millis;
 
-/// `GET /health`, for anybody.
+/// Reply of `GET /health`, for every caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// `ok`, `draining`, `degraded` when the database of a team refuses writes, or `read_only` when the store does.
     pub status: HealthStatus,
-    /// The daemon's version.
+    /// Version of the daemon.
     pub version: String,
-    /// More, for those who may know.
+    /// Further facts, for callers with permission to read them.
     #[serde(default, skip_serializing_if = "Option::is_none", flatten)]
     pub detail: Option<HealthDetail>,
 }
 
-/// How the daemon is.
+/// Condition of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
-    /// A write went to disk within the last second.
+    /// The daemon wrote to disk within the last second.
     Ok,
-    /// It is stopping and leases nothing more.
+    /// The daemon is stopping and leases nothing more.
     Draining,
-    /// The database of one or more teams refuses writes; everything else is written.
+    /// The databases of one or more teams refuse writes; all other writes succeed.
     Degraded,
-    /// The store takes no writes.
+    /// The store refuses writes.
     ReadOnly,
 }
 
-/// What the user may know of the daemon.
+/// Facts about the daemon that only permitted callers get.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthDetail {
-    /// Its process.
+    /// Process id of the daemon.
     pub pid: u32,
-    /// When that process began, in the system's own unit: with the pid it identifies one process.
+    /// Start time of that process in the system's own unit; together with the pid it identifies one process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<u64>,
-    /// Its home.
+    /// Home folder of the daemon.
     pub home: PathBuf,
-    /// Where it listens for clients; absent when no port could be had.
+    /// Address of the listener for clients; absent if no port was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Since when it runs.
+    /// Start of the daemon.
     pub started: Millis,
-    /// Runs that are not over.
+    /// Number of runs that have not ended.
     pub live_runs: u32,
-    /// Attempts that live.
+    /// Number of live attempts.
     pub workers: u32,
-    /// What is wrong, if anything.
+    /// Current fault of the store, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Copies of databases that were removed, replaced or truncated while the daemon had them open.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rescued: Vec<PathBuf>,
-    /// Stored rows that are damaged, as far as anybody has read them since the daemon started or `GET /doctor` was asked.
+    /// Damaged rows that were read since the daemon started, including those that `GET /doctor` found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<String>,
-    /// How the processes of attempts are tracked; absent from a daemon of an earlier version.
+    /// Method for tracking the processes of attempts; absent in replies of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracking: Option<ProcessTracking>,
 }
 
-/// How the processes of attempts are tracked.
+/// Method for tracking the processes of attempts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum ProcessTracking {
     /// Each attempt has a control group (version 2) of its own.
     Cgroup {
-        /// The folder of the groups.
+        /// Folder of the control groups.
         path: PathBuf,
     },
-    /// By parents, process groups and the environment they were started with.
+    /// Parents, process groups and the initial environment identify the processes.
     Tree {
-        /// Why no control groups are used.
+        /// Reason against control groups.
         why: String,
     },
 }
 
-/// `POST /shutdown`
+/// Body of `POST /shutdown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShutdownRequest {
-    /// How.
+    /// Treatment of the running workers.
     pub mode: ShutdownMode,
 }
 
-/// How a daemon stops.
+/// Treatment of the running workers at a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShutdownMode {
-    /// Lease nothing more, give the workers their time, stop the rest.
+    /// Leases nothing more, gives the workers their time, and stops the rest.
     Drain,
-    /// Stop the workers now.
+    /// Stops the workers immediately.
     Now,
-    /// Leave the workers to the next daemon.
+    /// Leaves the workers to the next daemon.
     Handover,
 }
 
-/// `GET /doctor`: what a look through the whole store found.
+/// Reply of `GET /doctor`: the findings of a check of the whole store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreReport {
-    /// Instances that were looked at.
+    /// Number of instances checked.
     pub instances: u32,
-    /// Messages whose hashes were computed anew.
+    /// Number of messages whose hashes were recomputed.
     pub messages: u64,
-    /// Rows that should have a checksum.
+    /// Number of rows that should have a checksum.
     #[serde(default)]
     pub rows: u64,
-    /// Rows without one: an earlier version wrote them.
+    /// Number of rows without a checksum, which an earlier version wrote.
     #[serde(default)]
     pub unhashed: u64,
-    /// What is wrong, one line each.
+    /// Faults found, one line each.
     pub problems: Vec<String>,
 }

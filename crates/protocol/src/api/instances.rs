@@ -1,4 +1,4 @@
-//! Instances: listed, cleared, removed; and what is said about the program itself.
+//! Instances: list, clear, remove; and feedback about the program itself.
 
 use std::path::PathBuf;
 
@@ -11,26 +11,26 @@ use crate::{
     time::Millis,
 };
 
-/// `GET /workflows` gives a list of them.
+/// One instance; `GET /workflows` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InstanceView {
-    /// What it is called.
+    /// Workflow and tag of the instance.
     pub instance: InstanceRef,
-    /// The folder its file lies in.
+    /// Folder of the workflow file.
     pub project: PathBuf,
-    /// Its live run.
+    /// Live run of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<RunId>,
-    /// Its last run.
+    /// Last run of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<RunId>,
 }
 
-/// `POST /workflows/clear`, `POST /workflows/remove`
+/// Body of `POST /workflows/clear` and `POST /workflows/remove`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InstanceRequest {
-    /// Which; absent: the caller's only one.
+    /// Instance to change; absent: the only instance of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
@@ -38,44 +38,42 @@ pub struct InstanceRequest {
     pub project: Option<PathBuf>,
 }
 
-/// The answer to a clear: what is hidden from now on. It is kept.
+/// Reply to a clear: the messages that are hidden from now on. The store keeps them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Cleared")]
 pub struct InstanceCleared {
-    /// Where.
     pub instance: InstanceRef,
-    /// The last message that is hidden.
+    /// Last hidden message.
     pub until: Seq,
 }
 
-/// The answer to a removal.
+/// Reply to a removal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Removed")]
 pub struct InstanceRemoved {
-    /// What is gone.
+    /// Instance that was removed.
     pub instance: InstanceRef,
-    /// The folder its file lies in, which is left alone.
+    /// Folder of the workflow file, which stays unchanged.
     pub project: PathBuf,
 }
 
-/// `POST /feedback`
+/// Body of `POST /feedback`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FeedbackRequest {
-    /// What to say about the program.
+    /// Feedback about the program.
     pub message: String,
 }
 
-/// `GET /feedback` gives a list of them: what somebody said about the program itself.
+/// One piece of feedback about the program; `GET /feedback` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FeedbackView {
-    /// When.
+    /// Time of the feedback.
     pub ts: Millis,
-    /// Who.
+    /// Author of the feedback.
     pub by: String,
-    /// Where, if it was in an instance.
+    /// Instance that the feedback came from, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<InstanceRef>,
-    /// What.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! Messages: sent, read, and where each of them is.
+//! Messages: send, read, acknowledge, and the state of each delivery.
 
 use std::path::PathBuf;
 
@@ -13,159 +13,153 @@ use crate::{
     target::{InstanceRef, Target},
 };
 
-/// `POST /messages`
+/// Body of `POST /messages`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendRequest {
-    /// Where to, as typed. An agent calls it without: its own instance.
+    /// Target as typed; an agent omits it and sends to its own instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// What to say.
+    /// Text of the message.
     pub message: String,
-    /// Whom besides those it mentions.
+    /// Recipients in addition to the mentioned agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<AgentName>,
-    /// Who reads it without being woken.
+    /// Agents that read the message without being woken.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cc: Vec<AgentName>,
-    /// What it answers.
+    /// Message to which this one replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Seq>,
-    /// Whether each recipient gets a turn for it alone (`--wait`).
+    /// True if each recipient gets a turn for this message alone (`--wait`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
-    /// `high` sorts it before others in the inboxes it reaches, as an urgent word in it does.
+    /// Priority; `high` sorts the message before others in an inbox, as an urgent word in the text does.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
 }
 
-/// The answer to [`SendRequest`]: it is on disk.
+/// Reply to [`SendRequest`]: the message is on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SendReply {
-    /// Its place in the channel.
+    /// Position of the message in the channel.
     pub seq: Seq,
-    /// Where it went.
+    /// Instance that received the message.
     pub instance: InstanceRef,
-    /// Who is woken by it.
+    /// Agents that the message wakes.
     pub woken: Vec<AgentName>,
-    /// Who reads it without being woken.
+    /// Agents that read the message without being woken.
     pub cc: Vec<AgentName>,
-    /// Why nobody acts on it for now: its run is paused.
+    /// Reason for which the run is paused and no agent acts on the message for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<String>,
-    /// Who of those it wakes was stopped, and acts on it only when resumed.
+    /// Stopped agents among the woken ones, which act on the message only after a resume.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped: Vec<AgentName>,
-    /// What it mentions that is nobody, each with a suggestion.
+    /// Mentions of unknown agents, each with a suggestion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownMention>,
-    /// Whether an earlier call with the same key had written it.
+    /// True if an earlier call with the same key had written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
 }
 
-/// A mention of nobody.
+/// Mention of an unknown agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownMention {
-    /// As written.
+    /// Name as written in the text.
     pub name: String,
-    /// Who may have been meant.
+    /// Existing agent with a similar name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<AgentName>,
 }
 
-/// `GET /messages`
+/// Reply of `GET /messages`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessagesReply {
-    /// Whose channel.
+    /// Instance of the channel.
     pub instance: InstanceRef,
-    /// Oldest first; of a search the newest first.
+    /// Messages, oldest first; newest first for a search.
     pub messages: Vec<Message>,
-    /// Where those stand that are one's own, the user's all, if that was asked for.
+    /// Receipts for the caller's own messages, or for all messages if the caller is the user; only on request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<Receipt>,
 }
 
-/// `GET /messages/{seq}/receipts`
+/// Reply of `GET /messages/{seq}/receipts`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiptsReply {
-    /// One for each recipient.
+    /// One receipt for each recipient.
     pub receipts: Vec<Receipt>,
 }
 
-/// `GET /inbox`: what waits for an agent; looking acks nothing.
+/// Reply of `GET /inbox`: the pending messages of an agent. Reading them acknowledges nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InboxReply {
-    /// Whose.
     pub agent: AgentName,
-    /// Where.
     pub instance: InstanceRef,
-    /// Waking first, urgent first, then by age.
+    /// Messages in order: waking first, urgent first, then by age.
     pub messages: Vec<Mail>,
 }
 
-/// `POST /inbox/ack`: mail that `GET /inbox` showed is done when this turn succeeds.
+/// Body of `POST /inbox/ack`: messages that `GET /inbox` showed become acted if this turn succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AckRequest {
-    /// Up to this message.
+    /// Last message to acknowledge.
     pub until: Seq,
 }
 
-/// The answer to [`AckRequest`].
+/// Reply to [`AckRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AckReply {
-    /// Messages that are done when this turn succeeds.
+    /// Messages that become acted if this turn succeeds.
     pub with_this_turn: Vec<Seq>,
 }
 
-/// `GET /dead` gives a list of them.
+/// One dead letter; `GET /dead` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadLetter {
-    /// Where.
     pub instance: InstanceRef,
-    /// The folder its file lies in.
+    /// Folder of the workflow file.
     pub project: PathBuf,
-    /// In which run.
     pub run: RunId,
-    /// Whether that run still lives, so that it can be tried again.
+    /// True if the run is live, so that a redrive is possible.
     pub live: bool,
-    /// Whose, and why.
+    /// Recipient and reason of the dead delivery.
     #[serde(flatten)]
     pub receipt: Receipt,
-    /// The message itself.
     pub message: Message,
 }
 
-/// `POST /dead/redrive` and `POST /dead/drop`
+/// Body of `POST /dead/redrive` and `POST /dead/drop`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadRequest {
-    /// Which instance.
+    /// Instance of the dead letters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Which message; absent: every dead letter of the instance's last run.
+    /// Message to select; absent: every dead letter of the instance's last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<Seq>,
-    /// Of which recipient; absent: of all for whom it is dead.
+    /// Recipient to select; absent: every recipient for which the message is dead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// Why it is dropped.
+    /// Reason for a drop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// The answer to [`DeadRequest`].
+/// Reply to [`DeadRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeadReply {
-    /// Where.
     pub instance: InstanceRef,
-    /// The deliveries, as they stand now.
+    /// Deliveries in their new state.
     pub receipts: Vec<Receipt>,
 }

@@ -16,170 +16,165 @@ use crate::{
     time::Millis,
 };
 
-/// `POST /proposals`
+/// Body of `POST /proposals`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProposalRequest {
-    /// Which instance.
+    /// Instance of the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// What is asked.
+    /// Question that the voters answer.
     pub title: String,
-    /// More about it.
+    /// Further explanation of the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What can be voted for. Absent: the agents, where one of them is wanted, else `approve` and `reject`.
+    /// Options to vote for; absent: the agents if the vote chooses one of them, else `approve` and `reject`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<ProposalOption>>,
-    /// What it is about; absent: what `role`, `work` or `gate` say, else a decision.
+    /// Subject of the vote; absent: derived from `role`, `work` or `gate`, else a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ProposalKind>,
-    /// What it takes to win. Absent: `majority` for an approval, else `plurality`.
+    /// Number of votes that an option needs to win; absent: `majority` for an approval, else `plurality`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<Rule>,
-    /// So many votes are enough when the time is up; absent: everybody's.
+    /// Number of votes that suffices at the deadline; absent: the votes of the whole electorate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u32>,
-    /// What decides between equals; absent: `first`.
+    /// Method that chooses between tied options; absent: `first`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie_breaker: Option<TieBreaker>,
-    /// Whether the daemon enforces what is decided.
+    /// True if the daemon enforces the decision.
     #[serde(default)]
     pub binding: bool,
-    /// How long votes are taken; absent: ten minutes.
+    /// Duration of the vote; absent: ten minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
-    /// The role an election gives.
+    /// Role that an election gives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// The message an assignment gives to the winner.
+    /// Message that an assignment gives to the winner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Seq>,
-    /// The gate an approval opens.
+    /// Gate that an approval opens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// Whose votes are waited for; absent: every agent's.
+    /// Voters whose votes the proposal waits for; absent: every agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub electorate: Option<Vec<Sender>>,
-    /// The option that holds if the time is up before it is decided.
+    /// Option that takes effect if the proposal expires undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
 }
 
-/// `POST /proposals/{id}/vote`
+/// Body of `POST /proposals/{id}/vote`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoteRequest {
-    /// Which instance.
+    /// Instance of the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Which option.
+    /// Id of the chosen option.
     pub choice: String,
-    /// Why.
+    /// Reason for the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// `POST /proposals/{id}/cancel`
+/// Body of `POST /proposals/{id}/cancel`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelRequest {
-    /// Which instance.
+    /// Instance of the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Why.
+    /// Reason for the cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
-/// What making, voting on or cancelling a proposal came to.
+/// Reply to creating, voting on or cancelling a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Outcome")]
 pub struct ProposalOutcome {
-    /// Which proposal.
     pub proposal: ProposalId,
-    /// Where it stands.
+    /// State of the proposal after the call.
     #[serde(flatten)]
     pub state: ProposalState,
-    /// Whether an earlier call with the same key had done it.
+    /// True if an earlier call with the same key had done it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
 }
 
-/// `GET /proposals`
+/// Reply of `GET /proposals`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProposalsReply {
-    /// Where.
     pub instance: InstanceRef,
-    /// Oldest first.
+    /// Proposals of the instance, oldest first.
     pub proposals: Vec<Proposal>,
 }
 
-/// `ask_human`
+/// Arguments of the tool `ask_human`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskRequest {
-    /// What an agent wants to know.
+    /// Question of the agent.
     pub question: String,
-    /// What can be answered; absent: anything.
+    /// Permitted answers; absent: any text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<String>>,
 }
 
-/// What `ask_human` gives.
+/// Result of the tool `ask_human`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AskReply {
-    /// The question's number.
+    /// Number of the question.
     pub question: QuestionId,
-    /// What happens now.
+    /// Explanation of the next step.
     pub note: String,
-    /// Whether an earlier call with the same key had asked it.
+    /// True if an earlier call with the same key had asked it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
 }
 
-/// `GET /questions`: something an agent wants to know from a person.
+/// One question of an agent to a person; `GET /questions` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionView {
-    /// Where.
     pub instance: InstanceRef,
-    /// Its number there.
+    /// Number of the question in its instance.
     pub id: QuestionId,
-    /// In which run.
     pub run: RunId,
-    /// Who asked.
+    /// Agent that asked the question.
     pub agent: AgentName,
-    /// What.
     pub question: String,
-    /// What can be answered; empty: anything.
+    /// Permitted answers; empty: any text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// When.
+    /// Time of the question.
     pub asked: Millis,
-    /// The answer, once there is one.
+    /// Answer of a person, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
 }
 
-/// `POST /questions/{id}/answer`
+/// Body of `POST /questions/{id}/answer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerRequest {
-    /// Which instance.
+    /// Instance of the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// What to tell the agent.
+    /// Text for the agent.
     pub answer: String,
 }

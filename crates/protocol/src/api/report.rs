@@ -1,4 +1,4 @@
-//! What a run came to, in one document: the answer to `POST /serve`, with the keys of `run --json`. Pure.
+//! Result of a run as one document: the reply of `POST /serve`, with the keys of `run --json`. Pure.
 
 use std::collections::BTreeMap;
 
@@ -14,58 +14,55 @@ use crate::{
     state::{AgentState, Outcome, PauseCause, RunState},
 };
 
-/// A run that is over, or waits. `error` is null exactly when `outcome` is `done`.
+/// Report of a run that is over or waits. `error` is null exactly if `outcome` is `done`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
-    /// How it ended, or why it waits.
+    /// Result of the run, or the reason for which it waits.
     pub outcome: RunVerdict,
-    /// Its workflow.
     pub workflow: WorkflowName,
-    /// Its instance of that.
     pub tag: Tag,
-    /// The run.
     pub run: RunId,
-    /// How long it lasted, or has lasted so far.
+    /// Duration of the run until its end or until now.
     pub duration_ms: u64,
-    /// Attempts that ended ok or failed.
+    /// Number of attempts that ended ok or failed.
     pub turns: u32,
-    /// Messages written in it.
+    /// Number of messages written in the run.
     pub messages: u32,
-    /// What it used, and what that cost.
+    /// Usage of the run with its cost.
     pub usage: Usage,
     /// Deliveries whose attempts are used up.
     pub dead_letters: Vec<Receipt>,
     /// Deliveries that were given up.
     pub dropped: Vec<Receipt>,
-    /// What each agent did.
+    /// Part of each agent in the run.
     pub agents: BTreeMap<AgentName, AgentReport>,
-    /// Why it is not done.
+    /// Reason for any outcome other than `done`.
     pub error: Option<ReportError>,
 }
 
-/// What one agent did in a run.
+/// Part of one agent in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AgentPart")]
 pub struct AgentReport {
-    /// Turns it took.
+    /// Number of turns of the agent.
     pub turns: u32,
-    /// Messages it wrote.
+    /// Number of messages of the agent.
     pub messages: u32,
-    /// What it used, and what that cost.
+    /// Usage of the agent with its cost.
     pub usage: Usage,
-    /// What it is doing.
+    /// Current state of the agent.
     #[serde(flatten)]
     pub state: AgentState,
 }
 
-/// Why a run is not done.
+/// Reason for which a run is not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportError {
-    /// Stable.
+    /// Stable identifier of the reason.
     pub code: String,
-    /// What happened.
+    /// Explanation of the reason.
     pub message: String,
-    /// What to do next.
+    /// Suggestion for the next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The facts behind the message, where the daemon refused.
@@ -77,29 +74,29 @@ pub struct ReportError {
     pub details: Option<Box<ProblemDetails>>,
 }
 
-/// What became of a run, in a word and as an exit code; of any other command, the first three.
+/// Result of a run as a word and an exit code; other commands use the first three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "Verdict")]
 pub enum RunVerdict {
-    /// Everything for everybody was acted upon.
+    /// The agents acted on every message.
     Done,
-    /// Something was not.
+    /// Some messages were not acted upon, or the setup failed.
     Failed,
-    /// The file or the request makes no sense, or the file wakes nobody.
+    /// The file or the request is invalid, or the file wakes no agent.
     Invalid,
-    /// It waits at a limit.
+    /// The run waits at a limit.
     Limit,
-    /// It waits for a person.
+    /// The run waits for a person.
     Human,
-    /// It was cut off, or somebody paused it.
+    /// The run was interrupted, or a person paused it.
     Interrupted,
-    /// Somebody stopped it.
+    /// A person stopped the run.
     Stopped,
 }
 
 impl RunVerdict {
-    /// What became of a run; none while it goes on.
+    /// Returns the result of a run; none while it continues.
     pub fn of(view: &RunView) -> Option<Self> {
         let invalid = view.error.as_ref().is_some_and(|error| match error.code {
             RunErrorCode::NobodyWoken | RunErrorCode::BadFile => true,
@@ -121,7 +118,7 @@ impl RunVerdict {
         }
     }
 
-    /// The word, as `--json` has it.
+    /// Returns the word that `--json` prints.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -134,7 +131,7 @@ impl RunVerdict {
         }
     }
 
-    /// What a command exits with.
+    /// Returns the exit code of a command.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -149,7 +146,7 @@ impl RunVerdict {
 }
 
 impl RunReport {
-    /// The report of a run that has ended or is at rest; none while it continues.
+    /// Returns the report of a run that has ended or is at rest; none while it continues.
     pub fn of(view: &RunView) -> Option<Self> {
         let outcome = RunVerdict::of(view)?;
         let part = |agent: &AgentView| {
@@ -191,7 +188,7 @@ fn report_error(outcome: RunVerdict, view: &RunView) -> Option<ReportError> {
     Some(ReportError { code, message, hint: None, details: None })
 }
 
-/// What was not done.
+/// Returns the error code and message for messages that were not acted upon.
 fn unacted_messages(view: &RunView) -> (String, String) {
     let (code, receipts) = match view.dead_letters.as_slice() {
         [] => ("dropped", view.dropped.as_slice()),

@@ -1,4 +1,4 @@
-//! Runs: begun, looked at, stopped, resumed.
+//! Runs: start, view, stop, resume, statistics and the list for a person.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -18,102 +18,98 @@ use crate::{
     time::Millis,
 };
 
-/// `POST /runs`, `POST /run`, `POST /serve`
+/// Body of `POST /runs`, `POST /run` and `POST /serve`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
-    /// The workflow file, absolute.
+    /// Absolute path of the workflow file.
     pub file: PathBuf,
-    /// Where its commands run, absolute.
+    /// Absolute path of the folder in which its commands run.
     pub cwd: PathBuf,
-    /// Which instance; absent: `main`.
+    /// Tag of the instance; absent: `main`.
     #[serde(default)]
     pub tag: Option<Tag>,
-    /// `run` or `start`; absent: `run`.
+    /// Mode `run` or `start`; absent: `run`.
     #[serde(default)]
     pub mode: RunMode,
     /// Values for the file's parameters.
     #[serde(default)]
     pub params: BTreeMap<String, String>,
-    /// The caller's environment, as far as the file and the backends need it.
+    /// Variables of the caller's environment that the file and the backends need.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Whether a live run of the instance is stopped first.
+    /// True if the daemon first stops a live run of the instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
 }
 
-/// The answer to [`RunRequest`]: the run exists; its setup begins.
+/// Reply to [`RunRequest`]: the run exists, and its setup begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunStarted {
-    /// The run.
     pub run: RunId,
-    /// Its instance.
     pub instance: InstanceRef,
-    /// Who takes part.
+    /// Names of all agents in the run.
     pub agents: Vec<AgentName>,
 }
 
-/// `GET /runs/{id}`; `GET /runs` gives a list of them.
+/// One run; the reply of `GET /runs/{id}`, and `GET /runs` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunView {
-    /// The run.
     pub run: RunId,
-    /// Its instance.
     pub instance: InstanceRef,
-    /// The folder its file lies in.
+    /// Folder of the workflow file.
     pub project: PathBuf,
-    /// The file it was read from; absent for standalone agents.
+    /// Path of the workflow file; absent for standalone agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// Where its commands run.
+    /// Folder in which the run's commands are executed.
     pub cwd: PathBuf,
-    /// The values its parameters were given.
+    /// Values of the workflow's parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
-    /// Where it stops by itself.
+    /// Limits at which the run pauses by itself.
     pub limits: Limits,
-    /// `run` or `start`.
+    /// Mode `run` or `start`.
     pub mode: RunMode,
-    /// Where it stands.
+    /// State of the run.
     #[serde(flatten)]
     pub state: RunState,
-    /// Since when it stands there.
+    /// Time of the last change of state.
     pub state_since: Millis,
-    /// What it must be given more of to go on, where it waits at a limit.
+    /// Limits that must be raised before the run can continue, if it waits at a limit.
     #[serde(default, skip_serializing_if = "ResumeRequest::is_empty")]
     pub needs: ResumeRequest,
-    /// What made it fail, in words.
+    /// Error that made the run fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// When it began.
+    /// Start of the run.
     pub started: Millis,
-    /// When it ended.
+    /// End of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Millis>,
-    /// How long it lasted, or has lasted so far, in milliseconds. This is not `ended` minus `started` where the wall clock
-    /// was set in between.
+    /// Duration of the run until its end or until now, in milliseconds. It differs from `ended` minus `started` if
+    /// the wall clock was set in between.
     #[serde(default)]
     pub lasted_ms: u64,
-    /// Attempts that ended ok or failed.
+    /// Number of attempts that ended ok or failed.
     pub turns: u32,
-    /// Messages written in it.
+    /// Number of messages written in the run.
     pub messages: u32,
-    /// What it used.
+    /// Usage of the run.
     pub usage: Usage,
     /// Deliveries whose attempts are used up.
     pub dead_letters: Vec<Receipt>,
     /// Deliveries that were given up.
     pub dropped: Vec<Receipt>,
-    /// Who takes part, and what each is doing.
+    /// Agents of the run with their states.
     pub agents: Vec<AgentView>,
-    /// Proposals that are voted on, questions and requests that wait for a person: what else keeps it open.
+    /// Number of active proposals, open questions and open approval requests, which also keep the run open.
     #[serde(default)]
     pub pending: u32,
     /// The change that comes next by itself, where one is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imminent: Option<ImminentChange>,
-    /// The newest event this view includes; later events change it.
+    /// Newest event that this view includes; later events change it.
     #[serde(default)]
     pub position: Position,
 }
@@ -141,62 +137,60 @@ pub enum ImminentChange {
     TurnEnds,
 }
 
-/// Why a run failed before or beside its agents' work.
+/// Reason for which a run failed apart from its agents' work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunError {
-    /// `setup_failed`, `nobody_woken`, `bad_file`, …
+    /// Stable code: `setup_failed`, `nobody_woken` or `bad_file`.
     pub code: RunErrorCode,
-    /// What happened.
+    /// Explanation of the failure.
     pub message: String,
 }
 
-/// The ways a run fails that are not a dead letter.
+/// Failures of a run other than dead letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunErrorCode {
     /// A setup command failed.
     SetupFailed,
-    /// The kickoff wakes nobody.
+    /// The kickoff wakes no agent.
     NobodyWoken,
-    /// The kickoff could not be filled in.
+    /// The kickoff could not be interpolated.
     BadFile,
 }
 
-/// `POST /runs/{id}/stop`
+/// Reply of `POST /runs/{id}/stop`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunStopped {
-    /// The run.
     pub run: RunId,
-    /// Its instance.
     pub instance: InstanceRef,
-    /// Attempts that were ended, by agent.
+    /// Agents whose attempts the daemon ended.
     pub attempts: Vec<AgentName>,
-    /// Processes that were ended.
+    /// Number of processes that the daemon ended.
     pub processes: u32,
 }
 
-/// `POST /runs/{id}/resume`: what is given replaces the run's limit of that name.
+/// Body of `POST /runs/{id}/resume`: each given value replaces the run's limit of that name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeRequest {
-    /// How many messages may lead to a message.
+    /// Maximum number of messages in a chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
-    /// How many turns it may take.
+    /// Maximum number of turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
-    /// How long it may last, from its beginning.
+    /// Maximum duration, from the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Span>,
 }
 
 impl ResumeRequest {
-    /// Whether it asks for no more than to go on.
+    /// Returns true if the request changes no limit.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The command that asks for this.
+    /// Returns the command line for this request.
     pub fn to_command(&self, target: &Target) -> String {
         let Self { hops, turns, wall } = self;
         let count =
@@ -210,101 +204,95 @@ impl ResumeRequest {
     }
 }
 
-/// `GET /stats`: what a run's agents did and how long it took.
+/// Reply of `GET /stats`: the work of a run's agents and its durations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatsView {
-    /// The run.
     pub run: RunId,
-    /// Its instance.
     pub instance: InstanceRef,
-    /// Where it stands.
+    /// State of the run.
     #[serde(flatten)]
     pub state: RunState,
-    /// How long it has lasted, in milliseconds.
+    /// Duration of the run so far, in milliseconds.
     pub lasted_ms: u64,
-    /// Everybody together.
+    /// Sum over all agents.
     pub total: ActivityStats,
-    /// Each agent.
+    /// Statistics of each agent.
     pub agents: Vec<AgentStats>,
 }
 
-/// One agent's figures.
+/// Statistics of one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentStats {
-    /// Whose.
     pub name: AgentName,
-    /// What it did.
+    /// Figures of the agent.
     #[serde(flatten)]
     pub stats: ActivityStats,
 }
 
-/// What was done, and how long it took.
+/// Amount of work and its durations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Tally")]
 pub struct ActivityStats {
-    /// Attempts that ended ok or failed.
+    /// Number of attempts that ended ok or failed.
     pub turns: u32,
-    /// Messages written; of a run, by whomever.
+    /// Number of messages written; for a run, messages of every sender.
     pub messages: u32,
-    /// What was used.
     pub usage: Usage,
-    /// Of the newest thousand turns, those that failed.
+    /// Number of failures among the newest thousand turns.
     pub failed: u32,
-    /// How long these took.
+    /// Durations of these turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub took: Option<DurationPercentiles>,
-    /// How long the message each is named after had waited.
+    /// Waiting times of the messages that the turns' activations are named after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited: Option<DurationPercentiles>,
 }
 
-/// How times are spread, in milliseconds.
+/// Percentiles of durations, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Spread")]
 pub struct DurationPercentiles {
-    /// Half took no longer.
+    /// Median duration (50th percentile).
     pub p50_ms: u64,
-    /// Nineteen of twenty took no longer.
+    /// 95th percentile of the durations.
     pub p95_ms: u64,
-    /// None took longer.
+    /// Longest duration of all.
     pub max_ms: u64,
 }
 
-/// `GET /attention`: one thing that needs a person.
+/// One item that needs a person; `GET /attention` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AttentionItem {
-    /// What it is.
+    /// Kind of the item.
     pub kind: AttentionKind,
-    /// Where.
     pub instance: InstanceRef,
-    /// The folder its file lies in.
+    /// Folder of the workflow file.
     pub project: PathBuf,
-    /// In which run.
     pub run: RunId,
-    /// Whose.
+    /// Agent that the item concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// What happened.
+    /// Description of the occurrence.
     pub what: String,
-    /// What to type.
+    /// Command to type.
     pub hint: String,
 }
 
-/// What needs a person.
+/// Kind of item that needs a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttentionKind {
-    /// A run is paused until somebody resumes it.
+    /// A run is paused until a person resumes it.
     Paused,
-    /// An agent asks something and is woken by the answer.
+    /// An agent asked a question, and the answer wakes it.
     Question,
-    /// An agent wants to do something and waits for approval.
+    /// An agent waits for the approval of a call.
     Approval,
-    /// A delivery's attempts are used up.
+    /// A delivery has used up its attempts.
     DeadLetter,
-    /// An agent is not woken any more.
+    /// The daemon no longer wakes an agent.
     AgentStopped,
-    /// What somebody wrote into a document's file could not be merged.
+    /// A person's edit of a document's file could not be merged.
     DocumentConflict,
 }
 

@@ -1,4 +1,4 @@
-//! Clients' tokens.
+//! Tokens of clients.
 
 use std::collections::BTreeSet;
 
@@ -10,45 +10,42 @@ use crate::{
     time::Millis,
 };
 
-/// `POST /tokens`
+/// Body of `POST /tokens`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// What it is called.
     pub name: String,
-    /// What may be done with it; absent: read, send, documents.
+    /// Permissions of the token; absent: read, send, documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<BTreeSet<Permission>>,
-    /// Where, as `@workflow:tag` with `*` for any, or a folder; absent or empty: everywhere.
+    /// Instances as `@workflow:tag` with `*` for any, or folders; absent or empty: every instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstancePattern>,
 }
 
 impl TokenRequest {
-    /// What the token is to be good for.
+    /// Returns the scopes that the token gets.
     pub fn scopes(self) -> Scopes {
         let allow = self.allow.unwrap_or_else(|| Scopes::default().allow);
         Scopes { allow, instances: self.instances }
     }
 }
 
-/// The answer to [`TokenRequest`]: the only time the secret is shown.
+/// Reply to [`TokenRequest`], the only one that contains the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenCreated {
-    /// What it is called.
     pub name: String,
-    /// The secret.
+    /// Secret of the token.
     pub token: String,
 }
 
-/// `GET /tokens` gives a list of them.
+/// One token; `GET /tokens` returns a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenView {
-    /// What it is called.
     pub name: String,
-    /// When it was made.
+    /// Time of creation.
     pub created: Millis,
-    /// What it is good for.
+    /// Permissions and instances of the token.
     #[serde(flatten)]
     pub scopes: Scopes,
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Database {
-    /// Keeps a resource: a large one's file first, then its row.
+    /// Stores a resource: first the file of a large one, then its row.
     pub(crate) async fn store_resource(
         &self,
         new: Arc<NewResource>,
@@ -28,7 +28,8 @@ impl Database {
                 Ok(ResourcePutOutcome::Stored) => return Ok(new.id),
                 Ok(ResourcePutOutcome::FileGone) => {}
                 Err(refused) => {
-                    // What was refused leaves no file; why it was refused matters more than a file left over.
+                    // A refused resource leaves no file; the reason of the refusal matters more than a file left
+                    // over.
                     drop(self.sweep_resources(new.workflow).await);
                     return Err(refused);
                 }

@@ -8,7 +8,7 @@ use crate::error::Error as StoreError;
 /// The result of a database call.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// An error's cause in the words of another crate or module.
+/// The cause of an error: the error of another crate or module.
 type Cause = Box<dyn error::Error + Send + Sync>;
 
 /// An error of a database call.
@@ -18,7 +18,7 @@ pub(crate) enum Error {
     NoRows,
     /// A column holds a value that its reader rejects, for example a damaged row.
     InvalidValue(Cause),
-    /// The engine failed.
+    /// The engine itself failed.
     Failure {
         /// The class of the failure.
         kind: FailureKind,
@@ -30,7 +30,7 @@ pub(crate) enum Error {
 /// The class of an engine's failure, as far as callers distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// The disk has no room.
+    /// The disk has no free space.
     DiskFull,
     /// The disk or the file system failed.
     Disk,

@@ -1,7 +1,7 @@
 //! The database interface on SQLite.
 //!
-//! A statement is prepared once for each connection and cached. Rows are read while the statement runs: no list of rows is
-//! built here.
+//! A statement is prepared once for each connection and cached. Rows are read while the statement runs: no list of
+//! rows is built here.
 
 mod backup;
 mod open;
@@ -15,10 +15,10 @@ use rusqlite::{
 use super::{Error, FailureKind, FromValue, FromValueError, Params, Result, ValueRef};
 pub(crate) use open::WalIndexSharing;
 
-/// An open database.
+/// An open connection to a database.
 pub(crate) struct Connection(rusqlite::Connection);
 
-/// A prepared statement.
+/// A prepared statement from the connection's cache.
 pub(crate) struct Statement<'c>(CachedStatement<'c>);
 
 /// The rows of a running statement.
@@ -30,7 +30,7 @@ pub(crate) struct MappedRows<'s, F> {
     read: F,
 }
 
-/// One row.
+/// One row of a running statement.
 pub(crate) struct Row<'r>(&'r rusqlite::Row<'r>);
 
 /// The arguments of an SQL function.
@@ -122,7 +122,7 @@ impl Statement<'_> {
         Ok(MappedRows { rows: self.query(params)?, read })
     }
 
-    /// Executes a query.
+    /// Executes a query and returns its rows.
     pub(crate) fn query(&mut self, params: impl Params) -> Result<Rows<'_>> {
         self.bind(params)?;
         Ok(Rows(self.0.raw_query()))
@@ -173,7 +173,7 @@ impl<T, F: FnMut(&Row<'_>) -> Result<T>> Iterator for MappedRows<'_, F> {
 }
 
 impl<'r> Row<'r> {
-    /// Reads a column.
+    /// Reads and converts a column.
     pub(crate) fn get<T: FromValue>(&self, column: usize) -> Result<T> {
         let value = self.get_ref(column)?;
         T::from_value(value).map_err(|error| match error {
@@ -204,7 +204,7 @@ impl FunctionArguments<'_> {
     }
 }
 
-/// A parameter in the words of rusqlite.
+/// A parameter for a rusqlite statement.
 struct BoundValue<'a>(ValueRef<'a>);
 
 impl ToSql for BoundValue<'_> {

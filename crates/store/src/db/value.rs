@@ -8,7 +8,7 @@ pub(crate) enum ValueRef<'a> {
     Null,
     Integer(i64),
     Real(f64),
-    /// Text in UTF-8, as far as the disk is intact.
+    /// Text in UTF-8, unless the disk is damaged.
     Text(&'a [u8]),
     Blob(&'a [u8]),
 }
@@ -37,7 +37,7 @@ pub(crate) trait ToValue {
 }
 
 impl<'a> ValueRef<'a> {
-    /// Returns an integer.
+    /// Returns the value as an integer.
     pub(crate) fn as_i64(&self) -> Result<i64, FromValueError> {
         match *self {
             Self::Integer(number) => Ok(number),
@@ -45,7 +45,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// Returns a text.
+    /// Returns the value as text.
     pub(crate) fn as_str(&self) -> Result<&'a str, FromValueError> {
         match *self {
             Self::Text(text) => Ok(std::str::from_utf8(text)?),

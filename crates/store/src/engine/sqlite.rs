@@ -38,7 +38,7 @@ pub(crate) struct SqliteEngine {
     medium: StorageMedium,
 }
 
-/// The place of the data.
+/// The storage of the data.
 #[derive(Clone)]
 enum StorageMedium {
     File {
@@ -47,14 +47,14 @@ enum StorageMedium {
         inline_reads: InlineReads,
         files: ResourceFiles,
     },
-    /// Only the writer's connection sees it.
+    /// A database in memory, which only the writer's connection can read.
     Memory,
 }
 
 impl SqliteEngine {
-    /// Opens the database at `path`, with the folder of what is too large for it. A rescued copy in that folder may have
-    /// data that the database lacks: the user has to decide which of the two counts before anything is written. `clock`
-    /// makes the store's clock from the saved one.
+    /// Opens the database at `path`, with the folder for content that is too large for it. A rescued copy in that
+    /// folder may have data that the database lacks: the user has to choose between the two before the store writes
+    /// anything. `clock` makes the store's clock from the saved one.
     pub(crate) fn open(
         path: &Path,
         folder: &Path,
@@ -86,7 +86,7 @@ impl SqliteEngine {
         Ok((Self { writer, faults, medium }, clock))
     }
 
-    /// Opens a database that is gone with its last handle.
+    /// Opens a database in memory that is deleted with its last handle.
     pub(crate) fn open_in_memory(changes: &ChangeNotifier) -> Result<(Self, StoreClock)> {
         let faults = FaultState::default();
         let db = connection::open_in_memory()?;
@@ -103,8 +103,8 @@ impl SqliteEngine {
         Ok((Self { writer, faults, medium: StorageMedium::Memory }, clock))
     }
 
-    /// Waits until every request is done and the file is closed; later requests of other handles are refused. Await this
-    /// before the file is opened again: a reader that came while it was closing has met a short read.
+    /// Waits until every request is done and the file is closed; later requests of other handles are refused. Await
+    /// this before the file is opened again: a reader that opened the file during the close has met a short read.
     pub(crate) async fn close(self) {
         if let StorageMedium::File { readers, inline_reads, .. } = self.medium {
             inline_reads.close().await;
@@ -123,7 +123,7 @@ impl SqliteEngine {
         self.write(|_| Ok(())).await
     }
 
-    /// Runs `work` on one snapshot that has every write that was answered before.
+    /// Runs `work` on one snapshot that includes every write that was acknowledged before.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -136,7 +136,8 @@ impl SqliteEngine {
         }
     }
 
-    /// Runs `work` in the same way on the caller's thread: for a read by key, which takes less time than waking a thread.
+    /// Runs `work` in the same way on the caller's thread: for a read by key, which takes less time than waking a
+    /// thread.
     pub(crate) async fn read_inline<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -163,7 +164,7 @@ impl SqliteEngine {
         }
     }
 
-    /// Runs `work` in the writer thread and answers when it is on disk.
+    /// Runs `work` in the writer thread and returns when it is on disk.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
@@ -179,7 +180,7 @@ impl SqliteEngine {
         }
     }
 
-    /// Replaces the error of a failed read by its cause: the files are checked at once, not only with the next write.
+    /// Replaces the error of a failed read by its cause: checks the files at once instead of with the next write.
     async fn explain_failed_read<T>(&self, read: Result<T>) -> Result<T> {
         let failed = matches!(
             read,
@@ -245,7 +246,7 @@ mod tests {
             released.recv().unwrap();
             Ok(truncate_log(&path)?)
         });
-        // The check of the files is queued behind the write, and so in its batch.
+        // The check of the files is queued after the write, and therefore in its batch.
         let read = engine.explain_failed_read(Err::<(), _>(Error::Disk("short read".to_owned())));
         let go = async { release.send(()).unwrap() };
         let (_, read, ()) = tokio::join!(write, read, go);

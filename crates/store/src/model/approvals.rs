@@ -1,4 +1,4 @@
-//! What agents ask a person for before they do it, and what is said to that.
+//! Requests of agents for a person's approval, and their answers.
 
 use agent_worker_protocol::{
     AgentName, ApprovalId, AttemptId, Consent, Hash, Millis, OnAsk, RunId, Sender, canonical_json,
@@ -6,62 +6,62 @@ use agent_worker_protocol::{
 };
 use serde_json::Value;
 
-/// A request on its way in.
+/// A new request for approval.
 #[derive(Clone, Debug)]
 pub struct NewApproval {
-    /// What tells the call from the others of its attempt.
+    /// Distinguishes the call from the other calls of its attempt.
     pub call: String,
-    /// Which tool.
+    /// Name of the tool.
     pub tool: String,
-    /// With what, exactly.
+    /// Exact arguments of the call.
     pub args: Value,
-    /// What becomes of it while nobody is there.
+    /// Handling of the request while no person is present.
     pub on_ask: OnAsk,
 }
 
-/// A request as stored.
+/// A request for approval as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
-    /// Its number.
+    /// Number of the request.
     pub id: ApprovalId,
-    /// In which run it was asked.
+    /// Run of the request.
     pub run: RunId,
-    /// By whom.
+    /// Agent that asked.
     pub agent: AgentName,
     /// The attempt that asked last.
     pub attempt: AttemptId,
-    /// Which tool.
+    /// Name of the tool.
     pub tool: String,
-    /// With what, exactly.
+    /// Exact arguments of the call.
     pub args: Value,
-    /// When it was first asked.
+    /// Time of the first request.
     pub asked: Millis,
-    /// What was said to it.
+    /// Answer of a person, if there is one.
     pub answer: Option<ApprovalAnswer>,
 }
 
-/// What was said to a request.
+/// The answer to a request for approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalAnswer {
-    /// Yes or no.
+    /// Approved or denied.
     pub consent: Consent,
-    /// Why.
+    /// Reason of the answer, if given.
     pub reason: Option<String>,
-    /// By whom.
+    /// Sender of the answer.
     pub by: Sender,
 }
 
-/// Which requests to list, oldest first.
+/// Selects the requests to list, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalQuery {
-    /// Those of the live run that wait for an answer somebody can still use.
+    /// Requests of the live run that wait for an answer and whose answer can still be used.
     Open,
-    /// This one, whatever became of it.
+    /// The request with this number, in any state.
     One(ApprovalId),
 }
 
 impl NewApproval {
-    /// What is equal for equal calls.
+    /// Returns a hash that is equal for equal calls.
     pub fn hash(&self) -> Hash {
         hash(&[self.tool.as_bytes(), canonical_json(&self.args).as_bytes()])
     }

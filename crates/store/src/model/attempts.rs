@@ -12,216 +12,217 @@ use super::{Fence, NewMessage, NotBefore};
 
 use crate::time::StoreTime;
 
-/// What an attempt is made from.
+/// The parameters of a new attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct NewAttempt {
-    /// Made by the caller, who has the randomness.
+    /// Random id, made by the caller.
     pub id: AttemptId,
-    /// The hash of the token that will prove who it is.
+    /// The hash of the token that identifies the attempt.
     pub token: Hash,
 }
 
-/// What the permission to start one more attempt rests on.
+/// The facts for the decision whether one more attempt may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseFacts {
-    /// `run` or `start`.
+    /// Mode `run` or `start`.
     pub mode: RunMode,
-    /// Turns taken.
+    /// Number of turns taken.
     pub turns: u32,
-    /// Those that ended in the last 24 hours, counted as far as the limit goes.
+    /// Turns that ended in the last 24 hours, counted up to the limit.
     pub turns_today: u32,
-    /// Attempts that live.
+    /// Number of live attempts.
     pub attempts: u32,
-    /// Where the run stops by itself.
+    /// Limits of the run.
     pub limits: Limits,
-    /// Whose turns and attempts these are.
+    /// Scope in which turns and attempts are counted.
     pub limit_scope: LimitScope,
 }
 
-/// Whom a limit is counted for.
+/// The scope of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitScope {
-    /// Everybody in the run together.
+    /// All agents of the run together.
     Team,
-    /// One standalone agent, since it was made or last resumed: those beside it are none of its business.
+    /// One standalone agent, since it was made or last resumed; other agents do not count.
     Standalone,
 }
 
-/// What was decided about one more attempt.
+/// The decision about one more attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseStep {
-    /// It starts.
+    /// Starts the attempt.
     Start,
-    /// It does not, and the run pauses.
+    /// Does not start the attempt, and pauses the run.
     Pause(PauseCause),
-    /// It does not, and its agent is woken no more, for this reason.
+    /// Does not start the attempt, and stops its agent for this reason.
     Stop(String),
 }
 
 /// The rules for starting an attempt: pure functions of the kernel, called inside the store's transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseRule {
-    /// Decides whether one more attempt may start.
+    /// Decides if one more attempt may start.
     pub may_start: fn(&LeaseFacts) -> LeaseStep,
     /// The most pending messages that are read for `select_batch`.
     pub max_messages: u32,
-    /// Selects and orders the messages of an activation: from the one it is named after and the other pending ones.
+    /// Selects and orders the messages of an activation: from the message it is named after and the other pending
+    /// ones.
     pub select_batch: fn(Vec<ShownMessage>, Vec<ShownMessage>) -> Vec<ShownMessage>,
 }
 
-/// What came of asking for a lease.
+/// The outcome of a request for a lease.
 #[derive(Clone, Debug)]
 pub enum LeaseOutcome {
-    /// The run does not run, the agent is not free or not due, or no waking mail waits.
+    /// The run is not running, the agent is not free or not due, or no waking delivery is pending.
     NotReady,
     /// A limit was reached and the run is paused.
     Paused(PauseCause),
     /// A limit was reached and the agent is stopped, for this reason.
     Stopped(String),
-    /// An attempt lives.
+    /// An attempt has started.
     Attempt(Box<Lease>),
 }
 
 /// A started attempt.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    /// The attempt.
+    /// Id of the attempt.
     pub id: AttemptId,
-    /// What its writes pass by.
+    /// Fence for the writes of the attempt.
     pub fence: Fence,
-    /// Its run.
+    /// Run of the attempt.
     pub run: RunId,
     /// The seq of the oldest waking delivery: with the agent's name, the activation's id, stable over attempts.
     pub oldest: Seq,
-    /// Which try this is, from 1: the most counted failures among the deliveries, and one.
+    /// Number of the try, from 1: the most counted failures among the deliveries, plus one.
     pub number: u32,
     /// The most uncounted failures in a row among the deliveries.
     pub setbacks: u32,
-    /// What it is shown, waking first, urgent first, then by age.
+    /// Messages that the attempt is shown, waking first, urgent first, then by age.
     pub messages: Vec<ShownMessage>,
-    /// What earlier attempts that shared a delivery did, oldest first.
+    /// Effects of earlier attempts that shared a delivery, oldest first.
     pub journal: Vec<JournalEntry>,
-    /// The agent's settings as JSON.
+    /// Settings of the agent as JSON.
     pub settings: String,
-    /// The conversation its last turn said it can go on with.
+    /// The conversation that the agent can continue, as its last turn reported.
     pub session: Option<Value>,
 }
 
-/// A message as an attempt is shown it.
+/// A message that an attempt is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownMessage {
-    /// The message.
+    /// The message itself.
     pub message: Message,
-    /// Whether it started the turn, or is only read along.
+    /// True if the message started the turn; false if it is only read along.
     pub wakes: bool,
 }
 
-/// Something an earlier attempt did in the daemon.
+/// An effect of an earlier attempt in the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalEntry {
     /// The tool that was called.
     pub tool: String,
-    /// What it answered, as JSON.
+    /// Result of the call, as JSON.
     pub result: String,
 }
 
 /// An attempt as stored.
 #[derive(Clone, Debug)]
 pub struct AttemptRow {
-    /// The attempt.
+    /// Id of the attempt.
     pub id: AttemptId,
-    /// What its writes pass by.
+    /// Fence for the writes of the attempt.
     pub fence: Fence,
-    /// Its run.
+    /// Run of the attempt.
     pub run: RunId,
-    /// The activation's oldest waking delivery.
+    /// Oldest waking delivery of the activation.
     pub oldest: Seq,
-    /// Which try it is, as its lease said.
+    /// Number of the try, as in the lease.
     pub number: u32,
-    /// Uncounted failures in a row before it, as its lease said.
+    /// Uncounted failures in a row before the attempt, as in the lease.
     pub setbacks: u32,
-    /// What it was shown so far, each with its hops.
+    /// Messages that the attempt was shown so far, each with its hops.
     pub shown: Vec<(Seq, u32)>,
     /// The highest event number stored.
     pub last_no: i64,
-    /// The worker's last word, once it is stored.
+    /// The worker's final report, once it is stored.
     pub finished: Option<Finished>,
-    /// When its provider can be asked again, as far as its last word says.
+    /// Time at which the provider accepts requests again, if the final report names one.
     pub retry_at: Option<StoreTime>,
-    /// When it was leased.
+    /// Time of the lease.
     pub started: Millis,
-    /// How it ended, once it has.
+    /// End of the attempt, once it has ended.
     pub ended: Option<AttemptEnd>,
-    /// When it ended.
+    /// Time of the end.
     pub ended_at: Option<Millis>,
-    /// What it used so far.
+    /// Usage of the attempt so far.
     pub usage: Usage,
 }
 
-/// A turn that was taken.
+/// A finished turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnRow {
-    /// By whom.
+    /// Agent that took the turn.
     pub agent: AgentName,
-    /// How long the message it is named after had waited.
+    /// Time that the oldest message of the activation had waited.
     pub waited: Duration,
-    /// How long it took.
+    /// Duration of the turn.
     pub took: Duration,
-    /// How it ended.
+    /// End of the attempt.
     pub end: AttemptEnd,
 }
 
-/// How an attempt is to be closed, decided by the kernel's policy.
+/// The kernel's decision about the end of an attempt.
 #[derive(Clone, Debug)]
 pub struct Settlement {
-    /// How it ended.
+    /// End of the attempt.
     pub end: AttemptEnd,
-    /// What its failure means for the deliveries it was shown.
+    /// Consequence of a failure for the deliveries that the attempt was shown.
     pub blame: Blame,
-    /// Its final text for the channel, if it has one; written only when it ended ok.
+    /// The final text for the channel, if there is one; written only if the attempt ended ok.
     pub answer: Option<NewMessage>,
-    /// When its agent may next be leased.
+    /// Time before which the agent is not leased again, if there is one.
     pub not_before: Option<NotBefore>,
-    /// Why its agent is not woken any more in this run.
+    /// Reason why the agent is stopped in this run, if it is.
     pub stop: Option<String>,
     /// Decides the next state of each delivery that the attempt has.
     pub delivery_rule: DeliveryRule,
-    /// What a dead letter is told as.
+    /// Words the note about a dead letter.
     pub dead_letter_text: DeadLetterText,
 }
 
-/// What an attempt's end means for the deliveries it was shown. An end that is ok acks them whatever this says.
+/// The consequence of an attempt's end for the deliveries it was shown. An ok end acks them in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// Nothing: they are pending again as they were.
+    /// No consequence: the deliveries are pending again, unchanged.
     None,
-    /// Tried again together; dead after so many in a row.
+    /// The deliveries are tried again together, and are dead after `max` failures in a row.
     Uncounted {
-        /// The most there may be in a row.
+        /// Maximum of uncounted failures in a row.
         max: u32,
     },
-    /// Counted and tried alone from now on; dead at so many.
+    /// The failure is counted and each delivery is tried alone from now on, and is dead at `max` failures.
     Counted {
-        /// The most there may be.
+        /// Maximum of counted failures.
         max: u32,
     },
 }
 
-/// A delivery that an attempt has.
+/// A delivery that is leased to an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct LeasedDelivery {
-    /// The message.
+    /// Seq of the message.
     pub seq: Seq,
-    /// True for mail that came during the turn.
+    /// True for mail that joined during the turn.
     pub joined: bool,
-    /// The failures of earlier attempts.
+    /// Failures of earlier attempts.
     pub counts: DeliveryFailureCounts,
 }
 
 /// The failures of the attempts that had a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryFailureCounts {
-    /// Counted failures.
+    /// Number of counted failures.
     pub failures: u32,
     /// Uncounted failures in a row.
     pub uncounted: u32,
@@ -232,29 +233,29 @@ pub struct DeliveryFailureCounts {
 /// The next state of a delivery whose attempt has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryVerdict {
-    /// It is done.
+    /// The delivery is done.
     Acted,
-    /// It waits for another attempt.
+    /// The delivery waits for another attempt.
     Pending(DeliveryFailureCounts),
-    /// Its attempts are used up.
+    /// The attempts of the delivery are used up.
     Dead(DeliveryFailureCounts),
 }
 
 /// Decides the next state of a delivery from the end of its attempt: a pure function of the kernel.
 pub type DeliveryRule = fn(&LeasedDelivery, &AttemptEnd, Blame) -> DeliveryVerdict;
 
-/// Words the note in the channel that tells of a dead letter: whose, which, why.
+/// Words the note in the channel about a dead letter, from its agent, its message and the reason.
 pub type DeadLetterText = fn(&AgentName, Seq, &str) -> String;
 
-/// What became of an attempt's deliveries.
+/// The next states of an attempt's deliveries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedAttempt {
-    /// Deliveries acked.
+    /// Deliveries that are acted.
     pub acted: Vec<Seq>,
-    /// Deliveries that wait again.
+    /// Deliveries that are pending again.
     pub pending: Vec<Seq>,
     /// Deliveries whose attempts are used up.
     pub dead: Vec<Seq>,
-    /// The answer in the channel.
+    /// The answer in the channel, if there is one.
     pub answer: Option<Seq>,
 }

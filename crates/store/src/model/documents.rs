@@ -10,90 +10,91 @@ use super::messages::NewMessage;
 /// A write to a document.
 #[derive(Clone, Debug)]
 pub struct DocumentWrite {
-    /// The instance.
+    /// Instance of the document.
     pub workflow: WorkflowId,
-    /// Which document.
+    /// Path of the document.
     pub path: DocumentPath,
-    /// What is written.
+    /// Text to be written.
     pub content: String,
-    /// How it meets what is there.
+    /// Required state of the document before the write.
     pub base: DocumentBase,
-    /// The most bytes the document may have afterwards.
+    /// Maximum length of the document after the write, in bytes.
     pub max_bytes: usize,
 }
 
-/// How a write meets the document that is there.
+/// The state of the document that a write requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentBase {
-    /// There is none yet.
+    /// The document does not exist yet.
     Absent,
-    /// It is at this revision.
+    /// The document is at this revision.
     Revision(Revision),
-    /// It is at the revision this attempt last read, or wrote; there is none yet if it read none.
+    /// The document is at the revision that this attempt last read or wrote; it does not exist yet if the attempt
+    /// read none.
     LastRead,
-    /// Whatever is there, add to its end.
+    /// The document has any state; the text is added to its end.
     Append,
 }
 
 /// One revision of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Which, and by whom.
+    /// Path, revision and author.
     pub info: DocumentInfo,
-    /// What it says.
+    /// Text of the revision.
     pub content: String,
 }
 
 /// One revision of a document, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentInfo {
-    /// Where.
+    /// Path of the document.
     pub path: DocumentPath,
-    /// Which revision.
+    /// Number of the revision.
     pub revision: Revision,
-    /// Who wrote it.
+    /// Author of the revision.
     pub author: String,
-    /// In which attempt.
+    /// Attempt that wrote the revision, if an agent did.
     pub attempt: Option<AttemptId>,
-    /// When.
+    /// Time of the write.
     pub ts: Millis,
-    /// How long it is, in bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// A change somebody would make to a document if they were its owner.
+/// A proposed change to a document by an agent that is not its owner.
 #[derive(Clone, Debug)]
 pub struct NewSuggestion {
-    /// The instance.
+    /// Instance of the document.
     pub workflow: WorkflowId,
-    /// Which document.
+    /// Path of the document.
     pub path: DocumentPath,
-    /// In words.
+    /// Description of the change in words.
     pub text: String,
-    /// Exactly, so that it can be carried out.
+    /// The exact change, so that the store can apply it.
     pub edit: Option<DocumentEdit>,
-    /// What the owner is told; whom it reaches is worked out here.
+    /// Message to the owner; the store fills in the recipients.
     pub message: NewMessage,
-    /// Pauses the run in the same step.
+    /// Pauses the run in the same transaction.
     pub pause: Option<PauseCause>,
 }
 
 /// A change to a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentEdit {
-    /// This is added to its end.
+    /// Adds this text to the end of the document.
     Append(String),
-    /// One passage becomes another.
+    /// Replaces one passage by another.
     Replace {
-        /// What is there, exactly once.
+        /// The present text, which occurs exactly once.
         old: String,
-        /// What is to be there.
+        /// The new text of the passage.
         new: String,
     },
 }
 
 impl DocumentEdit {
-    /// The text with this change made; else how often the passage occurs.
+    /// Returns the text with this change; as an error, the number of times the passage occurs.
     pub fn apply(&self, text: &str) -> Result<String, usize> {
         match self {
             Self::Append(new) => Ok(format!("{text}{new}")),
@@ -105,74 +106,74 @@ impl DocumentEdit {
     }
 }
 
-/// What becomes of a suggestion.
+/// The answer to a suggestion.
 #[derive(Clone, Debug)]
 pub struct SuggestionAnswer {
-    /// The instance.
+    /// Instance of the suggestion.
     pub workflow: WorkflowId,
-    /// Which.
+    /// Number of the suggestion.
     pub suggestion: Seq,
-    /// Yes or no.
+    /// Accepted or rejected.
     pub verdict: SuggestionVerdict,
-    /// What its author is told; whether it wakes them is worked out here.
+    /// Message to the suggestion's author; the store decides if it wakes the author.
     pub message: NewMessage,
-    /// Pauses the run in the same step.
+    /// Pauses the run in the same transaction.
     pub pause: Option<PauseCause>,
-    /// The most bytes the document may have afterwards.
+    /// Maximum length of the document after the write, in bytes.
     pub max_bytes: usize,
 }
 
-/// Yes or no to a suggestion.
+/// The decision about a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuggestionVerdict {
-    /// It is carried out, if it says exactly what to change.
+    /// Applies the suggestion, if it has an exact change.
     Accept,
-    /// It is not, for this reason.
+    /// Rejects the suggestion for this reason.
     Reject(String),
 }
 
-/// What a person wrote and could not be merged.
+/// A person's edit that could not be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentConflict {
-    /// Which document.
+    /// Path of the document.
     pub path: DocumentPath,
-    /// Why.
+    /// Reason of the conflict.
     pub why: String,
 }
 
 /// A part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePart {
-    /// What it is, as its maker said.
+    /// Kind of the content, as its creator gave it.
     pub kind: String,
-    /// How long the whole is, in bytes.
+    /// Length of the whole resource, in bytes.
     pub total: u64,
-    /// The bytes asked for.
+    /// Bytes of the requested range.
     pub bytes: Vec<u8>,
 }
 
 /// A resource, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceInfo {
-    /// Which.
+    /// Id of the resource.
     pub id: ResourceId,
-    /// What it is, as its maker said.
+    /// Kind of the content, as its creator gave it.
     pub kind: String,
-    /// How long it is, in bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// When it was first kept.
+    /// Time of the first write.
     pub ts: Millis,
 }
 
-/// Which events to read, oldest first.
+/// Selects the events to read, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventQuery {
-    /// Of which instance.
+    /// Instance of the events.
     pub workflow: WorkflowId,
-    /// Of one run only.
+    /// Restricts the events to one run.
     pub run: Option<RunId>,
-    /// After this one.
+    /// Returns only events after this position.
     pub after: Position,
-    /// At most so many.
+    /// Maximum number of events.
     pub limit: u32,
 }

@@ -1,5 +1,5 @@
-//! The file of a document, as the store knows it: the text that each slot is compared with, and the write that may be
-//! under way. `daemon/files/copy.rs` describes the protocol.
+//! The state of a document's file in the store: the text that each slot is compared with, and the write that may be
+//! under way. `daemon/files/file_copy.rs` describes the protocol.
 
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, WorkflowId};
 
@@ -21,24 +21,25 @@ pub struct BaseNumber(i64);
 pub struct FileBase {
     /// Identifies the base among those of its document.
     pub number: BaseNumber,
-    /// Of the text.
+    /// Hash of the text.
     pub hash: Hash,
     /// The revision with the same text, if there is one.
     pub revision: Option<Revision>,
-    /// When another text took its place in the file; none for the base of the file itself.
+    /// Time at which another text replaced this one in the file; none for the base of the file itself.
     pub replaced: Option<Millis>,
 }
 
 /// The file that the last exchange replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutSlot {
-    /// Its base; none if nothing of its text is in the store.
+    /// Base of the slot; none if no part of its text is in the store.
     pub base: Option<BaseNumber>,
-    /// Its inode; none in rows of versions that did not record it. Another inode in the slot is a staged file.
+    /// Inode of the file; none in rows of versions that did not record it. Another inode in the slot is a staged
+    /// file.
     pub inode: Option<u64>,
 }
 
-/// How a staged file gets its name.
+/// The way in which a staged file gets its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExchangeMode {
     /// `RENAME_EXCHANGE`: the file that has the name becomes the out slot.
@@ -50,58 +51,58 @@ pub enum ExchangeMode {
 /// A staged revision that is about to be exchanged with the file, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIntent {
-    /// The revision.
+    /// Revision in the staged file.
     pub revision: Revision,
-    /// Of its text.
+    /// Hash of the revision's text.
     pub hash: Hash,
-    /// The staged file.
+    /// Inode of the staged file.
     pub inode: u64,
-    /// How it gets its name.
+    /// Way in which the staged file gets its name.
     pub mode: ExchangeMode,
-    /// When the intent was recorded.
+    /// Time at which the intent was recorded.
     pub at: Millis,
 }
 
 /// A file that is about to be renamed to `NAME.conflict`, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingConflictFile {
-    /// The slot it was found in.
+    /// Slot in which the file was found.
     pub slot: FileSlot,
-    /// The file.
+    /// Inode of the file.
     pub inode: u64,
 }
 
-/// Everything the store knows about the file of one document.
+/// The state of the file of one document, as far as the store knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileState {
-    /// The bases of both slots, and those that were in the file a few seconds ago; ascending.
+    /// Bases of both slots, and those that were in the file a few seconds ago; ascending.
     pub bases: Vec<FileBase>,
-    /// The base of the file; none if nothing of its text is in the store.
+    /// Base of the file; none if no part of its text is in the store.
     pub file: Option<BaseNumber>,
     /// The out slot; none if no person's text can be in it.
     pub out: Option<OutSlot>,
-    /// The write under way.
+    /// Write that is under way.
     pub intent: Option<FileIntent>,
-    /// The conflict file under way.
+    /// Conflict file that is under way.
     pub conflict_file: Option<PendingConflictFile>,
     /// Texts whose every edit is in the store, as versions without bases recorded them: by file, time and content.
     pub marks: Vec<Hash>,
 }
 
 impl BaseNumber {
-    /// The number as it is stored.
+    /// Makes a number from its stored form.
     pub fn new(number: i64) -> Self {
         Self(number)
     }
 
-    /// The number as it is stored.
+    /// Returns the stored form of the number.
     pub fn get(self) -> i64 {
         self.0
     }
 }
 
 impl FileState {
-    /// The base of a slot.
+    /// Returns the base of a slot.
     pub fn base(&self, slot: FileSlot) -> Option<&FileBase> {
         let number = match slot {
             FileSlot::File => self.file,
@@ -111,18 +112,18 @@ impl FileState {
     }
 }
 
-/// A step of the protocol other than a take. Each is one transaction.
+/// A step of the protocol other than an import. Each is one transaction.
 #[derive(Clone, Debug)]
 pub enum FileStep {
     /// Records that a staged revision is about to be exchanged with the file.
     Intend(FileIntent),
-    /// Records that it was: `base(out) := base(file)`, `base(file) := text(revision)`, no intent.
+    /// Records that the exchange happened: `base(out) := base(file)`, `base(file) := text(revision)`, no intent.
     Confirm {
-        /// The file that is in the out slot now; none if there was none to exchange.
+        /// File in the out slot after the exchange; none if there was none to exchange.
         out: Option<u64>,
-        /// When the exchange happened.
+        /// Time of the exchange.
         replaced: Millis,
-        /// Bases that were replaced before are deleted.
+        /// Deletes the bases that were replaced before this time.
         forget_before: Millis,
     },
     /// Records that the out slot holds no person's text: at most a staged file. Deletes the intent.
@@ -134,46 +135,47 @@ pub enum FileStep {
 /// A person's text, found in a slot.
 #[derive(Clone, Debug)]
 pub struct FileImport {
-    /// The instance.
+    /// Instance of the document.
     pub workflow: WorkflowId,
-    /// The document.
+    /// Path of the document.
     pub path: DocumentPath,
-    /// The slot.
+    /// Slot in which the text was found.
     pub slot: FileSlot,
-    /// The file.
+    /// Inode of the file.
     pub inode: u64,
-    /// The whole text and its hash: the slot's next base. None if it cannot be kept.
+    /// The whole text and its hash: the slot's next base. None if the text cannot be stored.
     pub text: Option<(String, Hash)>,
-    /// The newest revision it was merged with; none if there was no document.
+    /// Newest revision that the text was merged with; none if there was no document.
     pub merged_with: Option<Revision>,
     /// The result of the merge.
     pub outcome: ImportOutcome,
-    /// Bases that were replaced before are deleted.
+    /// Deletes the bases that were replaced before this time.
     pub forget_before: Millis,
 }
 
 /// The result of merging a person's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImportOutcome {
-    /// The newest revision has every edit of it already.
+    /// The newest revision has every edit of the text already.
     Same,
-    /// Merged, it is the next revision.
+    /// The merged text is the next revision.
     Merged {
-        /// The text of the revision.
+        /// Text of the revision.
         content: String,
-        /// The number of lines of the newest revision that it no longer has.
+        /// Number of lines of the newest revision that the merged text no longer has.
         removed: usize,
     },
-    /// It cannot be merged as a whole: it is stored as a revision of its own, followed by another. The file is set aside.
+    /// The text cannot be merged as a whole: the store keeps it as a revision of its own, followed by another. The
+    /// file is set aside.
     Conflict {
-        /// The text of the second revision: the store's, with what could be merged.
+        /// Text of the second revision: the store's text, with the edits that could be merged.
         store_text: String,
-        /// Why.
+        /// Reason of the conflict.
         why: String,
     },
-    /// It cannot be stored. The file is set aside.
+    /// The text cannot be stored. The file is set aside.
     Refused {
-        /// Why.
+        /// Reason of the refusal.
         why: String,
     },
 }

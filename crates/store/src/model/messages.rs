@@ -1,92 +1,92 @@
-//! Messages on their way in, and how they are looked up.
+//! New messages, and queries for stored ones.
 
 use std::ops::Range;
 
 use agent_worker_protocol::{AgentName, MessageKind, Priority, ResourceId, RunId, Seq};
 use serde::{Deserialize, Serialize};
 
-/// A message to be written. Its sender is who writes, never a field.
+/// A message to be written. Its sender is the author of the write, never a field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewMessage {
-    /// What it is.
+    /// Kind of the message.
     pub kind: MessageKind,
-    /// What it says.
+    /// Text of the message.
     pub body: String,
     /// Byte ranges of the body that came from data.
     pub data: Vec<Range<usize>>,
-    /// The message it answers.
+    /// Message that this one replies to.
     pub reply_to: Option<Seq>,
-    /// How many messages led to it.
+    /// Number of messages in the chain that led to this one.
     pub hops: u32,
-    /// How urgent it is.
+    /// Priority of the message.
     pub priority: Priority,
-    /// Its whole text, when that is longer than a message.
+    /// Resource with the whole text, if that is longer than a message.
     pub resource: Option<ResourceId>,
-    /// Whom it is for, worked out once by the kernel.
+    /// Recipients, resolved once by the kernel.
     pub recipients: Vec<Recipient>,
 }
 
-/// How a message reaches one recipient.
+/// A recipient of a message, and the wake mode of its delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipient {
-    /// Who.
+    /// Name of the agent.
     pub agent: AgentName,
-    /// Whether it starts a turn.
+    /// Wake mode of the delivery.
     pub wake: Wake,
 }
 
-/// Whether a delivery starts a turn.
+/// The wake mode of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wake {
-    /// Read along with the next turn (`cc`).
+    /// The delivery starts no turn and is read along with the next one (`cc`).
     No,
-    /// Starts a turn, together with whatever else waits.
+    /// The delivery starts a turn, together with the other pending ones.
     Batched,
-    /// Starts a turn of its own (`send --wait`).
+    /// The delivery starts a turn of its own (`send --wait`).
     Alone,
 }
 
-/// A value, and whether this request made it.
+/// A value, marked as new or as the result of an earlier request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Once<T> {
-    /// This request made it.
+    /// This request made the value.
     New(T),
-    /// An earlier request with the same key had made it.
+    /// An earlier request with the same key made the value.
     Deduplicated(T),
 }
 
-/// Which messages to read.
+/// Selects the messages to read.
 #[derive(Clone, Debug)]
 pub struct MessageQuery {
-    /// Of one run only.
+    /// Restricts the messages to one run.
     pub run: Option<RunId>,
-    /// After this one.
+    /// Returns only messages after this one.
     pub after: Seq,
-    /// Containing this text, whatever the case of its letters.
+    /// Returns only messages that contain this text, ignoring case.
     pub search: Option<String>,
-    /// Which end to take when there are more than `limit`.
+    /// End of the list that is returned if there are more than `limit`.
     pub order: MessageOrder,
-    /// At most so many.
+    /// Maximum number of messages.
     pub limit: u32,
 }
 
-/// Which end of a long list is meant. What is returned is always oldest first.
+/// Selects one end of a long list. The returned list is always oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageOrder {
-    /// The first ones.
+    /// Selects the oldest messages.
     OldestFirst,
-    /// The last ones.
+    /// Selects the newest messages.
     NewestFirst,
 }
 
 impl<T> Once<T> {
-    /// The value, whoever made it.
+    /// Returns the value, new or not.
     pub fn value(self) -> T {
         match self {
             Self::New(value) | Self::Deduplicated(value) => value,
         }
     }
-    /// Whether an earlier request had made it.
+    /// Returns true if an earlier request made the value.
     pub fn is_deduplicated(&self) -> bool {
         matches!(self, Self::Deduplicated(_))
     }

@@ -1,4 +1,4 @@
-//! Proposals on their way in, how they are decided, and questions to a person.
+//! New proposals, the rules that decide them, and questions to a person.
 
 use std::time::Duration;
 
@@ -7,73 +7,73 @@ use agent_worker_protocol::{
     Terms, VoteOutcome,
 };
 
-/// A proposal to be made. Its creator is who writes, never a field.
+/// A proposal to be made. Its creator is the author of the write, never a field.
 #[derive(Clone, Debug)]
 pub struct NewProposal {
-    /// What is fixed from now on.
+    /// Terms, which do not change any more.
     pub terms: Terms,
-    /// How long votes are accepted.
+    /// Period in which votes are accepted.
     pub voting_period: Duration,
     /// Lists the agents that the new proposal wakes.
     pub recipients: fn(&Proposal) -> Vec<AgentName>,
-    /// What follows from saying so in the channel.
+    /// Hops and pause of the message that announces the proposal.
     pub hop_context: HopContext,
 }
 
-/// A vote. Its voter is who writes, never a field.
+/// A vote. The voter is the author of the write, never a field.
 #[derive(Clone, Debug)]
 pub struct NewBallot {
-    /// On which proposal.
+    /// Number of the proposal.
     pub proposal: ProposalId,
-    /// For which option.
+    /// Chosen option of the proposal.
     pub choice: String,
-    /// Why.
+    /// Reason of the vote, if given.
     pub reason: Option<String>,
-    /// By what right.
+    /// Right by which the author votes.
     pub authority: ProposalAuthority,
-    /// What follows from what is said if it decides the proposal.
+    /// Hops and pause of the message that announces a decision.
     pub hop_context: HopContext,
 }
 
-/// A proposal to be taken back. By whom is who writes.
+/// The cancellation of a proposal. The author of the write cancels it.
 #[derive(Clone, Debug)]
 pub struct NewCancellation {
-    /// Which.
+    /// Number of the proposal.
     pub proposal: ProposalId,
-    /// Why.
+    /// Reason of the cancellation, if given.
     pub why: Option<String>,
-    /// By what right.
+    /// Right by which the author cancels.
     pub authority: ProposalAuthority,
     /// Lists the agents that the end wakes.
     pub recipients: EndRecipients,
-    /// What follows from saying so in the channel.
+    /// Hops and pause of the message that announces the cancellation.
     pub hop_context: HopContext,
 }
 
-/// By what right somebody votes on a proposal, or takes it back. The user has both by being the user.
+/// The right by which an author votes on a proposal or cancels it. The user has both rights in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProposalAuthority {
-    /// Their own: as one of the electorate, or as its creator.
+    /// The author's own right: as a member of the electorate, or as the creator.
     Own,
-    /// A person's, who may vote on everything and take everything back.
+    /// The right of a person, who may vote on every proposal and cancel every one.
     Person,
 }
 
-/// What follows from a message of the system that an attempt caused.
+/// Hops and pause of a system message that an attempt caused.
 #[derive(Clone, Debug, Default)]
 pub struct HopContext {
-    /// How many messages led to it.
+    /// Number of messages in the chain that led to this one.
     pub hops: u32,
-    /// The run pauses in the same step, because these are too many.
+    /// Pauses the run in the same transaction, because the hops exceed the limit.
     pub pause: Option<PauseCause>,
 }
 
-/// How a proposal is decided: a pure function, called inside the store's transaction, and the chance it may use.
+/// The rule that decides a proposal: pure functions, called inside the store's transaction, and a seed for ties.
 #[derive(Clone, Copy, Debug)]
 pub struct TallyRule {
-    /// Counts.
+    /// Counts the votes and decides the next step.
     pub tally: fn(&Proposal, u64, DeadlineStatus) -> ProposalStep,
-    /// A number nobody could guess, for ties that chance decides.
+    /// An unpredictable number, for ties that are decided at random.
     pub tie_break_seed: u64,
     /// Lists the agents that the end wakes.
     pub recipients: EndRecipients,
@@ -81,8 +81,9 @@ pub struct TallyRule {
     pub effect_text: fn(&BindingEffect) -> String,
 }
 
-/// Lists the agents that the end of a proposal wakes: a pure function of the kernel. Its arguments are the proposal, the
-/// sender whose vote or cancellation ended it, and the agent that was assigned a message it has been shown before.
+/// Lists the agents that the end of a proposal wakes: a pure function of the kernel. Its arguments are the proposal,
+/// the sender whose vote or cancellation ended it, and the agent that was assigned a message it has been shown
+/// before.
 pub type EndRecipients = fn(&Proposal, Option<&Sender>, Option<&AgentName>) -> Vec<AgentName>;
 
 /// The change that a binding decision has made.
@@ -102,78 +103,78 @@ pub enum BindingEffect {
     MessageMissing(Seq),
 }
 
-/// Whether a proposal's deadline has passed.
+/// The state of a proposal's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlineStatus {
-    /// Votes are accepted.
+    /// The deadline has not passed; votes are accepted.
     Ahead,
-    /// The time is up.
+    /// The deadline has passed.
     Passed,
 }
 
-/// What was decided about a proposal.
+/// The decision about a proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProposalStep {
-    /// Votes are taken.
+    /// The proposal accepts further votes.
     Stay,
-    /// Everybody voted, and its creator's vote is wanted to decide a tie.
+    /// All voters have voted, and the creator's vote must decide a tie.
     Tied,
-    /// The votes are counted.
+    /// The votes decide the proposal.
     Resolve(VoteOutcome),
-    /// Its time is up.
+    /// The proposal expires at its deadline.
     Expire,
 }
 
-/// Which proposals to list, oldest first.
+/// Selects the proposals to list, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProposalQuery {
-    /// Those votes are taken on.
+    /// Proposals that accept votes.
     Active,
-    /// All of one run.
+    /// All proposals of one run.
     OfRun(RunId),
-    /// All there ever were.
+    /// All proposals of the instance.
     All,
-    /// The newest of one run that decided something, at most so many.
+    /// The newest decided proposals of one run, at most this many.
     Decided(RunId, u32),
 }
 
-/// Something an agent asks a person. Who asks is who writes.
+/// A question of an agent to a person. The author of the write asks it.
 #[derive(Clone, Debug)]
 pub struct NewQuestion {
-    /// What.
+    /// Text of the question.
     pub question: String,
-    /// What can be answered; empty: anything.
+    /// Allowed answers; empty if any answer is allowed.
     pub options: Vec<String>,
-    /// Words the message that asks it.
+    /// Words the message that asks the question.
     pub text: fn(QuestionId, &NewQuestion) -> String,
-    /// What follows from saying so in the channel.
+    /// Hops and pause of the message that asks the question.
     pub hop_context: HopContext,
 }
 
 /// A question as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuestionRow {
-    /// Its number.
+    /// Number of the question.
     pub id: QuestionId,
-    /// In which run it was asked.
+    /// Run of the question.
     pub run: RunId,
-    /// By whom.
+    /// Agent that asked.
     pub agent: AgentName,
-    /// What.
+    /// Text of the question.
     pub question: String,
-    /// What can be answered; empty: anything.
+    /// Allowed answers; empty if any answer is allowed.
     pub options: Vec<String>,
-    /// When it was asked.
+    /// Time of the question.
     pub asked: Millis,
-    /// The answer, once there is one.
+    /// Answer to the question, once there is one.
     pub answer: Option<String>,
 }
 
-/// Which questions to list, oldest first.
+/// Selects the questions to list, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuestionQuery {
-    /// Those of the live run that wait for an answer.
+    /// Questions of the live run that wait for an answer.
     Open,
-    /// All there ever were.
+    /// All questions of the instance.
     All,
 }

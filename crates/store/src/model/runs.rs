@@ -11,108 +11,108 @@ use crate::time::StoreTime;
 /// One instance of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// Its row.
+    /// Id of the instance.
     pub id: WorkflowId,
-    /// The folder its file lies in.
+    /// Folder of its workflow file.
     pub project: String,
-    /// What it is called there.
+    /// Name and tag of the instance in that folder.
     pub instance: InstanceRef,
-    /// Its live run.
+    /// Live run of the instance, if there is one.
     pub live: Option<RunId>,
-    /// Its newest run, live or not.
+    /// Newest run of the instance, live or not.
     pub last: Option<RunId>,
 }
 
-/// What a run is made from.
+/// The parameters of a new run.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// Made by the caller, who has the randomness.
+    /// Random id, made by the caller.
     pub id: RunId,
-    /// `run` or `start`.
+    /// Mode `run` or `start`.
     pub mode: RunMode,
-    /// Where it stops by itself.
+    /// Limits of the run.
     pub limits: Limits,
-    /// The file as it was read, parameters and folders, as JSON; opaque here.
+    /// The file as it was read, parameters and folders, as JSON; opaque for the store.
     pub script: String,
-    /// Who takes part; whoever took part before and is not named does not any more.
+    /// Participants of the run; a former participant that is not named takes no part any more.
     pub agents: Vec<NewAgent>,
-    /// Who of them has a role from the start.
+    /// Roles that participants have from the start.
     pub roles: Vec<(Role, AgentName)>,
-    /// What becomes of its rows.
+    /// Retention of its rows.
     pub retention: Retention,
 }
 
 /// One participant of a new run.
 #[derive(Clone, Debug)]
 pub struct NewAgent {
-    /// Its name.
+    /// Name of the agent.
     pub name: AgentName,
-    /// Its settings as JSON; opaque here.
+    /// Settings of the agent as JSON; opaque for the store.
     pub settings: String,
 }
 
-/// How long an instance's rows are kept.
+/// The retention of an instance's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
-    /// Until a person deletes them.
+    /// Keeps the rows until a person deletes them.
     Always,
-    /// Until its run is over (`provider: memory`).
+    /// Keeps the rows until the run is over (`provider: memory`).
     WhileLive,
 }
 
 /// A run as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
-    /// The run.
+    /// Id of the run.
     pub id: RunId,
-    /// Its instance.
+    /// Instance of the run.
     pub workflow: WorkflowId,
-    /// What the instance is called.
+    /// Name and tag of the instance.
     pub instance: InstanceRef,
-    /// The folder its file lies in.
+    /// Folder of its workflow file.
     pub project: String,
-    /// `run` or `start`.
+    /// Mode `run` or `start`.
     pub mode: RunMode,
-    /// Where it stands.
+    /// State of the run.
     pub state: RunState,
-    /// Since when.
+    /// Time of the last change of the state.
     pub since: Millis,
-    /// What made it fail beside its agents' work.
+    /// Error that made the run fail, other than its agents' work.
     pub error: Option<RunError>,
-    /// Where it stops by itself.
+    /// Limits of the run.
     pub limits: Limits,
-    /// What it was made from.
+    /// The file, parameters and folders that the run was made from.
     pub script: String,
-    /// What becomes of its rows.
+    /// Retention of its rows.
     pub retention: Retention,
-    /// When it began, on the wall clock.
+    /// Start of the run, on the wall clock.
     pub started: Millis,
-    /// When it ended, on the wall clock.
+    /// End of the run, on the wall clock.
     pub ended: Option<Millis>,
-    /// When it began, in store time.
+    /// Start of the run, in store time.
     pub store_started: StoreTime,
-    /// When it ended, in store time.
+    /// End of the run, in store time.
     pub store_ended: Option<StoreTime>,
-    /// Attempts that ended ok or failed.
+    /// Number of attempts that ended ok or failed.
     pub turns: u32,
-    /// Messages written in it.
+    /// Number of messages written in the run.
     pub messages: u32,
-    /// What it used.
+    /// Usage of the run.
     pub usage: Usage,
 }
 
-/// A run and the rows its view is derived from, read in one transaction.
+/// A run and the rows from which its view is derived, read in one transaction.
 #[derive(Clone, Debug)]
 pub struct RunSnapshot {
-    /// The run.
+    /// Row of the run.
     pub run: RunRow,
-    /// The newest event of its instance: the snapshot includes its effects and no later ones.
+    /// The newest event of its instance: the snapshot includes the effects of this event and of no later one.
     pub position: Position,
-    /// Its deliveries that are dead or dropped.
+    /// Deliveries of the run that are dead or dropped.
     pub failures: Vec<Receipt>,
-    /// Its agents; empty if the instance has a newer run.
+    /// Agents of the run; empty if the instance has a newer run.
     pub agents: Vec<AgentRow>,
-    /// How many proposals of the instance are open.
+    /// Number of open proposals of the instance.
     pub proposals: u32,
     /// Open questions of the instance.
     pub questions: Vec<QuestionRow>,
@@ -120,159 +120,159 @@ pub struct RunSnapshot {
     pub approvals: Vec<Approval>,
 }
 
-/// Which instances to list.
+/// Selects the instances to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceQuery {
-    /// Every one.
+    /// All instances of the store.
     All,
-    /// Those with a live run.
+    /// Instances with a live run.
     Live,
-    /// Those with this name and tag, one for each project that has one.
+    /// Instances with this name and tag, one for each project that has one.
     Named(InstanceRef),
-    /// Those with this name, whatever their tag.
+    /// Instances with this name and any tag.
     OfWorkflow(WorkflowName),
-    /// Those with this tag, whatever their name.
+    /// Instances with this tag and any name.
     Tagged(Tag),
-    /// Those in whose live, else last, run this agent takes part.
+    /// Instances with this agent in their live run, or in their last run if none is live.
     WithAgent(AgentName),
 }
 
-/// What keeps messages from being acted upon.
+/// The reasons that keep the messages of a run from being acted upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunBlockers {
-    /// Where the run stands.
+    /// State of the run.
     pub state: RunState,
-    /// Its agents that are not woken any more.
+    /// Agents of the run that are stopped.
     pub stopped: Vec<AgentName>,
 }
 
-/// Which runs to list, newest first.
+/// Selects the runs to list, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunQuery {
-    /// Those that are not over.
+    /// Runs that are not over.
     Live,
-    /// All of one instance, at most so many.
+    /// Runs of one instance, at most this many.
     OfInstance(WorkflowId, u32),
-    /// The newest of all instances, at most so many.
+    /// The newest runs of all instances, at most this many.
     Newest(u32),
 }
 
-/// An agent of a run as stored, with what its state word is derived from.
+/// An agent of a run as stored, with the facts from which its state word is derived.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentRow {
-    /// Its name.
+    /// Name of the agent.
     pub name: AgentName,
-    /// Its settings as JSON.
+    /// Settings of the agent as JSON.
     pub settings: String,
-    /// Why it is not woken any more in this run.
+    /// Reason why the agent is stopped in this run, if it is.
     pub stopped: Option<String>,
-    /// When it joined the run, or was last stopped or resumed.
+    /// Time at which it joined the run, or was last stopped or resumed.
     pub since: Millis,
-    /// When it may next be leased, and why not before.
+    /// Time before which it is not leased, and the reason.
     pub not_before: Option<NotBefore>,
-    /// Its live attempt.
+    /// Live attempt of the agent, if there is one.
     pub live: Option<LiveAttempt>,
-    /// Waking mail that is pending.
+    /// Number of pending waking deliveries.
     pub waiting: u32,
-    /// Turns it took in this run.
+    /// Number of turns in this run.
     pub turns: u32,
-    /// Messages it wrote in this run.
+    /// Number of messages that it wrote in this run.
     pub messages: u32,
-    /// What it used in this run.
+    /// Usage of the agent in this run.
     pub usage: Usage,
 }
 
-/// A live attempt, as its agent's row tells it.
+/// A live attempt, as its agent's row records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveAttempt {
-    /// Which.
+    /// Id of the attempt.
     pub attempt: AttemptId,
-    /// When it was leased.
+    /// Time of the lease.
     pub since: Millis,
 }
 
-/// When an agent may next be leased.
+/// The time before which an agent is not leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotBefore {
-    /// When.
+    /// Earliest time of the next lease.
     pub at: StoreTime,
-    /// What it waits for.
+    /// Kind of the wait.
     pub wait: WaitReason,
-    /// What happened, for people.
+    /// Description of the cause, for people.
     pub why: String,
 }
 
-/// What an agent that may not be leased yet waits for.
+/// The reason why an agent may not be leased yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// The pause after a failure.
+    /// The backoff after a failure.
     BackOff,
-    /// The instant its provider named.
+    /// The instant that the agent's provider named.
     RateLimited,
 }
 
 /// An agent that has waking mail and no live attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyAgent {
-    /// Who.
+    /// Name of the agent.
     pub name: AgentName,
-    /// When it may be leased, if not now.
+    /// Earliest time of a lease, if that is in the future.
     pub not_before: Option<StoreTime>,
 }
 
-/// What a decision about a run rests on.
+/// The facts for a decision about a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunFacts {
-    /// Where it stands.
+    /// State of the run.
     pub state: RunState,
-    /// `run` or `start`.
+    /// Mode `run` or `start`.
     pub mode: RunMode,
-    /// Where it stops by itself.
+    /// Limits of the run.
     pub limits: Limits,
-    /// When it began.
+    /// Start of the run, in store time.
     pub started: StoreTime,
     /// Waking deliveries, pending or leased, of agents that are not stopped.
     pub waking: u32,
-    /// Of these, those whose agent waits for a later instant: the earliest such instant when all of them do.
+    /// Earliest instant that an agent with such deliveries waits for; none if one of these agents is free now.
     pub all_wait_until: Option<StoreTime>,
     /// Pending deliveries of agents that are stopped.
     pub stranded: u32,
-    /// Attempts that live.
+    /// Number of live attempts.
     pub attempts: u32,
-    /// Turns taken.
+    /// Number of turns taken.
     pub turns: u32,
-    /// Those that ended in the last 24 hours, counted as far as the limit goes.
+    /// Turns that ended in the last 24 hours, counted up to the limit.
     pub turns_today: u32,
     /// Dead letters of this run.
     pub dead: u32,
-    /// Deliveries of this run that were given up.
+    /// Deliveries of this run that were dropped.
     pub dropped: u32,
     /// Proposals that are voted on.
     pub proposals: u32,
     /// Questions that wait for a person's answer.
     pub questions: u32,
-    /// Attempts that live and wait for a person's approval.
+    /// Live attempts that wait for a person's approval.
     pub awaiting_approval: u32,
-    /// Waking deliveries, pending or leased, of their agents.
+    /// Waking deliveries, pending or leased, of the agents of those attempts.
     pub awaiting_approval_deliveries: u32,
 }
 
-/// What was decided about a run.
+/// The decision about a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStep {
-    /// Nothing changes.
+    /// Changes nothing in the run.
     Stay,
-    /// Nothing more is leased, for this reason; live attempts finish.
+    /// Starts no more leases, for this reason; live attempts finish.
     Pause(PauseCause),
-    /// Goes on.
+    /// Continues a paused run.
     Resume,
-    /// Is over. What is open is dropped for this reason; live attempts are shut out as stopped.
+    /// Ends the run. Open deliveries are dropped for this reason; live attempts are fenced off as stopped.
     End {
-        /// How it ended.
+        /// Outcome of the run.
         outcome: Outcome,
-        /// The reason open deliveries are given, and the event's cause.
+        /// Reason for the open deliveries, and the cause of the event.
         why: String,
-        /// What made it fail beside its agents' work.
+        /// Error that made the run fail, other than its agents' work.
         error: Option<RunError>,
     },
 }

@@ -1,4 +1,4 @@
-//! Agents: the participants of a run, and who of them could be leased.
+//! Agents: the participants of a run, and those of them that can be leased.
 
 use agent_worker_protocol::WorkflowId;
 
@@ -61,7 +61,7 @@ pub(crate) const READY_SQL: &str = delivery_sql!("SELECT name, not_before FROM (
           WHERE w.id = ?1 AND a.live IS NULL AND a.stopped IS NULL) AS waiting
         WHERE next IS NOT NULL ORDER BY next");
 
-/// Whoever has waited longest for its next message comes first.
+/// Lists the agents with waking mail and no live attempt; the longest waiting one comes first.
 pub(crate) fn ready(db: &Connection, workflow: WorkflowId) -> Result<Vec<ReadyAgent>> {
     let agents = db
         .prepare_cached(READY_SQL)?

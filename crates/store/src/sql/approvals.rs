@@ -1,8 +1,8 @@
-//! Requests to a person: asked by an attempt that waits, answered once, and told to one attempt once.
+//! Requests for approval: asked by an attempt that waits, answered once, and delivered to one attempt once.
 //!
-//! A request belongs to its activation: when the attempt that asked is gone, the next one that asks for exactly the same
-//! takes it over, answered or not. Invariant: what `used` is set for was told to the attempt and the call in the row, and
-//! is told to no other.
+//! A request belongs to its activation: when the attempt that asked is gone, the next attempt with exactly the same
+//! request takes it over, answered or not. Invariant: an answer with `used` set was delivered to the attempt and the
+//! call in the row, and is delivered to no other.
 
 use agent_worker_protocol::{
     ApprovalAnsweredData, ApprovalId, ApprovalOpenData, Consent, EventBody, OnAsk, PauseCause,
@@ -28,10 +28,10 @@ use crate::{
     time::Now,
 };
 
-/// How much of the arguments an event shows.
+/// Maximum length of the arguments in an event.
 const MAX_EVENT_ARGS_CHARS: usize = 500;
 
-/// Asks, or asks again, as a live attempt. An answer that is there is told, and from then on used.
+/// Makes or repeats a request as a live attempt. Returns an existing answer and marks it as used.
 pub(crate) fn request_approval(
     tx: &Tx<'_>,
     fence: &Fence,
@@ -59,7 +59,7 @@ pub(crate) fn request_approval(
             Ok(())
         })?;
     }
-    // Whoever asks again and hears nothing new changes nothing, and wakes nobody.
+    // A repeated request without a new answer changes nothing, and wakes no task.
     if tells || asked.is_new {
         locked.save()?;
     }
@@ -77,15 +77,15 @@ fn update_approval(
     APPROVAL.update(tx, "p.workflow = ?1 AND p.id = ?2", key, statement)
 }
 
-/// A request that is there.
+/// A request that is stored.
 struct ApprovalLookup {
     id: ApprovalId,
     is_used: bool,
-    /// This attempt had not asked it so far.
+    /// True if this attempt had not made the request before.
     is_new: bool,
 }
 
-/// The request of this very call.
+/// Finds the request of the same call.
 fn find_same_call(
     locked: &LockedInstance<'_>,
     live: &FencedAttempt,
@@ -113,7 +113,8 @@ fn find_same_call(
     }
 }
 
-/// What an earlier attempt at the same activation asked for and was not told; what is answered comes first.
+/// Finds the same request of an earlier attempt of the activation whose answer was not delivered; an answered one
+/// comes first.
 fn find_unclaimed(
     locked: &LockedInstance<'_>,
     live: &FencedAttempt,
@@ -157,7 +158,7 @@ fn take_over_approval(
     Ok(())
 }
 
-/// Says that an attempt waits from now on.
+/// Appends the event that an attempt waits for approval.
 fn append_open_event(
     locked: &mut LockedInstance<'_>,
     live: &FencedAttempt,
@@ -204,7 +205,7 @@ fn insert_approval(
     Ok(ApprovalLookup { id, is_used: false, is_new: true })
 }
 
-/// Answers a request that is open; never as an agent. A run that waited for a person goes on.
+/// Answers an open request; an agent never does. Continues a run that was paused for a person.
 pub(crate) fn answer_approval(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -263,12 +264,12 @@ fn find_approval(db: &Connection, workflow: WorkflowId, id: ApprovalId) -> Resul
         .ok_or(Error::NotFound("approval"))
 }
 
-/// Open are those that can still be used: while the mail they are asked for is open.
+/// A request is open while its answer can still be used: while the delivery it was made for is open.
 const OPEN_CONDITION_SQL: &str = delivery_sql!("p.used IS NULL AND p.answer IS NULL AND r.ended IS NULL AND EXISTS (
     SELECT 1 FROM delivery d WHERE d.workflow = p.workflow AND d.seq = p.oldest AND d.agent = p.agent
     AND d.state IN " UNFINISHED ")");
 
-/// Oldest first.
+/// Lists requests, oldest first.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,

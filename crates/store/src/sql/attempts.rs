@@ -1,4 +1,4 @@
-//! Attempts as stored. Their life is in `lease`, `events` and `finish`.
+//! Attempts as stored. `lease`, `events` and `finish` change them.
 
 pub(crate) mod events;
 pub(crate) mod finish;
@@ -72,7 +72,7 @@ pub(crate) fn get(db: &Connection, id: AttemptId) -> Result<AttemptRow> {
         .ok_or(Error::NotFound("attempt"))
 }
 
-/// An agent's attempts, newest first.
+/// Lists an agent's attempts, newest first.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,
@@ -96,7 +96,7 @@ pub(crate) fn turns_sql() -> String {
     )
 }
 
-/// The turns of a run, newest first.
+/// Lists the turns of a run, newest first.
 pub(crate) fn turns(db: &Connection, run: RunId, limit: u32) -> Result<Vec<TurnRow>> {
     let mut statement = db.prepare_cached(&turns_sql())?;
     damage::collect_intact(statement.query_map(params![run.get().as_bytes(), limit], |row| {

@@ -1,4 +1,4 @@
-//! Who writes, once the fence has let them pass.
+//! The author of a write, after the fence has accepted it.
 
 use agent_worker_protocol::{AgentName, AttemptId, Epoch, Sender, Seq};
 
@@ -9,27 +9,27 @@ use crate::{
     model::{Fence, WriteActor},
 };
 
-/// Somebody who may write.
+/// An author that may write.
 pub(crate) enum Author {
-    /// A live attempt.
+    /// An agent, as a live attempt.
     Attempt(FencedAttempt),
-    /// Somebody who needs no fence.
+    /// An author without a fence.
     Other(Sender),
 }
 
-/// A live attempt.
+/// A live attempt, accepted by its fence.
 #[derive(Clone)]
 pub(crate) struct FencedAttempt {
     pub(crate) id: AttemptId,
-    /// As its run spells it.
+    /// Name of the agent, as its run spells it.
     pub(crate) agent: AgentName,
     pub(crate) epoch: Epoch,
-    /// With the agent, its activation.
+    /// Oldest waking delivery; with the agent's name, the id of the activation.
     pub(crate) oldest: Seq,
 }
 
 impl Author {
-    /// Lets `who` write in the instance that is held.
+    /// Accepts `who` as an author in the locked instance.
     pub(crate) fn authorize(locked: &LockedInstance<'_>, who: &WriteActor) -> Result<Self> {
         match who {
             WriteActor::Agent(fence) if fence.workflow != locked.workflow => Err(Error::Fenced),
@@ -42,7 +42,7 @@ impl Author {
         }
     }
 
-    /// The name a message of theirs carries.
+    /// Returns the sender of the author's messages.
     pub(crate) fn sender(&self) -> Sender {
         match self {
             Self::Attempt(live) => Sender::Agent(live.agent.clone()),
@@ -50,7 +50,7 @@ impl Author {
         }
     }
 
-    /// The attempt they are.
+    /// Returns the author's attempt, if the author is an agent.
     pub(crate) fn attempt(&self) -> Option<AttemptId> {
         match self {
             Self::Attempt(live) => Some(live.id),
@@ -58,7 +58,7 @@ impl Author {
         }
     }
 
-    /// That attempt's number.
+    /// Returns the epoch of the author's attempt.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         match self {
             Self::Attempt(live) => Some(live.epoch),
@@ -68,8 +68,8 @@ impl Author {
 }
 
 impl FencedAttempt {
-    /// Lets a live attempt pass. An epoch alone would let a late write in between a finish and the next lease,
-    /// so the agent must also have an attempt in hand.
+    /// Accepts a live attempt. An epoch alone would accept a late write between a finish and the next lease, so the
+    /// agent must also have a live attempt.
     pub(crate) fn check_fence(tx: &Tx<'_>, fence: &Fence) -> Result<Self> {
         let sql = "SELECT a.live, a.name, t.oldest FROM agent a
             JOIN attempt t ON t.workflow = a.workflow AND t.agent = a.name AND t.epoch = a.epoch

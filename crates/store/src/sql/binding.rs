@@ -1,4 +1,4 @@
-//! What a binding decision changes, in the step that makes it: a role, whose work a message is, a gate.
+//! The effects of a binding decision, in the transaction that makes it: a role, the assignment of a message, a gate.
 
 use agent_worker_protocol::{
     APPROVE, AgentName, DeliveryState, Proposal, ProposalState, RunId, Seq, Terms,
@@ -16,7 +16,7 @@ use crate::{
     time::Now,
 };
 
-/// The change that a decision has made, and the agent it is news for.
+/// The change that a decision has made, and the agent that must be notified.
 #[derive(Default)]
 pub(crate) struct EnforcedDecision {
     pub(crate) effect: Option<BindingEffect>,
@@ -30,7 +30,7 @@ impl EnforcedDecision {
     }
 }
 
-/// Carries out what a proposal that ends like this binds.
+/// Applies the binding effect of a proposal that ends like this.
 pub(crate) fn enforce_decision(
     locked: &mut LockedInstance<'_>,
     proposal: &Proposal,
@@ -67,7 +67,7 @@ pub(crate) fn enforce_decision(
     }
 }
 
-/// Only a vote opens a gate: one whose time was up keeps it shut, whatever its fallback.
+/// Opens a gate. Only a vote does: an expired one keeps the gate closed, even with a fallback.
 fn open_gate(
     locked: &LockedInstance<'_>,
     proposal: &Proposal,
@@ -89,7 +89,7 @@ fn open_gate(
     Ok(EnforcedDecision::with_effect(BindingEffect::GateOpened(gate.to_owned())))
 }
 
-/// The gates of a run that are open.
+/// Lists the open gates of a run.
 pub(crate) fn list_open_gates(db: &Connection, run: RunId) -> Result<Vec<String>> {
     let sql = "SELECT g.name FROM gate g JOIN run r ON r.workflow = g.workflow AND r.id = g.run
         WHERE r.uuid = ?1 ORDER BY g.name";
@@ -100,7 +100,7 @@ pub(crate) fn list_open_gates(db: &Connection, run: RunId) -> Result<Vec<String>
     Ok(gates)
 }
 
-/// Makes a message the work of one agent. What somebody works on already is finished by them.
+/// Assigns a message to one agent. An agent that works on the message already finishes it.
 fn assign_message(
     locked: &mut LockedInstance<'_>,
     work: Seq,
@@ -119,7 +119,7 @@ fn assign_message(
         .query_row(key, |row| delivery_states::read(row, 0))
         .optional()?;
     match before {
-        // It was shown the message, or is being shown it, before it was its own: it is told.
+        // The agent was shown the message before it was assigned, or is shown it now: it needs a notice.
         Some(DeliveryState::Leased | DeliveryState::Acted) => {
             return Ok(EnforcedDecision { effect: Some(effect), assigned: Some(winner) });
         }

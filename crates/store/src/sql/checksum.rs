@@ -4,13 +4,13 @@
 //! changed on the disk or in memory; it is no protection against a forger, who can compute it as well.
 //!
 //! Columns that change after the row is written are treated in one of two ways:
-//! - *Outside the checksum*: counters and states. `run`: `state`, `detail`, `ended`, `last_seq`, `since`, `forgotten`,
-//!   turns and usage. `attempt`: `last_no`, `turn` and usage. `resource`: `run`.
-//! - *Inside*: the updating statement runs in [`ChecksumTable::update`], which writes the checksum again. A row that was damaged
-//!   before the update keeps its old checksum, so that an update never makes damage look intact.
+//! - *Outside the checksum*: counters and states. `run`: `state`, `detail`, `ended`, `last_seq`, `since`,
+//!   `forgotten`, turns and usage. `attempt`: `last_no`, `turn` and usage. `resource`: `run`.
+//! - *Inside*: the updating statement runs in [`ChecksumTable::update`], which writes the checksum again. A row that
+//!   was damaged before the update keeps its old checksum, so that an update never hides damage.
 //!
-//! `message` also has the SHA-256 of `hashed_message.rs`. A read verifies the xxh3, which is cheaper,
-//! and only rows without one by their SHA-256. `instance_verify` recomputes every SHA-256.
+//! `message` also has the SHA-256 of `hashed_message.rs`. A read verifies the xxh3, which is cheaper, and only rows
+//! without one by their SHA-256. `instance_verify` recomputes every SHA-256.
 //!
 //! `run` has a second checksum over its id alone, because the id is read with every row of the run ([`RUN_ID`]).
 //!
@@ -28,17 +28,17 @@ use crate::{
     error::Result,
 };
 
-/// An xxh3-128.
+/// The xxh3-128 of a row or a text.
 pub(crate) type Checksum = [u8; 16];
 
-/// A table whose rows have checksums. Statements give it the alias in `source`.
+/// A table whose rows have checksums. Statements use the alias in `source`.
 pub(crate) struct ChecksumTable {
     pub(crate) name: &'static str,
     /// The table with its alias, for FROM and UPDATE.
     pub(crate) source: &'static str,
     /// An expression: NULL for a row that is intact, else its key.
     pub(crate) check: &'static str,
-    /// An expression: whether the row has a checksum.
+    /// An expression: true if the row has a checksum.
     pub(crate) is_hashed: &'static str,
     /// An expression: the checksum that the row should have.
     checksum: &'static str,
@@ -93,7 +93,7 @@ tables! {
         key "s.workflow || ' ' || s.seq";
 }
 
-/// Every column of a message counts; a row without a checksum is verified by its SHA-256.
+/// The checksum covers every column of a message; a row without a checksum is verified by its SHA-256.
 pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
     name: "message",
     source: "message AS m",
@@ -102,13 +102,13 @@ pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
             WHEN m.checksum IS NULL AND m.row_hash = message_hash(m.workflow, m.seq, m.run, m.sender, m.kind, m.body, \
             m.data, m.reply_to, m.hops, m.priority, m.resource, m.ts) THEN NULL \
             ELSE coalesce(m.workflow || ' ' || m.seq, '?') END",
-    // The SHA-256 of an older row is as good.
+    // The SHA-256 of an older row counts as a checksum.
     is_hashed: "true",
     checksum: "row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, \
                m.priority, m.resource, m.ts)",
 };
 
-/// An expression: the id of a run `r`, for [`run_id`]; where that is damaged, the key of the run.
+/// An expression: the id of a run `r`, for [`run_id`]; if the id is damaged, the key of the run.
 pub(crate) const RUN_ID: &str = "CASE WHEN r.uuid_checksum IS NULL AND r.uuid IS NOT NULL \
     OR r.uuid_checksum = row_checksum('run', r.workflow, r.id, r.uuid) THEN r.uuid \
     ELSE coalesce(r.workflow || ' ' || r.id, '?') END";
@@ -121,7 +121,7 @@ pub(crate) fn run_id(row: &Row<'_>, column: usize) -> db::Result<RunId> {
     }
 }
 
-/// Finds the ids of runs by their numbers. It remembers the last one, because the rows of a list are mostly of one run.
+/// Finds the ids of runs by their numbers. It caches the last one, because the rows of a list are mostly of one run.
 pub(crate) struct RunIdCache<'a> {
     db: &'a Connection,
     last: Cell<Option<(i64, i64, RunId)>>,
@@ -150,12 +150,12 @@ impl<'a> RunIdCache<'a> {
     }
 }
 
-/// An expression: the id of an attempt `t`, or NULL without one; where the attempt is damaged, its key.
+/// Returns an expression: the id of an attempt `t`, or NULL without one; if the attempt is damaged, its key.
 pub(crate) fn attempt_id_sql() -> String {
     format!("CASE WHEN t.id IS NOT NULL THEN coalesce({}, t.id) END", ATTEMPT.check)
 }
 
-/// Reads the column of [`attempt_id_sql`]. A row is readable without the attempt that wrote it, which is reported.
+/// Reads the column of [`attempt_id_sql`]. A damaged attempt is reported, and the row that it wrote stays readable.
 pub(crate) fn attempt_id(row: &Row<'_>, column: usize) -> db::Result<Option<AttemptId>> {
     match row.get_ref(column)? {
         ValueRef::Text(key) => {
@@ -183,7 +183,8 @@ pub(crate) const TABLES: [&ChecksumTable; 12] = [
 ];
 
 impl ChecksumTable {
-    /// Lets an intact row pass; `column` is the table's `check`. To be called before anything else of the row is read.
+    /// Returns an error for a damaged row; `column` is the table's `check`. Must be called before any other column is
+    /// read.
     pub(crate) fn verify(&self, row: &Row<'_>, column: usize) -> db::Result<()> {
         match row.get_ref(column)? {
             ValueRef::Null => Ok(()),
@@ -196,8 +197,8 @@ impl ChecksumTable {
         db::Error::invalid_value(damaged)
     }
 
-    /// Lets a row pass whose checksum, `written`, is that of these values, given in their order. A list that is read often
-    /// does this instead of [`ChecksumTable::check`]: SQLite then hands every column over once instead of twice.
+    /// Returns an error unless the checksum `written` is that of these values, in their order. A list that is read
+    /// often uses this instead of [`ChecksumTable::check`]: SQLite then returns every column once instead of twice.
     pub(crate) fn verify_values<const N: usize>(
         &self,
         values: [ValueRef<'_>; N],
@@ -226,8 +227,8 @@ impl ChecksumTable {
         DamagedRow { table: self.name, workflow, key: key.to_owned() }
     }
 
-    /// Runs a statement that changes columns of the row `which`, then writes the row's checksum again. Damage that was
-    /// there before stays detectable.
+    /// Runs a statement that changes columns of the row `which`, then writes the row's checksum again. Earlier damage
+    /// stays detectable.
     pub(crate) fn update<T>(
         &self,
         tx: &Tx<'_>,
@@ -249,22 +250,22 @@ impl ChecksumTable {
     }
 }
 
-/// The checksum of a text or of a block.
+/// Returns the checksum of a text or of a block.
 pub(crate) fn of(content: &[u8]) -> Checksum {
     xxh3_128(content).to_le_bytes()
 }
 
-/// Makes the functions of this file known to a connection.
+/// Defines the functions of this file on a connection.
 pub(crate) fn install_functions(db: &Connection) -> db::Result<()> {
     db.create_function(c"row_checksum", -1, row_checksum)?;
     db.create_function(c"message_hash", 12, message_hash)
 }
 
 thread_local! {
-    /// What is hashed, in one piece: several times faster than to hash it in pieces.
+    /// The encoded values in one piece: hashing it is several times faster than hashing the pieces.
     static ENCODE_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
-/// A longer buffer is not kept.
+/// The largest buffer capacity that is kept.
 const MAX_KEPT_CAPACITY: usize = 64 * 1024;
 
 fn row_checksum(values: &FunctionArguments<'_>) -> Checksum {
@@ -277,7 +278,7 @@ fn row_checksum(values: &FunctionArguments<'_>) -> Checksum {
     })
 }
 
-/// Hashes what is encoded.
+/// Hashes the encoded values.
 fn hash_encoded(encoded: &mut Vec<u8>) -> Checksum {
     let checksum = of(encoded);
     if encoded.capacity() > MAX_KEPT_CAPACITY {
@@ -286,7 +287,7 @@ fn hash_encoded(encoded: &mut Vec<u8>) -> Checksum {
     checksum
 }
 
-/// Adds a value so that no two rows have the same encoding: its type, then its length where that varies.
+/// Adds a value so that no two rows have the same encoding: its type, then its length if that varies.
 fn encode(encoded: &mut Vec<u8>, value: ValueRef<'_>) {
     let (tag, bytes) = match value {
         ValueRef::Null => return encoded.push(0),
@@ -306,10 +307,10 @@ fn encode(encoded: &mut Vec<u8>, value: ValueRef<'_>) {
     encoded.extend_from_slice(bytes);
 }
 
-/// Where the column `hops`, which has four bytes, is among those of a message.
+/// The position of the column `hops`, which has four bytes, among those of a message.
 const HOPS_COLUMN: usize = 8;
 
-/// The SHA-256 of a message's columns; `Content::hash` computes the same when the message is written.
+/// Computes the SHA-256 of a message's columns; `HashedMessage::hash` computes the same when the message is written.
 fn message_hash(values: &FunctionArguments<'_>) -> [u8; 32] {
     let mut numbers = [[0; 8]; 12];
     for (index, number) in numbers.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! How the words of `protocol` are spelt in columns: readers and writers side by side.
+//! The encoding of `protocol` types in columns: readers and writers side by side.
 
 use std::{error, str::FromStr};
 
@@ -15,16 +15,16 @@ use crate::{
     time::StoreTime,
 };
 
-/// A run's number within its instance. Outside it goes by its [`RunId`].
+/// A run's number within its instance. Other crates use its [`RunId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunNo(pub(crate) i64);
 
-/// A column's value that no writer of this program left there.
+/// A column's value that this program never writes.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a word for it")]
 struct UnknownWord(String);
 
-/// The first columns of a row, each taken from SQLite once.
+/// The first columns of a row, each read from SQLite once.
 pub(crate) struct Columns<'a, const N: usize>([ValueRef<'a>; N]);
 
 impl<'a, const N: usize> Columns<'a, N> {
@@ -44,14 +44,14 @@ impl<'a, const N: usize> Columns<'a, N> {
         T::from_value(self.0[column]).map_err(db::Error::invalid_value)
     }
 
-    /// Reads one word of a list of words.
+    /// Reads a keyword, with a function that knows the allowed ones.
     pub(crate) fn word<T>(&self, column: usize, read: fn(&str) -> Option<T>) -> db::Result<T> {
         let text = self.0[column].as_str().map_err(db::Error::invalid_value)?;
         read(text).ok_or_else(|| db::Error::invalid_value(UnknownWord(text.to_owned())))
     }
 }
 
-/// Reads text that has a grammar.
+/// Reads text that a type parses.
 pub(crate) fn parse<T>(row: &Row<'_>, column: usize) -> db::Result<T>
 where
     T: FromStr<Err: error::Error + Send + Sync + 'static>,
@@ -59,19 +59,19 @@ where
     row.get::<String>(column)?.parse().map_err(db::Error::invalid_value)
 }
 
-/// Reads one word of a list of words.
+/// Reads a keyword, with a function that knows the allowed ones.
 pub(crate) fn word<T>(row: &Row<'_>, column: usize, read: fn(&str) -> Option<T>) -> db::Result<T> {
     let text: String = row.get(column)?;
     read(&text).ok_or_else(|| db::Error::invalid_value(UnknownWord(text)))
 }
 
-/// Reads JSON.
+/// Reads a JSON column.
 pub(crate) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> db::Result<T> {
     let text: String = row.get(column)?;
     serde_json::from_str(&text).map_err(db::Error::invalid_value)
 }
 
-/// Reads with `read` what need not be there.
+/// Reads a column that may be NULL with `read`.
 pub(crate) fn optional<T>(
     row: &Row<'_>,
     column: usize,
@@ -103,21 +103,21 @@ pub(crate) fn store_time(row: &Row<'_>, column: usize) -> db::Result<StoreTime> 
     row.get(column).map(StoreTime::new)
 }
 
-/// Reads a number of bytes, tokens, …
+/// Reads a non-negative number, for example of bytes or tokens.
 pub(crate) fn size(row: &Row<'_>, column: usize) -> db::Result<u64> {
     u64::try_from(row.get::<i64>(column)?).map_err(db::Error::invalid_value)
 }
 
-/// A number as a column can hold it.
+/// Converts a number for a column; a too large one becomes the maximum.
 pub(crate) fn size_column(size: impl TryInto<i64>) -> i64 {
     size.try_into().unwrap_or(i64::MAX)
 }
 
-/// How a cost is known, as bits of a column: some of it was reckoned; of some tokens it is not known.
+/// The accuracy of a cost, as bits of a column: a part of it was estimated; for a part of the tokens it is unknown.
 const COST_ESTIMATED_BIT: i64 = 1;
 const COST_UNKNOWN_BIT: i64 = 2;
 
-/// Reads the four columns of what was used, from `first` on. A cost that is of a part only is not known.
+/// Reads the four columns of usage, from `first` on. The cost is unknown if only a part of it is known.
 pub(crate) fn usage(row: &Row<'_>, first: usize) -> db::Result<Usage> {
     let how: i64 = row.get(first + 3)?;
     let cost_micros = optional(row, first + 2, size)?.filter(|_| how & COST_UNKNOWN_BIT == 0);
@@ -129,14 +129,14 @@ pub(crate) fn usage(row: &Row<'_>, first: usize) -> db::Result<Usage> {
     })
 }
 
-/// Adds the parameters `?1` to `?4` to those columns. Stops short of a number that would not fit its column.
+/// Adds the parameters `?1` to `?4` to those columns. The sum stops below a number that would not fit its column.
 pub(crate) const ADD_USAGE: &str = "input_tokens = min(input_tokens + ?1, 4611686018427387904), \
      output_tokens = min(output_tokens + ?2, 4611686018427387904), \
      cost_micros = CASE WHEN CAST(?3 AS BIGINT) IS NULL THEN cost_micros \
      ELSE min(coalesce(cost_micros, 0) + ?3, 4611686018427387904) END, \
      cost_how = cost_how | ?4";
 
-/// The parameters of [`ADD_USAGE`].
+/// Returns the parameters of [`ADD_USAGE`].
 pub(crate) fn usage_columns(usage: &Usage) -> (i64, i64, Option<i64>, i64) {
     let column = |count: u64| i64::try_from(count).unwrap_or(1 << 62).min(1 << 62);
     let reckoned = if usage.cost_reckoned { COST_ESTIMATED_BIT } else { 0 };
@@ -145,7 +145,7 @@ pub(crate) fn usage_columns(usage: &Usage) -> (i64, i64, Option<i64>, i64) {
     (column(usage.input_tokens), column(usage.output_tokens), cost, reckoned | unknown)
 }
 
-/// A run's state as its word and what belongs to it.
+/// Returns a run's state as its word and its details.
 pub(crate) fn state_columns(state: &RunState) -> Result<(&'static str, Option<String>)> {
     Ok(match state {
         RunState::Setup => ("setup", None),

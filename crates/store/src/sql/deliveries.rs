@@ -1,4 +1,4 @@
-//! What a person does with a delivery: trying a dead letter again, giving one up.
+//! A person's actions on a delivery: redrive a dead letter, drop a delivery.
 
 use agent_worker_protocol::{AgentName, DeliveryData, DeliveryState, EventBody, Seq, WorkflowId};
 
@@ -17,14 +17,14 @@ use crate::{
     time::Now,
 };
 
-/// Where a delivery stands.
+/// The state of a stored delivery.
 struct DeliveryRecord {
     agent: AgentName,
     state: DeliveryState,
     run: RunNo,
 }
 
-/// Makes a dead letter pending again, alone, its counts anew. It belongs to the live run from then on.
+/// Makes a dead letter pending again, alone, with its counts reset. It belongs to the live run from then on.
 pub(crate) fn redrive(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -52,7 +52,7 @@ pub(crate) fn redrive(
     .map(drop)
 }
 
-/// Gives up a delivery that nobody is working on.
+/// Drops a delivery that no attempt works on.
 pub(crate) fn drop_delivery(
     tx: &Tx<'_>,
     by: &WriteContext,

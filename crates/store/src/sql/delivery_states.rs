@@ -1,7 +1,7 @@
 //! The codes of delivery states in the column `delivery.state`, for statements and rows.
 //!
-//! The open states come first, so that the index `delivery_open` can have the rows with `state <= 2`. SQLite uses such an
-//! index only for a statement that repeats its condition: hence `state = PENDING AND state <= LAST_OPEN`.
+//! The open states come first, so that the index `delivery_open` can have the rows with `state <= 2`. SQLite uses
+//! such an index only for a statement that repeats its condition: hence `state = PENDING AND state <= LAST_OPEN`.
 
 use agent_worker_protocol::DeliveryState;
 
@@ -14,7 +14,7 @@ macro_rules! delivery_sql {
     (@part DEAD) => { "2" };
     (@part ACTED) => { "3" };
     (@part DROPPED) => { "4" };
-    // Given up because no agent needs it any more, which is no failure. Reported as dropped.
+    // Dropped because no agent needs it any more, which is no failure. Reported as dropped.
     (@part UNNEEDED) => { "5" };
     (@part LAST_OPEN) => { "2" };
     // Pending or leased.
@@ -54,7 +54,7 @@ pub(crate) fn read(row: &Row<'_>, column: usize) -> db::Result<DeliveryState> {
     })
 }
 
-/// A code that no writer of this program stored.
+/// A code that this program never writes.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is not a word for it")]
 struct UnknownCode(i64);

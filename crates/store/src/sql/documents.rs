@@ -1,4 +1,4 @@
-//! Documents: every revision is kept, and none is lost to another.
+//! Documents: every revision is stored, and no write overwrites another.
 
 use agent_worker_protocol::{DocumentPath, DocumentWrittenData, EventBody, Revision, WorkflowId};
 
@@ -33,7 +33,7 @@ pub(crate) fn put_document(
     })
 }
 
-/// Writes the next revision for somebody who may.
+/// Writes the next revision for an author that may write.
 pub(crate) fn write_next_revision(
     locked: &mut LockedInstance<'_>,
     author: &Author,
@@ -74,7 +74,7 @@ pub(crate) fn write_next_revision(
     let mut entry = EventEntry::new(EventBody::DocumentWritten(data)).by(&author.sender());
     if let Author::Attempt(live) = author {
         entry = entry.agent(&live.agent).attempt(live.id);
-        // Who wrote it whole knows what it says.
+        // The author of a whole text counts as its reader.
         if write.base != DocumentBase::Append {
             record_seen(locked, live, &write.path, revision)?;
         }
@@ -83,7 +83,7 @@ pub(crate) fn write_next_revision(
     Ok(revision)
 }
 
-/// The newest revision, for a live attempt, remembering that it read it.
+/// Returns the newest revision to a live attempt and records that the attempt read it.
 pub(crate) fn show(tx: &Tx<'_>, fence: &Fence, path: &DocumentPath) -> Result<Option<Document>> {
     let locked = LockedInstance::lock(tx, fence.workflow)?;
     let live = FencedAttempt::check_fence(tx, fence)?;
@@ -126,11 +126,11 @@ fn last_seen(
     Ok(seen.map(Revision::new))
 }
 
-/// Every document can be a file: none is where another needs a folder.
+/// Verifies that every document can be a file: no document has the path of another's folder.
 fn require_free_path(locked: &LockedInstance<'_>, path: &DocumentPath) -> Result<()> {
     let path = path.as_str();
     let folders: Vec<_> = path.match_indices('/').map(|(end, _)| &path[..end]).collect();
-    // `0` follows `/`: between them is what lies beneath.
+    // `0` follows `/` in the character order: the paths between them are those inside the folder.
     let sql = "SELECT path FROM document WHERE workflow = ?1
         AND (path > ?2 || '/' AND path < ?2 || '0' OR path IN (SELECT value FROM json_each(?3))) LIMIT 1";
     let there = locked
@@ -143,7 +143,7 @@ fn require_free_path(locked: &LockedInstance<'_>, path: &DocumentPath) -> Result
     there.map_or(Ok(()), |there| Err(Error::PathConflict(there)))
 }
 
-/// The revision that is followed, if it may be.
+/// Returns the revision that the write follows, if the base allows it.
 fn check_base(
     base: DocumentBase,
     newest: Option<Revision>,
@@ -171,7 +171,7 @@ fn check_base(
     }
 }
 
-/// The columns that [`info`] reads, of a document `d` and the attempt `t` that wrote it.
+/// Returns the columns that [`read_info`] reads, of a document `d` and the attempt `t` that wrote it.
 fn info_columns() -> String {
     format!(
         "d.path, {}, d.author, d.at, d.bytes, {}, d.revision",
@@ -182,7 +182,7 @@ fn info_columns() -> String {
 const ATTEMPT_JOIN_SQL: &str =
     "LEFT JOIN attempt t ON t.workflow = d.workflow AND t.agent = d.author AND t.epoch = d.epoch";
 
-/// Which revision of a document.
+/// Selects a revision of a document.
 #[derive(Clone, Copy)]
 pub(crate) enum RevisionSelector {
     Newest,
@@ -229,7 +229,7 @@ pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<Document
     damage::collect_intact(statement.query_map([workflow.get()], |row| read_info(row, 0))?)
 }
 
-/// The revisions of a document, newest first.
+/// Lists the revisions of a document, newest first.
 pub(crate) fn history(
     db: &Connection,
     workflow: WorkflowId,

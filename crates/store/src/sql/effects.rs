@@ -1,4 +1,4 @@
-//! Effects that happen once per key: claim, effect and stored result are one step.
+//! Effects that happen once per key: claim, effect and stored result are one transaction.
 
 use agent_worker_protocol::{AgentName, EffectKey, Hash, WorkflowId};
 use serde::{Serialize, de::DeserializeOwned};
@@ -17,9 +17,10 @@ use crate::{
     time::{Now, StoreTime},
 };
 
-/// Does `effect` unless it was done before, keeps its result and saves the instance's row.
+/// Runs `effect` unless its key was used before, stores its result and saves the instance's row.
 ///
-/// An attempt's keys are its activation's, so that the next attempt finds them; anybody else's are their own.
+/// The keys of an attempt belong to its activation, so that the next attempt finds them; every other author has its
+/// own.
 pub(crate) fn once<T: Serialize + DeserializeOwned>(
     mut locked: LockedInstance<'_>,
     by: &WriteContext,
@@ -41,7 +42,7 @@ pub(crate) fn once<T: Serialize + DeserializeOwned>(
     Ok(Once::New(value))
 }
 
-/// Where a key's result lies.
+/// The key of a stored result.
 struct EffectSlot<'a> {
     scope: String,
     oldest: i64,
@@ -112,7 +113,8 @@ impl<'a> EffectSlot<'a> {
     }
 }
 
-/// The effects come first in the join: they are few, the attempts are as many as ever were.
+/// Returns the statement of [`journal`]. The effects come first in the join: they are few, while the attempts are all
+/// that ever were.
 pub(crate) fn journal_sql() -> String {
     format!(
         "SELECT e.tool, e.result, {}, {} FROM effect e
@@ -125,7 +127,7 @@ pub(crate) fn journal_sql() -> String {
     )
 }
 
-/// What earlier attempts of the agent did that were shown one of `seqs` (a JSON list), oldest first.
+/// Returns the effects of the agent's earlier attempts that were shown one of `seqs` (a JSON list), oldest first.
 pub(crate) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<JournalEntry>> {
     let entries = tx
         .prepare_cached(&journal_sql())?
@@ -145,7 +147,7 @@ pub(crate) const CLEAR_SQL: &str = delivery_sql!("DELETE FROM effect WHERE workf
           SELECT 1 FROM delivery INDEXED BY delivery_shown
           WHERE workflow = ?1 AND agent = ?3 AND state <= " LAST_OPEN " AND first_epoch IS NOT NULL)");
 
-/// Forgets an agent's effects once nothing that was shown to an attempt is open: no retry can ask for them again.
+/// Deletes an agent's effects once no delivery that was shown to an attempt is open: no retry can repeat them.
 pub(crate) fn clear_if_settled(tx: &Tx<'_>, workflow: WorkflowId, agent: &AgentName) -> Result<()> {
     tx.prepare_cached(CLEAR_SQL)?.execute(params![
         workflow.get(),
@@ -155,7 +157,7 @@ pub(crate) fn clear_if_settled(tx: &Tx<'_>, workflow: WorkflowId, agent: &AgentN
     Ok(())
 }
 
-/// Forgets the keys of users and clients from before `before`.
+/// Deletes the keys of users and clients from before `before`.
 pub(crate) fn expire(tx: &Tx<'_>, before: StoreTime) -> Result<u32> {
     let forgotten = tx
         .prepare_cached(

@@ -102,7 +102,7 @@ impl<'a> EventEntry<'a> {
             next: None,
         }
     }
-    /// Another run than the live one.
+    /// Sets a run other than the live one.
     pub(crate) fn run(self, run: RunNo) -> Self {
         Self { run: Some(run), ..self }
     }
@@ -171,7 +171,7 @@ pub(crate) fn append(
 pub(crate) fn list(db: &Connection, query: &EventQuery) -> Result<Vec<Event>> {
     let instance = instances::instance_ref(db, query.workflow)?;
     let run = match query.run {
-        // An id of no run, or of another instance's, has no events here.
+        // An id of no run, or of another instance's run, has no events here.
         Some(run) => match find_run_number(db, query.workflow, run)? {
             Some(number) => Some(number),
             None => return Ok(Vec::new()),
@@ -249,8 +249,8 @@ fn read_event(row: &Row<'_>, instance: &InstanceRef) -> db::Result<Event> {
     })
 }
 
-/// Stands in for an event that is damaged, or whose run is: followers go by positions and must learn of it. Its time is
-/// not known: it is given that of the event before it.
+/// Replaces an event that is damaged, or whose run is: followers count positions and need an event at each. Its own
+/// time is unknown: the replacement has the time of the event before it.
 fn damaged_event(
     row: &DamagedRow,
     instance: &InstanceRef,
@@ -264,7 +264,7 @@ fn damaged_event(
     }
 }
 
-/// Gives each event of kind `message` the message itself.
+/// Adds the message itself to each event of kind `message`.
 fn join_messages(
     db: &Connection,
     workflow: WorkflowId,
@@ -276,7 +276,7 @@ fn join_messages(
     if seqs.is_empty() {
         return Ok(());
     }
-    // Both are in the order in which they were written.
+    // Events and messages are both in the order in which they were written.
     let mut messages = messages::by_seq(db, workflow, &seqs)?.into_iter().peekable();
     for (event, seq) in events.iter_mut().filter(|(event, _)| is_message(event)) {
         match messages.next_if(|message| Some(message.seq.get()) == *seq) {
@@ -284,7 +284,7 @@ fn join_messages(
                 event.body = EventBody::Message(Box::new(message));
                 event.received = None;
             }
-            // Followers go by positions, so that the event stays and says what it lacks.
+            // Followers count positions, so the event stays and names the problem.
             None => event.cause = Some("its message is missing or damaged".to_owned()),
         }
     }

@@ -1,4 +1,4 @@
-//! What people and agents say about the program itself.
+//! Feedback of people and agents about the program itself.
 
 use agent_worker_protocol::{WorkflowId, api::FeedbackView};
 

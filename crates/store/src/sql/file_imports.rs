@@ -26,7 +26,7 @@ use crate::{
     time::Now,
 };
 
-/// Takes a person's text. Refused if the newest revision is not the one it was merged with.
+/// Imports a person's text. Refused if the newest revision is not the one it was merged with.
 pub(crate) fn import_file(tx: &Tx<'_>, take: &FileImport, now: Now) -> Result<FileState> {
     let mut locked = LockedInstance::lock(tx, take.workflow)?;
     let newest = documents::get(tx, take.workflow, &take.path, RevisionSelector::Newest)?;
@@ -124,7 +124,7 @@ fn set_base(
             state.file = Some(row.add_base(state, &text, hash, None)?);
         }
         FileSlot::Out => {
-            // It left the file when its predecessor did: with the last exchange.
+            // The text left the file together with its predecessor: at the last exchange.
             let replaced = state.base(FileSlot::Out).and_then(|base| base.replaced);
             let base = row.add_base(state, &text, hash, Some(replaced.unwrap_or(now.wall)))?;
             let inode = state.out.and_then(|out| out.inode);

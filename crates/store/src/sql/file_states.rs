@@ -1,5 +1,5 @@
-//! The state of documents' files: the base of each slot and the write under way. Not here: files, and takes
-//! (`file_takes`).
+//! The state of documents' files: the base of each slot and the write under way. Not here: files, and imports
+//! (`file_imports`).
 
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, WorkflowId, hash};
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// The file of one document in the database.
+/// The row of one document's file.
 #[derive(Clone, Copy)]
 pub(crate) struct FileRow<'a> {
     pub(crate) db: &'a Connection,
@@ -26,7 +26,7 @@ pub(crate) struct FileRow<'a> {
     pub(crate) path: &'a DocumentPath,
 }
 
-/// The text of a base.
+/// The text of a base, given whole or by its revision.
 pub(crate) enum BaseText<'a> {
     Revision(Revision),
     Text(&'a str),
@@ -36,7 +36,7 @@ pub(crate) fn get(db: &Connection, workflow: WorkflowId, path: &DocumentPath) ->
     FileRow { db, workflow, path }.load()
 }
 
-/// The text of a base, verified; none if its revision was deleted.
+/// Returns the text of a base, verified; none if its revision was deleted.
 pub(crate) fn base_text(
     db: &Connection,
     workflow: WorkflowId,
@@ -66,7 +66,7 @@ pub(crate) fn base_text(
     }
 }
 
-/// Carries out a step of writing a document's file.
+/// Executes a step of writing a document's file.
 pub(crate) fn apply_step(
     tx: &Tx<'_>,
     workflow: WorkflowId,
@@ -165,7 +165,7 @@ impl FileRow<'_> {
         Ok(BaseNumber::new(number))
     }
 
-    /// Records that another text took the place of a base in the file.
+    /// Records that another text replaced a base in the file.
     pub(crate) fn mark_replaced(&self, base: BaseNumber, at: Millis) -> Result<()> {
         self.db
             .prepare_cached(
@@ -175,7 +175,7 @@ impl FileRow<'_> {
         Ok(())
     }
 
-    /// Deletes the bases that are in no slot and were replaced before.
+    /// Deletes the bases that are in no slot and were replaced before `before`.
     pub(crate) fn delete_replaced_bases(&self, state: &FileState, before: Millis) -> Result<()> {
         let out = state.out.and_then(|out| out.base);
         let [file, out] = [state.file, out].map(|base| base.map_or(-1, BaseNumber::get));
@@ -214,7 +214,7 @@ impl FileRow<'_> {
         Ok(bases)
     }
 
-    /// The hash of a base that an earlier version recorded; of a deleted revision, one that no text has.
+    /// Returns the hash of a base that an earlier version recorded; for a deleted revision, one that no text has.
     fn revision_hash(&self, revision: Option<Revision>) -> Result<Hash> {
         let text = match revision {
             Some(revision) => self.revision_text(revision)?,

@@ -1,4 +1,4 @@
-//! A message as it is hashed: written with its hash, and checked against it later.
+//! A message in the form that is hashed: written with its hash, and verified against it later.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -62,7 +62,7 @@ impl<'a> HashedMessage<'a> {
         })
     }
 
-    /// Every column counts. Nothing and an empty value share an encoding only where the column cannot be empty.
+    /// Hashes every column. An absent and an empty value share an encoding only if the column cannot be empty.
     fn hash(&self) -> Hash {
         let reply_to = self.reply_to.map(i64::to_le_bytes);
         hash(&[
@@ -81,7 +81,7 @@ impl<'a> HashedMessage<'a> {
         ])
     }
 
-    /// Reads the columns in their order, and the hash behind them.
+    /// Reads the columns in their order, followed by the hash.
     fn read(row: &Row<'_>, workflow: WorkflowId) -> db::Result<(HashedMessage<'static>, Hash)> {
         let content = HashedMessage {
             workflow: workflow.get(),
@@ -125,7 +125,7 @@ impl<'a> HashedMessage<'a> {
     }
 }
 
-/// Recomputes every hash and looks for gaps that no forgotten run explains.
+/// Recomputes every hash and finds gaps that no forgotten run explains.
 pub(crate) fn verify(db: &Connection, workflow: WorkflowId) -> Result<Seq> {
     instances::instance_ref(db, workflow)?;
     let forgotten = forgotten_ranges(db, workflow)?;
@@ -142,7 +142,7 @@ pub(crate) fn verify(db: &Connection, workflow: WorkflowId) -> Result<Seq> {
     let mut rows = query.query([workflow.get()])?;
     let mut next = expected(1);
     while let Some(row) = rows.next()? {
-        // A value that cannot even be read is not what was written.
+        // A value that cannot be converted differs from the written one.
         let intact = HashedMessage::read(&row, workflow)
             .is_ok_and(|(content, hash)| content.seq == next && content.hash() == hash);
         if !intact {
@@ -156,7 +156,7 @@ pub(crate) fn verify(db: &Connection, workflow: WorkflowId) -> Result<Seq> {
     if next == last + 1 { Ok(Seq::new(last)) } else { Err(Error::CorruptMessage(Seq::new(next))) }
 }
 
-/// First and last message of each run that was forgotten and in which something was said.
+/// Returns the first and last message of each forgotten run that had messages.
 fn forgotten_ranges(db: &Connection, workflow: WorkflowId) -> Result<HashMap<i64, i64>> {
     let sql = "SELECT after_seq + 1, last_seq FROM run
         WHERE workflow = ?1 AND forgotten = 1 AND last_seq > after_seq";

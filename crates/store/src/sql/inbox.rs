@@ -1,4 +1,4 @@
-//! Inboxes: what waits for an agent, what an attempt was shown of it, and what joins its turn.
+//! Inboxes: an agent's pending deliveries, those that an attempt was shown, and those that join its turn.
 
 use agent_worker_protocol::{AgentName, Seq, WorkflowId};
 
@@ -30,17 +30,17 @@ pub(crate) fn pending(
     Ok(mail)
 }
 
-/// Which of an agent's pending mail.
+/// Selects some of an agent's pending deliveries.
 #[derive(Clone, Copy)]
 pub(crate) enum PendingFilter {
     All,
     One(Seq),
-    /// What need not be tried by itself.
+    /// Deliveries that need not be tried alone.
     NotAlone,
 }
 
-/// Reads pending mail in the order of an inbox: waking first, urgent first, then by age.
-/// Whom each message went to is not filled in.
+/// Reads pending mail in the order of an inbox: waking first, urgent first, then by age. The recipients of the
+/// messages are not filled in.
 pub(crate) fn pending_messages(
     db: &Connection,
     workflow: WorkflowId,
@@ -83,8 +83,8 @@ pub(crate) fn pending_sql(which: PendingFilter) -> String {
     )
 }
 
-/// Reads an attempt's inbox and remembers what it was shown: on the deliveries, so that it may ack them, and on the
-/// attempt, whose journal goes to whoever is shown the same again.
+/// Reads an attempt's inbox and records the shown messages: on the deliveries, so that the attempt may ack them, and
+/// on the attempt, whose journal is given to every later attempt that is shown the same messages.
 pub(crate) fn show(tx: &Tx<'_>, fence: &Fence, limit: u32) -> Result<Vec<ShownMessage>> {
     let locked = LockedInstance::lock(tx, fence.workflow)?;
     let live = FencedAttempt::check_fence(tx, fence)?;
@@ -121,7 +121,7 @@ pub(crate) const ACK_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY deliv
         WHERE workflow = ?1 AND state = " PENDING " AND state <= " LAST_OPEN " AND agent = ?2 AND shown = ?3 AND seq <= ?4
         RETURNING seq");
 
-/// Leases shown mail to the attempt that was shown it: acted when it succeeds, pending again when not.
+/// Leases shown mail to the attempt that was shown it: acted if the attempt succeeds, pending again if not.
 pub(crate) fn ack(tx: &Tx<'_>, fence: &Fence, until: Seq) -> Result<Vec<Seq>> {
     let locked = LockedInstance::lock(tx, fence.workflow)?;
     let live = FencedAttempt::check_fence(tx, fence)?;

@@ -1,4 +1,4 @@
-//! Instances: found or made, listed, forgotten.
+//! Instances: found or created, listed, deleted.
 
 use agent_worker_protocol::{
     ChannelClearedData, EventBody, InstanceRef, RunId, Seq, Tag, WorkflowId,
@@ -41,7 +41,8 @@ fn find(db: &Connection, key: [&str; 3]) -> Result<Option<WorkflowId>> {
     Ok(found)
 }
 
-/// The question, with `?1` and `?2` for what is looked for. A command that names its target must not look at all there are.
+/// Returns the query, with `?1` and `?2` for the searched values. A command that names its target must not scan all
+/// instances.
 pub(crate) fn list_sql(which: &InstanceQuery) -> String {
     let (from, condition) = match which {
         InstanceQuery::All => ("", "CAST(?1 AS TEXT) IS NULL AND CAST(?2 AS TEXT) IS NULL"),
@@ -90,7 +91,7 @@ pub(crate) fn list(db: &Connection, which: &InstanceQuery) -> Result<Vec<Instanc
     Ok(instances)
 }
 
-/// What an instance is called.
+/// Returns the name and tag of an instance.
 pub(crate) fn instance_ref(db: &Connection, workflow: WorkflowId) -> Result<InstanceRef> {
     db.prepare_cached("SELECT name, tag FROM workflow WHERE id = ?1")?
         .query_row([workflow.get()], |row| {
@@ -100,8 +101,8 @@ pub(crate) fn instance_ref(db: &Connection, workflow: WorkflowId) -> Result<Inst
         .ok_or(Error::NotFound("instance"))
 }
 
-/// Deletes what was written in runs that are kept only while they live; their resources' files are swept afterwards.
-/// Other runs of the same instance keep theirs; no number is ever given out again.
+/// Deletes the content of runs that are kept only while they are live; their resources' files are swept afterwards.
+/// Other runs of the same instance keep their content; no number is ever used again.
 pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
     let locked = LockedInstance::lock(tx, workflow)?;
     if let Some(live) = locked.live_run_if_any() {
@@ -152,7 +153,7 @@ pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Resul
     locked.save()
 }
 
-/// Hides what the channel says so far.
+/// Hides the present messages of the channel.
 pub(crate) fn clear_channel(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -208,7 +209,8 @@ pub(crate) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
     Ok(())
 }
 
-/// A run's place among its instance's messages: after the first, up to and with the second. What was cleared is left out.
+/// Returns the range of a run's messages: after the first seq, up to and including the second. Cleared messages are
+/// left out.
 pub(crate) fn run_seq_range(
     db: &Connection,
     workflow: WorkflowId,

@@ -1,8 +1,9 @@
-//! The check of a whole database, on a connection of its own: the file's structure, then every row that has a checksum.
+//! The check of a whole database, on a connection of its own: the file's structure, then every row that has a
+//! checksum.
 //!
-//! FTS5 caches the structure of its index per connection and does not reread it for an integrity check. On a connection
-//! that has searched before, the check reads segments that a later merge has removed and reports a healthy index as
-//! damaged.
+//! FTS5 caches the structure of its index per connection and does not reread it for an integrity check. On a
+//! connection that has searched before, the check reads segments that a later merge has removed and reports a healthy
+//! index as damaged.
 
 use super::{
     checksum::{self, ChecksumTable, DOCUMENT, TABLES},
@@ -36,7 +37,8 @@ pub(crate) fn check_database(
     Ok(found)
 }
 
-/// Returns the problems that SQLite finds in its own file. Some damage it cannot describe; then its error is the problem.
+/// Returns the problems that SQLite finds in its own file. Some damage SQLite cannot describe; then its error is the
+/// problem.
 pub(crate) fn structure_problems(db: &Connection) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     let check = || -> db::Result<Vec<String>> {

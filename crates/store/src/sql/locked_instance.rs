@@ -1,4 +1,4 @@
-//! The instance's row: locked first, saved last. On it hang the order of messages and events and the live run.
+//! The instance's row: locked first, saved last. It holds the order of messages and events and the live run.
 
 use agent_worker_protocol::{
     AgentName, EventBody, PauseCause, RunId, RunPausedData, RunState, Sender, Seq, WorkflowId,
@@ -18,7 +18,7 @@ use crate::{
     time::Now,
 };
 
-/// One instance while a write holds it.
+/// One instance during a write that has locked it.
 pub(crate) struct LockedInstance<'a> {
     pub(crate) tx: &'a Tx<'a>,
     pub(crate) workflow: WorkflowId,
@@ -26,11 +26,11 @@ pub(crate) struct LockedInstance<'a> {
     last_run: Option<i64>,
     last_seq: i64,
     last_event: i64,
-    /// Whether more happened than that something was said.
+    /// True if more changed than messages.
     runs_changed: bool,
 }
 
-/// The run that holds the instance.
+/// The live run of the instance.
 #[derive(Clone)]
 pub(crate) struct LiveRun {
     pub(crate) number: RunNo,
@@ -39,8 +39,8 @@ pub(crate) struct LiveRun {
 }
 
 impl<'a> LockedInstance<'a> {
-    /// Locks the row, then reads it in a statement of its own. A statement that locks and reads at once may return rows of
-    /// other tables as they were before the lock was granted.
+    /// Locks the row, then reads it in a statement of its own. A statement that locks and reads at once may return
+    /// rows of other tables as they were before the lock was granted.
     pub(crate) fn lock(tx: &'a Tx<'a>, workflow: WorkflowId) -> Result<Self> {
         tx.lock_instance(workflow);
         let sql = "SELECT w.last_run, w.last_seq, w.last_event, w.live_run, r.uuid, r.state, r.detail
@@ -62,7 +62,7 @@ impl<'a> LockedInstance<'a> {
             .ok_or(Error::NotFound("instance"))
     }
 
-    /// Takes the row of a run's instance; says which of its runs it is.
+    /// Locks the row of a run's instance; returns also the run's number.
     pub(crate) fn lock_run(tx: &'a Tx<'a>, run: RunId) -> Result<(Self, RunNo)> {
         let (workflow, number) = tx
             .prepare_cached("SELECT workflow, id FROM run WHERE uuid = ?1")?
@@ -72,17 +72,17 @@ impl<'a> LockedInstance<'a> {
         Ok((Self::lock(tx, WorkflowId::new(workflow))?, RunNo(number)))
     }
 
-    /// The live run, or a refusal.
+    /// Returns the live run, or an error.
     pub(crate) fn live_run(&self) -> Result<&LiveRun> {
         self.live.as_ref().ok_or(Error::NoRun)
     }
 
-    /// The live run, if there is one.
+    /// Returns the live run, if there is one.
     pub(crate) fn live_run_if_any(&self) -> Option<&LiveRun> {
         self.live.as_ref()
     }
 
-    /// Lets a new run, made by `insert`, hold the instance.
+    /// Makes a new run, inserted by `insert`, the live one.
     pub(crate) fn start_run(
         &mut self,
         id: RunId,
@@ -96,7 +96,7 @@ impl<'a> LockedInstance<'a> {
         Ok(number)
     }
 
-    /// Moves the live run on; an end lets go of the instance.
+    /// Sets the state of the live run; after an end the instance has no live run.
     pub(crate) fn set_run_state(&mut self, state: RunState, now: Now) -> Result<()> {
         let number = self.live_run()?.number;
         let (word, detail) = columns::state_columns(&state)?;
@@ -121,7 +121,7 @@ impl<'a> LockedInstance<'a> {
         Ok(())
     }
 
-    /// Pauses the live run and says so.
+    /// Pauses the live run and appends the event.
     pub(crate) fn pause_run(&mut self, cause: PauseCause, by: &Sender, now: Now) -> Result<()> {
         let body = EventBody::RunPaused(RunPausedData { cause: cause.clone() });
         let entry = EventEntry::new(body).by(by).cause(cause.to_string());
@@ -144,7 +144,7 @@ impl<'a> LockedInstance<'a> {
         }
     }
 
-    /// Adds a message to the live run, its deliveries and its event.
+    /// Adds a message to the live run, with its deliveries and its event.
     pub(crate) fn append_message(
         &mut self,
         author: &Author,
@@ -171,7 +171,8 @@ impl<'a> LockedInstance<'a> {
         Ok(seq)
     }
 
-    /// Adds one delivery, its agent spelt as the run spells it. Named twice, it is delivered once, in the stronger way.
+    /// Adds one delivery, its agent spelt as the run spells it. An agent that is named twice gets one delivery, with
+    /// the stronger wake mode.
     fn insert_delivery(&self, seq: Seq, run: RunNo, to: &Recipient, prio: i64) -> Result<()> {
         let (wakes, alone) = (to.wake != Wake::No, to.wake == Wake::Alone);
         let delivered = self
@@ -194,7 +195,7 @@ impl<'a> LockedInstance<'a> {
         if delivered == 0 { Err(Error::NotFound("agent")) } else { Ok(()) }
     }
 
-    /// Adds an event; unless it says otherwise, of the live run.
+    /// Adds an event, of the live run unless the entry names another.
     pub(crate) fn append_event(&mut self, entry: &EventEntry<'_>, now: Now) -> Result<()> {
         self.last_event += 1;
         self.runs_changed |= !entry.is_message();
@@ -202,17 +203,17 @@ impl<'a> LockedInstance<'a> {
         entry.insert(self.tx, self.workflow, self.last_event, live, now)
     }
 
-    /// The last message.
+    /// Returns the seq of the last message.
     pub(crate) fn last_seq(&self) -> Seq {
         Seq::new(self.last_seq)
     }
 
-    /// Where the last event is.
+    /// Returns the position of the last event.
     pub(crate) fn last_event(&self) -> i64 {
         self.last_event
     }
 
-    /// The name of an agent of the live run, as the run spells it.
+    /// Returns the name of an agent of the live run, as the run spells it.
     pub(crate) fn find_agent(&self, name: &AgentName) -> Result<AgentName> {
         let run = self.live_run()?.number;
         self.tx
@@ -226,7 +227,7 @@ impl<'a> LockedInstance<'a> {
             .ok_or(Error::NotFound("agent"))
     }
 
-    /// Whether an agent takes part in the live run.
+    /// Returns true if an agent takes part in the live run.
     pub(crate) fn has_agent(&self, name: &AgentName) -> Result<bool> {
         match self.find_agent(name) {
             Ok(_) => Ok(true),
@@ -235,14 +236,14 @@ impl<'a> LockedInstance<'a> {
         }
     }
 
-    /// The next number of a kind that the instance's row counts.
+    /// Returns the next number from a counter of the instance's row.
     pub(crate) fn next_number(&self, column: &'static str) -> Result<i64> {
         let sql =
             format!("UPDATE workflow SET {column} = {column} + 1 WHERE id = ?1 RETURNING {column}");
         Ok(self.tx.prepare_cached(&sql)?.query_row([self.workflow.get()], |row| row.get(0))?)
     }
 
-    /// Puts the row back; whoever waits for this instance is told after the COMMIT.
+    /// Saves the row; the tasks that wait for this instance are woken after the COMMIT.
     pub(crate) fn save(self) -> Result<()> {
         self.tx
             .prepare_cached(

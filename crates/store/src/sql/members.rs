@@ -1,4 +1,4 @@
-//! What a person does with an agent of a live run: letting it join, stopping it, waking it again, letting it go.
+//! A person's actions on an agent of a live run: add, stop, resume, remove.
 
 use agent_worker_protocol::{AgentName, DeliveryData, EventBody, RunId, Sender, WorkflowId};
 
@@ -13,7 +13,7 @@ use crate::{
     time::Now,
 };
 
-/// Lets an agent join. It may have taken part before: its epoch goes on.
+/// Adds an agent. If it took part before, its epoch continues.
 pub(crate) fn add(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -70,7 +70,7 @@ pub(crate) fn stop(
     .map(drop)
 }
 
-/// Wakes an agent no more, and says so.
+/// Stops an agent and appends the event: it is woken no more.
 pub(crate) fn mark_stopped(
     locked: &mut LockedInstance<'_>,
     agent: &AgentName,
@@ -96,7 +96,7 @@ pub(crate) fn mark_stopped(
     locked.append_event(&entry.by(by), now)
 }
 
-/// Wakes a stopped agent again; one that backs off or is parked need not wait any longer.
+/// Resumes a stopped agent; one in backoff or with a rate limit waits no longer.
 pub(crate) fn resume(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -118,7 +118,7 @@ pub(crate) fn resume(
     .map(drop)
 }
 
-/// Takes an agent out of the run. Its row stays, of no run, for its epoch.
+/// Removes an agent from the run. Its row stays, without a run, for its epoch.
 pub(crate) fn remove(
     tx: &Tx<'_>,
     by: &WriteContext,

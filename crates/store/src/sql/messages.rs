@@ -1,4 +1,4 @@
-//! Messages: appended, and read with whom they went to and what became of them.
+//! Messages: appended, and read with their recipients and receipts.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,8 @@ use crate::{
     time::Now,
 };
 
-/// The columns that [`message`] reads, of a message `m`. The last is whether a row without a checksum matches its SHA-256.
+/// Returns the columns that [`read_message`] reads, of a message `m`. The last one checks a row without a checksum by
+/// its SHA-256.
 pub(crate) fn message_columns() -> String {
     format!(
         "m.seq, m.run, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, m.workflow, m.data,
@@ -80,7 +81,7 @@ pub(crate) fn list(
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement
         .query_map(params![workflow.get(), stretch.0, stretch.1], |row| read_message(row, &runs))?;
-    // A damaged message takes nobody's place: only an empty page means that there are no more.
+    // A damaged message uses no part of the limit: only an empty page means that there are no more messages.
     while messages.len() < query.limit as usize
         && let Some(row) = rows.next()
     {
@@ -91,8 +92,8 @@ pub(crate) fn list(
     Ok(messages)
 }
 
-/// A message and what replies to it, to that, and so on. A reply comes after what it answers, so that taking the oldest
-/// first gives them in their order, and whoever has enough stops.
+/// A message, its replies, their replies and so on. A reply comes after the message it answers, so the oldest-first
+/// recursion returns the messages in order, and a reader with a limit can stop early.
 pub(crate) const THREAD_SQL: &str = "WITH RECURSIVE thread (seq) AS (
       SELECT CAST(?2 AS BIGINT)
       UNION
@@ -116,7 +117,7 @@ pub(crate) fn thread(
     by_seq(db, workflow, &seqs)
 }
 
-/// Lets pass where there is such a message.
+/// Returns an error unless the message exists.
 fn require_message(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()> {
     let there = db
         .prepare_cached("SELECT 1 FROM message WHERE workflow = ?1 AND seq = ?2")?
@@ -124,7 +125,7 @@ fn require_message(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<()
     if there { Ok(()) } else { Err(Error::NotFound("message")) }
 }
 
-/// The messages with these numbers, in their order.
+/// Returns the messages with these numbers, in their order.
 pub(crate) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Result<Vec<Message>> {
     let sql = format!(
         "SELECT {} FROM message m
@@ -140,15 +141,15 @@ pub(crate) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Res
     Ok(messages)
 }
 
-/// How many columns [`columns_read`] names.
+/// The number of columns of [`message_columns`].
 pub(crate) const MESSAGE_COLUMN_COUNT: usize = 14;
-/// Those that are hashed, in their order.
+/// The positions of the hashed columns, in the order of the hash.
 const HASHED_COLUMNS: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
 const CHECKSUM_COLUMN: usize = 12;
 
-/// Reads the columns of [`columns_read`]; the recipients are filled in by [`recipients`].
+/// Reads the columns of [`message_columns`]; [`fill_recipients`] adds the recipients.
 pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<Message> {
-    // Each column is taken from SQLite once, for the checksum and for the struct: asking costs more than hashing.
+    // Each column is read from SQLite once, for the checksum and for the struct: a read costs more than hashing.
     let columns = Columns::<MESSAGE_COLUMN_COUNT>::read(row)?;
     match columns.value(CHECKSUM_COLUMN) {
         ValueRef::Null => MESSAGE.verify(row, MESSAGE_COLUMN_COUNT - 1)?,
@@ -172,7 +173,7 @@ pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<M
     })
 }
 
-/// Fills in whom the messages went to, in one query for all of them.
+/// Fills in the recipients of the messages, in one query for all of them.
 pub(crate) fn fill_recipients<'m>(
     db: &Connection,
     workflow: WorkflowId,
@@ -194,8 +195,8 @@ pub(crate) fn fill_recipients<'m>(
     Ok(())
 }
 
-/// The last column is the message that has the answer: that of the attempt that acted on the delivery; without one, the
-/// agent's last reply. Where the attempt is damaged it is the key of the attempt.
+/// Returns the statement for receipts. The last column is the message with the answer: that of the attempt that acted
+/// on the delivery; without one, the agent's last reply. If the attempt is damaged, the column is the attempt's key.
 pub(crate) fn receipts_sql() -> String {
     format!(
         "SELECT d.seq, d.agent, d.state, d.failures, d.why, CASE WHEN d.state = {ACTED} THEN coalesce(
@@ -226,7 +227,7 @@ pub(crate) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Resul
     Ok(receipts.into_iter().map(with_answer).collect())
 }
 
-/// Reads which message has the answer.
+/// Reads the number of the message with the answer.
 fn read_answer_seq(row: &Row<'_>) -> db::Result<Option<i64>> {
     match row.get_ref(5)? {
         ValueRef::Text(key) => {
@@ -237,7 +238,7 @@ fn read_answer_seq(row: &Row<'_>) -> db::Result<Option<i64>> {
     }
 }
 
-/// The texts of the messages with these numbers.
+/// Returns the texts of the messages with these numbers.
 fn load_bodies(
     db: &Connection,
     workflow: WorkflowId,
@@ -250,7 +251,7 @@ fn load_bodies(
     Ok(found.map(|message| (message.seq.get(), message.body)).collect())
 }
 
-/// Reads seq, agent, state, failures, why. The answer is filled in by [`receipts`].
+/// Reads seq, agent, state, failures and why. [`receipts`] fills in the answer.
 pub(crate) fn read_receipt(row: &Row<'_>) -> db::Result<Receipt> {
     Ok(Receipt {
         seq: columns::seq(row, 0)?,

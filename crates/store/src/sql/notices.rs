@@ -1,4 +1,4 @@
-//! What the system says because of a proposal or a question, and deliveries nobody needs any more.
+//! System messages about proposals and questions, and the removal of deliveries that no agent needs any more.
 
 use agent_worker_protocol::{
     AgentName, DeliveryData, EventBody, MessageKind, Priority, Sender, Seq,
@@ -15,15 +15,15 @@ use crate::{
     time::Now,
 };
 
-/// Something the system says.
+/// A message of the system.
 pub(crate) struct SystemNotice<'a> {
     pub(crate) body: String,
     pub(crate) reply_to: Option<Seq>,
-    /// Whom it wakes, of those who take part.
+    /// Agents to wake, as far as they take part.
     pub(crate) recipients: &'a [AgentName],
 }
 
-/// Says it. Who has left is told nothing.
+/// Posts the message. Agents that have left are no recipients.
 pub(crate) fn post_notice(
     locked: &mut LockedInstance<'_>,
     notice: &SystemNotice<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn post_notice(
     Ok(seq)
 }
 
-/// Drops what waits for anybody but `winner` of a message that nobody else needs any more. It is no failure.
+/// Drops the pending deliveries of a message, except the winner's, once no other agent needs it. This is no failure.
 pub(crate) fn drop_unneeded(
     locked: &mut LockedInstance<'_>,
     seq: Seq,

@@ -1,4 +1,4 @@
-//! Proposals and their ballots as they are read. What changes them is in `proposals`.
+//! Reads proposals and their ballots. `proposals` changes them.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const NEXT_DUE_SQL: &str =
     "SELECT min(due) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1";
 
-/// When the time of the next proposal is up.
+/// Returns the deadline of the next proposal.
 pub(crate) fn next_due(db: &Connection, workflow: WorkflowId) -> Result<Option<StoreTime>> {
     Ok(db
         .prepare_cached(NEXT_DUE_SQL)?
@@ -30,7 +30,7 @@ pub(crate) const COUNT_ENDED_SQL: &str = "SELECT w.last_proposal -
         (SELECT count(*) FROM proposal INDEXED BY proposal_active WHERE workflow = ?1 AND active = 1)
         FROM workflow w WHERE w.id = ?1";
 
-/// How many were ever over: those that were ever made, without those votes are taken on.
+/// Returns the number of proposals that have ever ended: those that were ever made, without the active ones.
 pub(crate) fn count_ended(db: &Connection, workflow: WorkflowId) -> Result<u64> {
     let mut query = db.prepare_cached(COUNT_ENDED_SQL)?;
     let found = query.query_row([workflow.get()], |row| row.get::<i64>(0)).optional()?;
@@ -45,14 +45,14 @@ fn proposal_columns() -> String {
 }
 const RUN_JOIN_SQL: &str = "LEFT JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
 
-/// A proposal and when its time is up. Its `deadline` is what was announced.
+/// A proposal and its deadline in store time. Its `deadline` is the announced one.
 pub(crate) struct StoredProposal {
     pub(crate) proposal: Proposal,
     pub(crate) due: StoreTime,
 }
 
 impl StoredProposal {
-    /// The proposal with its deadline as the wall clock shows it, as long as that can change.
+    /// Returns the proposal; an active one with its deadline as the wall clock of `now` shows it.
     fn with_wall_deadline(self, now: Now) -> Proposal {
         let Self { mut proposal, due } = self;
         if proposal.state == ProposalState::Active {
@@ -87,7 +87,7 @@ pub(crate) fn find_proposal(
     Ok(Some(found))
 }
 
-/// Oldest first.
+/// Lists proposals, oldest first.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,

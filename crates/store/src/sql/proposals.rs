@@ -1,4 +1,4 @@
-//! Proposals: made, voted on, decided. A vote, the count, the decision and what it binds are one step.
+//! Proposals: made, voted on, decided. A vote, the count, the decision and its binding effect are one transaction.
 //!
 //! Invariant: a proposal that is not active never changes again.
 
@@ -42,7 +42,7 @@ pub(crate) fn create(
     })
 }
 
-/// Makes a proposal in the live run and tells those who vote.
+/// Makes a proposal in the live run and notifies its voters.
 pub(crate) fn open_proposal(
     locked: &mut LockedInstance<'_>,
     author: &Author,
@@ -92,7 +92,7 @@ pub(crate) fn open_proposal(
     Ok(id)
 }
 
-/// Takes a vote, or another one in its place, and decides the proposal if that is enough.
+/// Records a vote, or replaces an earlier one, and decides the proposal if the votes are sufficient.
 pub(crate) fn cast_ballot(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -157,7 +157,7 @@ fn put_ballot(
     Ok(())
 }
 
-/// Takes a proposal back, as its creator, or by a person's right.
+/// Cancels a proposal, as its creator or by a person's right.
 pub(crate) fn cancel(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -178,7 +178,7 @@ pub(crate) fn cancel(
     })
 }
 
-/// Decides every proposal whose time is up; answers with which those were.
+/// Decides every proposal whose deadline has passed; returns their numbers.
 pub(crate) fn settle_due_proposals(
     tx: &Tx<'_>,
     workflow: WorkflowId,
@@ -205,7 +205,7 @@ pub(crate) fn settle_due_proposals(
     Ok(decided)
 }
 
-/// Takes back what is still voted on when its run ends.
+/// Cancels the active proposals when their run ends.
 pub(crate) fn cancel_active_proposals(
     locked: &mut LockedInstance<'_>,
     why: &str,
@@ -219,7 +219,8 @@ pub(crate) fn cancel_active_proposals(
         let hop_context = HopContext { hops: proposal.hops, pause: None };
         announce_end(locked, proposal, state, &hop_context, &[], now)?;
     }
-    // A damaged proposal is not in that list. It keeps its old checksum, so that it stays detectable, but does not stay open.
+    // A damaged proposal is not in that list. It keeps its old checksum, so that it stays detectable, but does not
+    // stay open.
     locked
         .tx
         .prepare_cached("UPDATE proposal SET active = 0 WHERE workflow = ?1 AND active = 1")?
@@ -227,7 +228,7 @@ pub(crate) fn cancel_active_proposals(
     Ok(())
 }
 
-/// Asks what follows from the votes, and carries it out.
+/// Calls the tally rule with the votes and applies its step.
 fn tally_and_apply(
     locked: &mut LockedInstance<'_>,
     StoredProposal { proposal, due }: StoredProposal,
@@ -284,7 +285,7 @@ fn end_proposal(
     Ok(ended)
 }
 
-/// Writes the end down and tells it.
+/// Writes the end of a proposal and announces it.
 fn announce_end(
     locked: &mut LockedInstance<'_>,
     mut proposal: Proposal,
@@ -303,7 +304,7 @@ fn announce_end(
     proposal.state = state;
     let told = write_end(locked, &proposal, now)?;
     locked.append_event(&EventEntry::new(body), now)?;
-    // Nobody is woken to vote on what is over.
+    // No agent is woken to vote on a proposal that is over.
     let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
     notices::drop_unneeded(locked, told, None, &over, now)?;
     let notice =
@@ -335,7 +336,7 @@ fn write_end(locked: &LockedInstance<'_>, proposal: &Proposal, now: Now) -> Resu
     })
 }
 
-/// The proposal, if votes are taken on it.
+/// Returns the proposal if it accepts votes.
 fn find_active(locked: &LockedInstance<'_>, id: ProposalId) -> Result<StoredProposal> {
     let stored =
         find_proposal(locked.tx, locked.workflow, id)?.ok_or(Error::NotFound("proposal"))?;

@@ -1,5 +1,5 @@
-//! How SQLite answers the questions that are asked all the time: from an index of what is open, never by walking
-//! through everything that was ever said. A test of the schema and the statements together.
+//! The query plans of frequent statements: each uses an index of open rows and never scans the whole history. A test
+//! of the schema and the statements together.
 
 use agent_worker_protocol::{ApprovalId, RunId, Seq};
 
@@ -21,7 +21,7 @@ use super::{
 const LARGE_TABLES: [&str; 7] =
     ["message", "delivery", "event", "attempt", "effect", "proposal", "approval"];
 
-/// One line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
+/// Returns one line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
 fn plan(db: &Connection, sql: &str) -> Vec<String> {
     let mut statement = db.prepare_cached(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let nulls = vec![None::<i64>; statement.parameter_count()];
@@ -29,7 +29,7 @@ fn plan(db: &Connection, sql: &str) -> Vec<String> {
     steps.collect::<db::Result<_>>().unwrap()
 }
 
-/// The names a statement gives to the long tables: `FROM delivery d` → `delivery`, `d`.
+/// Returns the names that a statement gives to the large tables: `FROM delivery d` → `delivery`, `d`.
 fn names_of_long_tables(sql: &str) -> Vec<&str> {
     let words: Vec<_> = sql.split([' ', '\n', ',', '(', ')']).filter(|w| !w.is_empty()).collect();
     let pairs = words.windows(2).filter(|pair| LARGE_TABLES.contains(&pair[0]));

@@ -1,4 +1,4 @@
-//! Questions to a person: asked in a turn that then ends, answered by a message that wakes whoever asked.
+//! Questions to a person: asked in a turn that then ends, answered by a message that wakes the agent that asked.
 
 use agent_worker_protocol::{
     EventBody, MessageKind, PauseCause, Priority, QuestionData, QuestionId, RunState, Seq,
@@ -25,7 +25,7 @@ use crate::{
     time::Now,
 };
 
-/// Asks, as a live attempt.
+/// Asks a question as a live attempt.
 pub(crate) fn ask_question(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -63,7 +63,7 @@ pub(crate) fn ask_question(
     })
 }
 
-/// Answers a question of the live run and wakes whoever asked. A run that waited for a person goes on.
+/// Answers a question of the live run and wakes the agent that asked. Continues a run that was paused for a person.
 pub(crate) fn answer_question(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -144,7 +144,7 @@ fn find_question(locked: &LockedInstance<'_>, id: QuestionId) -> Result<StoredQu
         .ok_or(Error::NotFound("question"))
 }
 
-/// Oldest first. Open are those whose agent takes part in the live run and can be answered.
+/// Lists questions, oldest first. A question is open if its agent takes part in the live run and can be answered.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,

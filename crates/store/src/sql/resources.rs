@@ -32,29 +32,29 @@ use crate::{
     model::{ResourceInfo, ResourcePart, WriteContext},
 };
 
-/// What is longer lies in a file: a row of this size would be copied through the log.
+/// A longer content is a file: a row of this size would be copied through the log.
 const MAX_ROW_BYTES: usize = 1024 * 1024;
-/// A range is verified by the checksums of the blocks it touches. The last block may be shorter.
+/// The size of a block. A range is verified by the checksums of the blocks it touches. The last block may be shorter.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// A resource on its way in.
+/// A resource to be stored.
 pub(crate) struct NewResource {
     pub(crate) id: ResourceId,
     pub(crate) workflow: WorkflowId,
     pub(crate) kind: String,
     pub(crate) content: Vec<u8>,
-    /// The checksums of its blocks.
+    /// Checksums of its blocks.
     blocks: Vec<u8>,
 }
 
-/// What came of writing a resource's row.
+/// The outcome of writing a resource's row.
 pub(crate) enum ResourcePutOutcome {
     Stored,
-    /// The file was removed with an older row in between: it has to be written again.
+    /// The file was removed together with an older row in the meantime: it has to be written again.
     FileGone,
 }
 
-/// The folder of the large ones.
+/// The folder of the large resources.
 #[derive(Clone)]
 pub(crate) struct ResourceFiles(PathBuf);
 
@@ -69,7 +69,7 @@ impl NewResource {
         self.content.len() > MAX_ROW_BYTES
     }
 
-    /// Writes the row; with `files`, the content of a large one is there already.
+    /// Writes the row; with `files`, the content of a large resource is on disk already.
     pub(crate) fn insert_row(
         &self,
         tx: &Tx<'_>,
@@ -85,7 +85,7 @@ impl NewResource {
         {
             return Ok(ResourcePutOutcome::FileGone);
         }
-        // What a run that is forgotten had, and a later one puts again, is the later one's.
+        // A resource of a forgotten run that a later run stores again belongs to the later run.
         tx.prepare_cached(
             "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content, blocks, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, row_checksum('resource', ?1, ?2, ?4, ?5, ?6, ?8))
@@ -107,7 +107,7 @@ impl NewResource {
 }
 
 impl ResourceFiles {
-    /// Uses `folder`, and clears away what was half written when the last process died.
+    /// Uses `folder`, and deletes the files that the last process left unfinished.
     pub(crate) fn in_folder(folder: &Path) -> Result<Self> {
         let files = Self(folder.join("resources"));
         match fs::remove_dir_all(files.unfinished_folder()) {
@@ -116,9 +116,9 @@ impl ResourceFiles {
         }
     }
 
-    /// Puts a large resource's content on disk: complete under its name, or not there.
+    /// Writes a large resource's content to disk: complete under its name, or not at all.
     pub(crate) fn write(&self, new: &NewResource) -> Result<()> {
-        /// Tells writers of the same content apart.
+        /// Distinguishes writers of the same content.
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let folder = self.0.join(new.workflow.to_string());
         for folder in [&folder, &self.unfinished_folder()] {
@@ -131,20 +131,21 @@ impl ResourceFiles {
             let written = write_synced(&unfinished, &new.content)
                 .and_then(|()| fs::rename(&unfinished, path));
             if let Err(error) = written {
-                // On a full disk, its half would be in everybody's way; if it cannot go now, it goes at the next start.
+                // On a full disk a partial file takes space from other writes; if it cannot be removed now, the next
+                // start removes it.
                 drop(fs::remove_file(&unfinished));
                 return Err(error.into());
             }
         }
-        // The names too, up to the folder that was there before; even of a file that somebody else has just put here.
+        // The names too, up to the folder that existed before; also for a file that another writer has just put here.
         for folder in [folder.as_path(), &self.0].into_iter().chain(self.0.parent()) {
             File::open(folder)?.sync_all()?;
         }
         Ok(())
     }
 
-    /// Removes an instance's files that have no row. Only the writer thread calls it: a file whose row is about to be
-    /// written may go too, and is found missing when that row is.
+    /// Removes an instance's files that have no row. Only the writer thread calls it: it may also remove a file whose
+    /// row is about to be written, and the insertion of that row detects the missing file.
     pub(crate) fn sweep(&self, tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         let entries = match fs::read_dir(self.0.join(workflow.to_string())) {
             Ok(entries) => entries,
@@ -187,7 +188,7 @@ pub(crate) fn get(
     let start = range.start.min(total);
     let end = range.end.min(total).max(start);
     let block = BLOCK_BYTES as u64;
-    // What is read is whole blocks.
+    // A read returns whole blocks.
     let read = match kept.blocks {
         Some(_) => start / block * block..end.next_multiple_of(block).min(total),
         None => start..end,
@@ -238,7 +239,7 @@ impl StoredResource {
         Ok(found.optional()?)
     }
 
-    /// Reads a range of the content, as far as it is there.
+    /// Reads a range of the content, as far as it exists.
     fn read(
         &self,
         db: &Connection,
@@ -267,7 +268,7 @@ impl StoredResource {
         content.ok_or_else(|| self.damaged_error())
     }
 
-    /// Whether `bytes`, which begin with the block at `start`, are the blocks that were written.
+    /// Returns true if `bytes`, which begin with the block at `start`, are the blocks that were written.
     fn matches_blocks(&self, bytes: &[u8], start: u64) -> bool {
         let Some(blocks) = &self.blocks else { return true };
         let first = usize::try_from(start / BLOCK_BYTES as u64).unwrap_or(usize::MAX);
@@ -290,7 +291,7 @@ pub(crate) fn verify(db: &Connection, files: Option<&ResourceFiles>) -> Result<V
         .collect::<db::Result<Vec<(i64, Option<[u8; 32]>)>>>()?;
     let mut damaged = Vec::new();
     for (workflow, id) in keys {
-        // A key that cannot be read does not match its row's checksum either.
+        // A key that cannot be converted does not match its row's checksum either.
         let Some(id) = id.map(ResourceId::new) else { continue };
         let workflow = WorkflowId::new(workflow);
         match get(db, workflow, id, &(0..u64::MAX), files) {
@@ -302,7 +303,7 @@ pub(crate) fn verify(db: &Connection, files: Option<&ResourceFiles>) -> Result<V
     Ok(damaged)
 }
 
-/// Lists an instance's, newest first.
+/// Lists the resources of an instance, newest first.
 pub(crate) fn list(db: &Connection, workflow: WorkflowId, limit: u32) -> Result<Vec<ResourceInfo>> {
     let sql = format!(
         "SELECT s.sha256, s.kind, s.bytes, s.at, {} FROM resource s WHERE s.workflow = ?1

@@ -1,7 +1,7 @@
-//! How a document's revisions are kept: as their whole text, or as what they add to the one before.
+//! The storage of a document's revisions: as the whole text, or as the addition to the previous revision.
 //!
-//! Invariant: a whole and what is added to it are of one run, one right after the other. There are never more such pieces
-//! than are read about as fast as the text is long, so that a read does not grow with history.
+//! Invariant: a whole text and its additions are of one run and have consecutive numbers. The number of such pieces
+//! is limited by the length of the text, so that the cost of a read does not grow with history.
 
 use agent_worker_protocol::{DocumentPath, Epoch, Millis, Revision, WorkflowId};
 
@@ -18,17 +18,17 @@ use crate::{
     model::{Document, DocumentInfo},
 };
 
-/// A piece of a document takes as long to read as so many bytes of it.
+/// The cost of reading one piece, as a number of bytes of text.
 const PIECE_COST_BYTES: i64 = 64;
 
-/// The newest revision, and the whole that it is or that it was added to.
+/// The newest revision, and the whole text that it is or that it was added to.
 pub(crate) struct NewestRevision {
     pub(crate) revision: Revision,
     run: Option<RunNo>,
     pub(crate) bytes: usize,
     pub(crate) whole: Revision,
     whole_bytes: i64,
-    /// One of the two rows is damaged: nothing can be added to it.
+    /// The damaged one of the two rows, if any: a write cannot add to it.
     damaged: Option<DamagedRow>,
 }
 
@@ -60,31 +60,31 @@ impl NewestRevision {
             .optional()?)
     }
 
-    /// Lets pass what can be added to. A damaged document can still be replaced.
+    /// Returns an error if a write cannot add to the document. A damaged document can still be replaced.
     pub(crate) fn require_intact(&self) -> Result<&Self> {
         self.damaged.as_ref().map_or(Ok(self), |row| Err(Error::Damaged(row.clone())))
     }
 
-    /// Whether the next revision may be kept as what it adds. Another run's may be forgotten, and each piece takes as long to
-    /// read as [`PIECE`] bytes of text.
+    /// Returns true if the next revision may be stored as an addition. The content of another run may be deleted, and
+    /// reading each piece costs as much as [`PIECE_COST_BYTES`] of text.
     pub(crate) fn can_append(&self, run: Option<RunNo>) -> bool {
         let pieces = self.revision.get() - self.whole.get() + 1;
         self.run == run && pieces * PIECE_COST_BYTES <= self.whole_bytes
     }
 }
 
-/// A revision as it is kept.
+/// A revision in its stored form.
 pub(crate) struct StoredRevision<'a> {
-    /// Its text, or what it adds.
+    /// Whole text, or the addition.
     pub(crate) content: &'a str,
-    /// Of its text.
+    /// Length of the whole text.
     pub(crate) bytes: usize,
-    /// What it was added to, with everything in between.
+    /// Whole revision that this one adds to, through the revisions in between; none for a whole text.
     pub(crate) whole: Option<Revision>,
 }
 
 impl<'a> StoredRevision<'a> {
-    /// Its whole text.
+    /// Makes a revision with its whole text.
     pub(crate) fn whole(content: &'a str) -> Self {
         Self { content, bytes: content.len(), whole: None }
     }
@@ -119,7 +119,7 @@ impl<'a> StoredRevision<'a> {
     }
 }
 
-/// Reads the whole and everything that was added to it.
+/// Reads the whole text and everything that was added to it.
 pub(crate) fn assemble_document(
     db: &Connection,
     workflow: WorkflowId,
@@ -143,11 +143,11 @@ pub(crate) fn assemble_document(
     if text.len() as u64 == info.bytes {
         return Ok(Document { info, content: text });
     }
-    // A row that is missing, or was found under another number.
+    // A row is missing, or was found under another number.
     Err(Error::Damaged(DOCUMENT.damaged_row(&format!("{workflow} {path} {revision}"))))
 }
 
-/// Reads the text of a revision from the columns `revision`, `content` and `content_hash`, if it is what was written.
+/// Reads the text of a revision from the columns `revision`, `content` and `content_hash`, if it is intact.
 pub(crate) fn verified_content<'r>(
     row: &'r Row<'_>,
     workflow: WorkflowId,

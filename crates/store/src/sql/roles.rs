@@ -1,4 +1,4 @@
-//! Who has which role in a run.
+//! Roles of a run and their holders.
 
 use agent_worker_protocol::{AgentName, Role, RunId};
 
@@ -8,7 +8,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Gives a role of the live run to one of its agents, taking it from whoever had it.
+/// Assigns a role of the live run to one of its agents and takes it from the present holder.
 pub(crate) fn assign_role(
     locked: &LockedInstance<'_>,
     role: Role,
@@ -34,7 +34,8 @@ pub(crate) fn remove_roles(locked: &LockedInstance<'_>, agent: &AgentName) -> Re
     Ok(())
 }
 
-/// Lets an agent write documents if nobody owns them, or it does. Who is no agent owns everything.
+/// Allows an agent to write documents if they have no owner, or if it is the owner. Authors that are no agents may
+/// always write.
 pub(crate) fn require_document_writer(locked: &LockedInstance<'_>, author: &Author) -> Result<()> {
     let Author::Attempt(writer) = author else { return Ok(()) };
     match holder(locked, Role::DocumentOwner)? {
@@ -43,7 +44,7 @@ pub(crate) fn require_document_writer(locked: &LockedInstance<'_>, author: &Auth
     }
 }
 
-/// Who has a role of the live run.
+/// Returns the holder of a role in the live run.
 pub(crate) fn holder(locked: &LockedInstance<'_>, role: Role) -> Result<Option<AgentName>> {
     let run = locked.live_run()?.number;
     Ok(locked
@@ -53,7 +54,7 @@ pub(crate) fn holder(locked: &LockedInstance<'_>, role: Role) -> Result<Option<A
         .optional()?)
 }
 
-/// The roles of a run, and who has them.
+/// Lists the roles of a run with their holders.
 pub(crate) fn list(db: &Connection, run: RunId) -> Result<Vec<(Role, AgentName)>> {
     let sql =
         "SELECT o.role, o.agent FROM role o JOIN run r ON r.workflow = o.workflow AND r.id = o.run

@@ -1,4 +1,4 @@
-//! Deciding about a run: the facts, the step, and what an end does to everything that is open.
+//! The decision about a run: the facts, the step, and the effects of an end on everything that is open.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::{
     time::{Now, StoreTime},
 };
 
-/// Reads the facts, asks, and carries out the step; answers with what was carried out.
+/// Reads the facts, calls `decide` and applies its step; returns the applied step.
 pub(crate) fn settle_run(tx: &Tx<'_>, run: RunId, decide: &RunRule, now: Now) -> Result<RunStep> {
     let (mut locked, number) = LockedInstance::lock_run(tx, run)?;
     let Some(live) = locked.live_run_if_any().filter(|live| live.number == number).cloned() else {
@@ -70,8 +70,8 @@ pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.sto
           AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1))
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2");
 
-/// Reads only what is open or failed, so its cost does not grow with the instance's history. It starts from the agents:
-/// of what is open, most may be copies that wake nobody.
+/// Reads the facts. It reads only rows that are open or failed, so its cost does not grow with the instance's
+/// history, and starts from the agents: most of the open deliveries may be copies that wake no agent.
 fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<RunFacts> {
     let mut facts = locked.tx.prepare_cached(FACTS_SQL)?.query_row(
         [locked.workflow.get(), live.number.0],
@@ -121,7 +121,7 @@ pub(crate) const ALL_WAIT_UNTIL_SQL: &str = delivery_sql!("SELECT CASE WHEN coun
           SELECT 1 FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1)");
 
-/// The earliest instant any agent with waking mail waits for, when none of them is free now.
+/// Returns the earliest instant that an agent with waking mail waits for, if none of these agents is free now.
 fn all_wait_until(locked: &LockedInstance<'_>, live: &LiveRun) -> Result<Option<StoreTime>> {
     Ok(locked
         .tx
@@ -131,7 +131,7 @@ fn all_wait_until(locked: &LockedInstance<'_>, live: &LiveRun) -> Result<Option<
         })?)
 }
 
-/// Shuts out every live attempt, drops what is open, lets go of the instance.
+/// Fences off every live attempt, drops the open deliveries and releases the instance.
 fn end_run(
     locked: &mut LockedInstance<'_>,
     live: &LiveRun,
@@ -165,7 +165,7 @@ fn end_run(
     locked.set_run_state(RunState::Ended { outcome }, now)
 }
 
-/// Ends every live attempt: with none in hand, its agent's fence no longer passes.
+/// Ends every live attempt: an agent without a live attempt no longer passes the fence.
 fn end_live_attempts(locked: &LockedInstance<'_>, now: Now) -> Result<Vec<(AgentName, AttemptId)>> {
     let attempts = locked
         .tx
@@ -201,7 +201,7 @@ pub(crate) const DROP_OPEN_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY
 const DROP_OPEN_OF_AGENT_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " DROPPED ", why = ?3
         WHERE workflow = ?1 AND state IN " UNFINISHED " AND state <= " LAST_OPEN " AND agent = ?2 RETURNING seq");
 
-/// Drops what is pending for one agent.
+/// Drops the pending deliveries of one agent.
 pub(crate) fn drop_open_deliveries_of(
     locked: &LockedInstance<'_>,
     agent: &AgentName,
@@ -216,7 +216,7 @@ pub(crate) fn drop_open_deliveries_of(
     Ok(dropped)
 }
 
-/// Drops what is pending or leased, in the order in which it was written. Dead letters stay dead.
+/// Drops the pending and leased deliveries, in the order in which they were written. Dead letters stay dead.
 fn drop_open_deliveries(locked: &LockedInstance<'_>, why: &str) -> Result<Vec<(Seq, AgentName)>> {
     let mut dropped = locked
         .tx

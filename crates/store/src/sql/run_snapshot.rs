@@ -1,7 +1,7 @@
-//! A run with everything its view is derived from, in one transaction.
+//! A run with all rows from which its view is derived, in one transaction.
 //!
-//! Invariant: the snapshot has the effects of every event up to its position and of none after it. A client that shows the
-//! snapshot and then applies the events after that position shows what is stored.
+//! Invariant: the snapshot has the effects of every event up to its position and of none after it. A client that
+//! shows the snapshot and then applies the events after that position shows the stored state.
 
 use agent_worker_protocol::RunId;
 
@@ -12,7 +12,7 @@ use crate::{
     model::{ApprovalQuery, QuestionQuery, RunSnapshot},
 };
 
-/// Must run in a transaction; every read method of the store does.
+/// Reads the snapshot of a run. Must run in a transaction; every read method of the store does.
 pub(crate) fn get(db: &Connection, id: RunId) -> Result<RunSnapshot> {
     let run = runs::get(db, id)?;
     let workflow = run.workflow;
@@ -28,7 +28,7 @@ pub(crate) fn get(db: &Connection, id: RunId) -> Result<RunSnapshot> {
     })
 }
 
-/// The agents' rows belong to the newest run of their instance.
+/// Returns true if the run is the newest of its instance, to which the agents' rows belong.
 fn is_newest(db: &Connection, run: RunId) -> Result<bool> {
     let newest = db
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Runs: made, started, read. Their decisions are in `settle`.
+//! Runs: created, started, read. `run_settlement` decides about them.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::{
     time::{Now, StoreTime},
 };
 
-/// Lets a paused run go on, within these limits.
+/// Continues a paused run, within these limits.
 pub(crate) fn resume(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -50,7 +50,7 @@ pub(crate) fn resume(
     .map(drop)
 }
 
-/// Sets one of a run's texts.
+/// Sets one text column of a run.
 pub(crate) fn set_text_column(
     tx: &Tx<'_>,
     (workflow, run): (WorkflowId, RunNo),
@@ -67,14 +67,14 @@ pub(crate) fn set_text_column(
     })
 }
 
-/// A turn counts as one of today's for so long.
+/// The period in which a turn counts for the daily limit.
 const TURN_WINDOW: Duration = Duration::from_hours(24);
 
 pub(crate) const TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
         WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 LIMIT ?4) AS found";
 
-/// How many turns ended in the last 24 hours, counted as far as the limit goes.
+/// Returns the number of turns that ended in the last 24 hours, counted up to the limit.
 pub(crate) fn turns_today(
     locked: &LockedInstance<'_>,
     live: &LiveRun,
@@ -92,7 +92,7 @@ pub(crate) const AGENT_TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
         SELECT 1 FROM attempt INDEXED BY attempt_turn
         WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 AND agent = ?5 LIMIT ?4) AS found";
 
-/// The same for one agent, of those that ended after `since`.
+/// Returns the same number for one agent, of the turns that ended after `since`.
 pub(crate) fn agent_turns_today(
     locked: &LockedInstance<'_>,
     live: &LiveRun,
@@ -146,7 +146,7 @@ pub(crate) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) 
     locked.save()
 }
 
-/// Makes exactly these agents the participants. Whoever took part before stays a row of an older run, for its epoch.
+/// Makes exactly these agents the participants. A former participant stays a row of an older run, for its epoch.
 fn set_participants(
     tx: &Tx<'_>,
     workflow: WorkflowId,
@@ -175,7 +175,7 @@ fn set_participants(
     Ok(())
 }
 
-/// The instance of a live run, if that is still in setup.
+/// Locks the instance of a run and returns it if the run is still in setup.
 fn lock_run_in_setup<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<Option<LockedInstance<'a>>> {
     let (locked, number) = LockedInstance::lock_run(tx, run)?;
     let live = locked.live_run()?;
@@ -186,8 +186,8 @@ fn lock_run_in_setup<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<Option<LockedInst
     Ok(is_setup.then_some(locked))
 }
 
-/// Starts a run that is in setup. One that has started already stays as it is, so that a daemon killed right after
-/// the commit may ask again and no second kickoff is written.
+/// Starts a run that is in setup. A started run stays as it is, so that a daemon killed right after the commit may
+/// repeat the call without a second kickoff.
 pub(crate) fn start(tx: &Tx<'_>, run: RunId, kickoff: Option<&NewMessage>, now: Now) -> Result<()> {
     let Some(mut locked) = lock_run_in_setup(tx, run)? else { return Ok(()) };
     locked.set_run_state(RunState::Running, now)?;
@@ -198,14 +198,14 @@ pub(crate) fn start(tx: &Tx<'_>, run: RunId, kickoff: Option<&NewMessage>, now: 
     locked.save()
 }
 
-/// A kickoff that waits until an election is over.
+/// A kickoff that waits for the end of an election.
 #[derive(Serialize, Deserialize)]
 struct PendingKickoff {
     election: ProposalId,
     kickoff: Option<NewMessage>,
 }
 
-/// Lets the agents of a run that is in setup elect first; its kickoff is written in the step that ends the election.
+/// Starts with an election in a run that is in setup; the transaction that ends the election writes the kickoff.
 pub(crate) fn start_election(
     tx: &Tx<'_>,
     run: RunId,
@@ -223,7 +223,7 @@ pub(crate) fn start_election(
     locked.save()
 }
 
-/// Writes the kickoff that waited for this proposal, if one did. A run that is paused meanwhile stays so.
+/// Writes the kickoff that waited for this proposal, if there is one. A paused run stays paused.
 pub(crate) fn write_kickoff(
     locked: &mut LockedInstance<'_>,
     over: ProposalId,
@@ -242,7 +242,7 @@ pub(crate) fn write_kickoff(
         locked.append_event(&EventEntry::new(EventBody::RunRunning(RunRunningData {})), now)?;
     }
     let Some(mut kickoff) = kickoff else { return Ok(()) };
-    // Who left meanwhile is not there to be told.
+    // Agents that left in the meantime get no delivery.
     let mut recipients = Vec::new();
     for recipient in kickoff.recipients {
         if locked.has_agent(&recipient.agent)? {
@@ -263,7 +263,7 @@ fn pending_kickoff(locked: &LockedInstance<'_>) -> Result<Option<PendingKickoff>
     })?)
 }
 
-/// Lets a paused run go on where it was: with its election, if that is not over.
+/// Continues a paused run in its former state: with its election, if that is not over.
 pub(crate) fn continue_run(locked: &mut LockedInstance<'_>, by: &Sender, now: Now) -> Result<()> {
     let (state, body) = match pending_kickoff(locked)? {
         Some(_) => (RunState::Electing, EventBody::RunElecting(RunElectingData {})),
@@ -273,7 +273,7 @@ pub(crate) fn continue_run(locked: &mut LockedInstance<'_>, by: &Sender, now: No
     locked.append_event(&EventEntry::new(body).by(by).cause("resumed".to_owned()), now)
 }
 
-/// Asked at every send: whether anybody will act on it.
+/// The stopped agents of a run, read with every send to find recipients that will not act on the message.
 pub(crate) const STOPPED_AGENTS_SQL: &str = "SELECT name FROM agent INDEXED BY agent_stopped
         WHERE workflow = ?1 AND run = ?2 AND stopped IS NOT NULL ORDER BY place";
 
@@ -339,7 +339,8 @@ pub(crate) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
             let order = "INDEXED BY run_live";
             select_runs(db, order, "r.ended IS NULL ORDER BY r.started DESC, r.uuid DESC", ())
         }
-        // The newest run alone is not a list: without it, an older one would be taken for it, or none.
+        // The newest run alone is not treated as a list: if it were skipped as damaged, an older run would take its
+        // place, or none.
         RunQuery::OfInstance(workflow, 1) => {
             let sql = select_sql("", "r.workflow = ?1 ORDER BY r.id DESC LIMIT 1");
             let newest =

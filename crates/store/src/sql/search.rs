@@ -1,6 +1,6 @@
-//! Finding messages by a piece of their text: from an index for what is in it, by looking for what came after.
+//! Text search in messages: from an index for the indexed ones, by a scan for the later ones.
 //!
-//! Both compare folded texts, so that it never shows which of the two found a message.
+//! Both compare folded texts, so that the result does not depend on the way a message was found.
 
 use agent_worker_protocol::WorkflowId;
 
@@ -11,24 +11,24 @@ use crate::{
     model::MessageOrder,
 };
 
-/// Shorter texts are in no trigram.
+/// The length of a trigram; shorter texts are in no trigram.
 const TRIGRAM_CHARS: usize = 3;
-/// An instance has room for so many messages in the index's numbers.
+/// The bits of an index rowid that hold the seq of a message: the limit of messages per instance.
 const SEQ_BITS: u32 = 40;
-/// So many pages of the index are brought together in one step: a few milliseconds, for which a writer may have to wait.
+/// The number of index pages merged in one step: a few milliseconds, for which a writer may have to wait.
 const MERGE_PAGES: u32 = 16;
 
-/// Where to look, and for what.
+/// The parameters of a search.
 pub(crate) struct MessageSearch<'a> {
     pub(crate) workflow: WorkflowId,
-    /// After the first, up to and with the second.
+    /// Range of messages: after the first seq, up to and including the second.
     pub(crate) seq_range: (i64, i64),
     pub(crate) text: &'a str,
     pub(crate) order: MessageOrder,
     pub(crate) limit: u32,
 }
 
-/// The messages that have the text in them, from the end that is meant.
+/// Finds the messages that contain the text, starting from the end that `order` selects.
 pub(crate) fn find_messages(db: &Connection, wanted: &MessageSearch<'_>) -> Result<Vec<i64>> {
     let text = fold(wanted.text);
     let (after, last) = wanted.seq_range;
@@ -50,7 +50,7 @@ pub(crate) fn find_messages(db: &Connection, wanted: &MessageSearch<'_>) -> Resu
     Ok(found)
 }
 
-/// Takes the next messages of an instance into the index; answers with how many are left.
+/// Adds the next messages of an instance to the index; returns the number of messages that are left.
 pub(crate) fn index_messages(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Result<u32> {
     let locked = LockedInstance::lock(tx, workflow)?;
     let (mark, last) = (indexed_up_to(tx, workflow)?, locked.last_seq().get());
@@ -69,16 +69,17 @@ pub(crate) fn index_messages(tx: &Tx<'_>, workflow: WorkflowId, most: u32) -> Re
     Ok(u32::try_from(last - until).unwrap_or(u32::MAX))
 }
 
-/// Each step leaves a piece of the index behind. Brings some of them together, if there are enough; answers whether it did.
+/// Merges some segments of the index, if there are enough; returns true if it did. Each indexing step leaves one
+/// segment.
 pub(crate) fn merge_index(tx: &Tx<'_>) -> Result<bool> {
     let before = tx.total_changes();
     tx.prepare_cached("INSERT INTO said (said, rank) VALUES ('merge', ?1)")?
         .execute([MERGE_PAGES])?;
-    // The command itself counts as one.
+    // The merge command itself counts as one change.
     Ok(tx.total_changes() - before > 1)
 }
 
-/// The instances with messages that are not in the index.
+/// Lists the instances with messages that are not in the index.
 pub(crate) fn unindexed_workflows(db: &Connection) -> Result<Vec<WorkflowId>> {
     let instances = db
         .prepare_cached("SELECT id FROM workflow WHERE last_seq > searched")?
@@ -87,7 +88,7 @@ pub(crate) fn unindexed_workflows(db: &Connection) -> Result<Vec<WorkflowId>> {
     Ok(instances)
 }
 
-/// Takes messages out of the index: after the first, up to and with the second.
+/// Removes messages from the index: after the first seq, up to and including the second.
 pub(crate) fn remove_from_index(
     tx: &Tx<'_>,
     workflow: WorkflowId,
@@ -107,10 +108,11 @@ fn fold(text: &str) -> String {
     folded
 }
 
-/// One rule for every text: letter by letter, whatever the language of the machine. SQLite would end a text at a NUL.
+/// Folds case by one rule for every text: letter by letter, independent of the machine's locale. NUL is replaced,
+/// because SQLite would end a text there.
 fn fold_into(folded: &mut String, text: &str) {
     folded.clear();
-    // The same, many letters at once.
+    // The same result, faster for ASCII.
     if text.is_ascii() && !text.as_bytes().contains(&0) {
         folded.push_str(text);
         folded.make_ascii_lowercase();
@@ -120,9 +122,9 @@ fn fold_into(folded: &mut String, text: &str) {
     folded.extend(text.chars().map(shown).flat_map(char::to_lowercase));
 }
 
-/// What the index calls a message: instances one behind the other, each in its own order.
+/// Returns the rowid of a message in the index: instance by instance, each in the order of its messages.
 fn index_rowid(workflow: WorkflowId, seq: i64) -> Result<i64> {
-    // All of them begin with the number of this database.
+    // The ids of all instances begin with the number of this database.
     let among = workflow.get() & ((1 << team_databases::DATABASE_NUMBER_SHIFT) - 1);
     let base = among.checked_mul(1 << SEQ_BITS);
     let number = base.filter(|_| seq < 1 << SEQ_BITS).map(|base| base + seq);

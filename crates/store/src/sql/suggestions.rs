@@ -1,4 +1,5 @@
-//! Suggestions: what others would change in documents that have an owner. Its number is that of the message that told the owner.
+//! Suggestions: changes to documents that an agent other than the owner proposes. The number of a suggestion is the
+//! seq of the message that notified the owner.
 
 use agent_worker_protocol::{
     AgentName, Epoch, EventBody, Revision, Role, RunState, Sender, Seq, SuggestionAnsweredData,
@@ -27,7 +28,7 @@ use crate::{
     time::Now,
 };
 
-/// Keeps a suggestion and tells the owner, in one step.
+/// Stores a suggestion and notifies the owner, in one transaction.
 pub(crate) fn put_suggestion(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -94,7 +95,7 @@ fn insert_suggestion(
     Ok(())
 }
 
-/// Answers a suggestion for good: whoever may write documents accepts it, which carries it out, or rejects it.
+/// Answers a suggestion for good: an author that may write documents accepts it, which applies it, or rejects it.
 pub(crate) fn answer_suggestion(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -146,7 +147,7 @@ pub(crate) fn answer_suggestion(
     })
 }
 
-/// Writes what an accepted suggestion says to the letter. One in words alone is agreed to, not carried out.
+/// Applies the exact edit of an accepted suggestion. One without an exact edit is accepted and changes nothing.
 fn apply_edit(
     locked: &mut LockedInstance<'_>,
     author: &Author,
@@ -174,7 +175,7 @@ fn apply_edit(
     documents::write_next_revision(locked, author, &write, now).map(Some)
 }
 
-/// Tells its author, if that is an agent who is still there.
+/// Notifies the suggestion's author, if that is an agent that still takes part.
 fn notify_author(
     locked: &mut LockedInstance<'_>,
     author: &Author,
@@ -224,7 +225,7 @@ pub(crate) fn get(
     Ok(db.prepare_cached(&select_sql("s.seq = ?2"))?.query_row(key, read_suggestion).optional()?)
 }
 
-/// Newest first.
+/// Lists suggestions, newest first.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,

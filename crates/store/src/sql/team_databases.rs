@@ -1,4 +1,4 @@
-//! Databases beside the home's: which there are, and the number each has.
+//! Team databases, other than the home's: the list of their paths, and the number of each.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,13 @@ use crate::{
     error::Result,
 };
 
-/// How many there may be beside the home's, whose number is 0.
+/// The maximum number of team databases; the home's number is 0.
 pub(crate) const MAX_TEAM_DATABASES: i64 = 4095;
-/// How far a database's number is shifted in those of its instances. Both together fit the numbers JSON keeps exactly.
+/// The shift of a database's number in the ids of its instances. Number and id together stay within the integers that
+/// JSON keeps exactly.
 pub(crate) const DATABASE_NUMBER_SHIFT: u32 = 40;
 
-/// Those that are remembered here.
+/// Lists the recorded team databases.
 pub(crate) fn list(db: &Connection) -> Result<Vec<PathBuf>> {
     let paths = db
         .prepare_cached("SELECT path FROM drawer ORDER BY path")?
@@ -33,12 +34,12 @@ pub(crate) fn remove(tx: &Tx<'_>, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The number of this database.
+/// Returns the number of this database.
 pub(crate) fn database_number(db: &Connection) -> Result<i64> {
     Ok(db.pragma("application_id")?)
 }
 
-/// Gives a database that has none its number, from which those of its instances go on.
+/// Gives a number to a database that has none; the ids of its instances continue from that number.
 pub(crate) fn set_database_number(tx: &Tx<'_>, number: i64) -> Result<()> {
     tx.set_pragma("application_id", number)?;
     tx.execute("DELETE FROM sqlite_sequence WHERE name = 'workflow'", ())?;

@@ -1,4 +1,4 @@
-//! Clients' tokens, and the write that shows that the store takes writes.
+//! Tokens of clients, and the heartbeat write that proves that the store accepts writes.
 
 use agent_worker_protocol::{Hash, Millis, Scopes, api::TokenView};
 

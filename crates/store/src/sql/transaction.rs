@@ -13,7 +13,7 @@ pub(crate) struct Tx<'a> {
 }
 
 impl<'a> Tx<'a> {
-    /// Starts without changes.
+    /// Starts a transaction without changes.
     pub(crate) fn new(db: &'a Connection) -> Self {
         Self { db, changes: RefCell::default() }
     }
@@ -23,8 +23,8 @@ impl<'a> Tx<'a> {
         self.changes.into_inner()
     }
 
-    /// Locks an instance's row until the end of the transaction, before anything of the instance is read. SQLite has one
-    /// writer, which holds the whole database: there is nothing to do. An engine with several writers executes
+    /// Locks an instance's row until the end of the transaction, before anything of the instance is read. SQLite has
+    /// one writer, which holds the whole database: there is nothing to do. An engine with several writers executes
     /// `SELECT … FOR UPDATE` here.
     #[expect(
         clippy::unused_self,
@@ -32,7 +32,7 @@ impl<'a> Tx<'a> {
     )]
     pub(crate) fn lock_instance(&self, _workflow: WorkflowId) {}
 
-    /// Marks an instance as changed: its waiting clients are woken after the COMMIT.
+    /// Marks an instance as changed: the tasks that wait for it are woken after the COMMIT.
     pub(crate) fn mark_changed(&self, workflow: WorkflowId) {
         self.changes.borrow_mut().instances.insert(workflow);
     }

@@ -22,19 +22,19 @@ use crate::{
 /// Tokens, feedback and the store itself: its clock, faults, damage and changes.
 #[async_trait]
 pub trait AdminStore: Send + Sync {
-    /// Waits until something of this instance was committed after `seen`. A hint: it says "look", never at what.
+    /// Waits until a change of this instance was committed after `seen`. Only a hint: it does not name the change.
     async fn change_wait(&self, workflow: WorkflowId, seen: ChangeCursor) -> ChangeCursor;
-    /// Adds a client's token; a name is given once.
+    /// Adds a client's token; each name can be used once.
     async fn token_put(&self, name: String, hash: Hash, scopes: Scopes, now: Millis) -> Result<()>;
-    /// Finds the client a token belongs to.
+    /// Finds the client of a token.
     async fn token_find(&self, hash: Hash) -> Result<Option<TokenView>>;
     /// Lists the tokens, without their secrets.
     async fn token_list(&self) -> Result<Vec<TokenView>>;
-    /// Takes a token back.
+    /// Revokes a client's token.
     async fn token_remove(&self, name: String) -> Result<()>;
-    /// Keeps what somebody says about the program itself.
+    /// Stores feedback about the program itself.
     async fn feedback_put(&self, said: FeedbackView) -> Result<()>;
-    /// The same for an agent of an instance, once per key.
+    /// Stores feedback of an agent of an instance, once per key.
     async fn feedback_submit(
         &self,
         by: WriteContext,
@@ -42,23 +42,24 @@ pub trait AdminStore: Send + Sync {
         said: FeedbackView,
         now: Now,
     ) -> Result<Once<FeedbackView>>;
-    /// Lists it, newest first.
+    /// Lists the feedback, newest first.
     async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>>;
-    /// The current time on the store's clock and on the wall clock.
+    /// Returns the current time on the store's clock and on the wall clock.
     fn now(&self) -> Now;
-    /// Both clocks as they were when the previous process last wrote; none in a new store.
+    /// Returns both clocks as they were when the previous process last wrote; none in a new store.
     fn now_saved(&self) -> Option<Now>;
     /// Checks the whole database: its structure and every row that has a checksum.
     async fn integrity_check(&self) -> Result<IntegrityReport>;
-    /// Returns the damaged rows that were met since the store was opened, or that the last check found.
+    /// Returns the damaged rows that reads have met since the store was opened, or that the last check found.
     async fn damage_list(&self) -> Result<Vec<DamagedRow>>;
-    /// The databases that refuse writes at the moment, without trying one.
+    /// Lists the databases that refuse writes at the moment, without trying a write.
     async fn fault_list(&self) -> Result<Vec<StoreFault>>;
-    /// Writes the time to disk: proof that writes go through, and for the next start when this one was last alive.
+    /// Writes the time to disk: proof that writes succeed, and for the next start the time at which this process was
+    /// last alive.
     async fn heartbeat_put(&self, now: StoreTime) -> Result<()>;
-    /// When the last pulse was.
+    /// Returns the time of the last heartbeat.
     async fn heartbeat_last(&self) -> Result<Option<StoreTime>>;
-    /// Forgets the keys of users and clients from before `before`.
+    /// Deletes the keys of users and clients from before `before`.
     async fn effect_expire(&self, before: StoreTime) -> Result<u32>;
 }
 
@@ -103,7 +104,8 @@ store_methods! {
             Ok(self.damage.list())
         }
         async fn fault_list(&self) -> Result<Vec<StoreFault>> {
-            // The files may have been taken away since the last write; the fault that this finds is in the answer.
+            // Another program may have removed the files since the last write; the result includes a fault that this
+            // check finds.
             drop(self.check_files().await);
             Ok(self.fault(None).into_iter().collect())
         }
@@ -112,7 +114,7 @@ store_methods! {
         async fn change_wait(&self, workflow: WorkflowId, seen: ChangeCursor) -> ChangeCursor {
             match self.store_for(workflow) {
                 Ok(store) => store.change_wait(workflow, seen).await,
-                // What is gone changes no more; whoever waits finds that out by asking.
+                // A removed instance does not change any more; the waiting caller learns that from its next read.
                 Err(_) => self.0.home.change_wait(workflow, seen).await,
             }
         }
@@ -166,7 +168,8 @@ store_methods! {
             all.extend(unavailable);
             Ok(all)
         }
-        /// Writes to the daemon's own database. The files of the teams are only checked, unless the last write failed.
+        /// Writes to the daemon's own database. Of the teams' databases it only checks the files, unless the last
+        /// write failed.
         async fn heartbeat_put(&self, now: StoreTime) -> Result<()> {
             let written = self.0.home.heartbeat_put(now).await;
             for database in self.open_databases() {

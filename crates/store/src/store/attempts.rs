@@ -19,7 +19,8 @@ use crate::{
 /// Attempts: the lease that starts one, its reported events and its end.
 #[async_trait]
 pub trait AttemptStore: Send + Sync {
-    /// Starts an attempt if the run runs, `rule` has no objection, and the agent is free, due, not stopped and has waking mail.
+    /// Starts an attempt if the run runs, `rule` allows it, and the agent is free, due, not stopped and has waking
+    /// mail.
     async fn attempt_lease(
         &self,
         workflow: WorkflowId,
@@ -28,7 +29,7 @@ pub trait AttemptStore: Send + Sync {
         rule: LeaseRule,
         now: Now,
     ) -> Result<LeaseOutcome>;
-    /// Finds the live attempt a token belongs to.
+    /// Finds the live attempt of a token.
     async fn attempt_by_token(&self, token: Hash) -> Result<Option<AttemptRow>>;
     /// Reads an attempt, live or ended.
     async fn attempt_get(&self, attempt: AttemptId) -> Result<AttemptRow>;
@@ -43,14 +44,14 @@ pub trait AttemptStore: Send + Sync {
     async fn turn_list(&self, run: RunId, limit: u32) -> Result<Vec<TurnRow>>;
     /// Lists every live attempt.
     async fn attempt_live(&self) -> Result<Vec<AttemptRow>>;
-    /// Stores a live attempt's events, each number once; answers with the highest number stored.
+    /// Stores a live attempt's events, each number once; returns the highest number stored.
     async fn attempt_events(
         &self,
         attempt: AttemptId,
         events: Vec<NumberedEvent>,
         now: Now,
     ) -> Result<i64>;
-    /// Ends an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
+    /// Ends an attempt: fence, ack or count, answer, dead letters and their notes, in one transaction.
     async fn attempt_finish(
         &self,
         fence: Fence,

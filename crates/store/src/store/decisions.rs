@@ -22,7 +22,8 @@ use crate::{
 /// Decisions: proposals, elections, questions and approvals.
 #[async_trait]
 pub trait DecisionStore: Send + Sync {
-    /// Lets the agents of a run that is in `setup` elect first; its kickoff is written in the step that ends the election.
+    /// Starts with an election in a run that is in `setup`; the transaction that ends the election writes the
+    /// kickoff.
     async fn run_elect(
         &self,
         run: RunId,
@@ -30,7 +31,7 @@ pub trait DecisionStore: Send + Sync {
         kickoff: Option<NewMessage>,
         now: Now,
     ) -> Result<()>;
-    /// Makes a proposal and tells those who vote.
+    /// Makes a proposal and notifies its voters.
     async fn proposal_create(
         &self,
         by: WriteContext,
@@ -38,7 +39,7 @@ pub trait DecisionStore: Send + Sync {
         new: NewProposal,
         now: Now,
     ) -> Result<Once<ProposalId>>;
-    /// Takes a vote, counts, decides, binds and tells, in one step. Answers with where the proposal stands then.
+    /// Records a vote, counts, decides, binds and announces, in one transaction. Returns the state of the proposal.
     async fn ballot_cast(
         &self,
         by: WriteContext,
@@ -47,7 +48,7 @@ pub trait DecisionStore: Send + Sync {
         deciding: TallyRule,
         now: Now,
     ) -> Result<Once<ProposalState>>;
-    /// Takes a proposal back.
+    /// Cancels an active proposal.
     async fn proposal_cancel(
         &self,
         by: WriteContext,
@@ -55,34 +56,34 @@ pub trait DecisionStore: Send + Sync {
         cancel: NewCancellation,
         now: Now,
     ) -> Result<Once<ProposalState>>;
-    /// Decides every proposal whose time is up; answers with which those were.
+    /// Decides every proposal whose deadline has passed; returns their numbers.
     async fn proposal_settle(
         &self,
         workflow: WorkflowId,
         deciding: TallyRule,
         now: Now,
     ) -> Result<Vec<ProposalId>>;
-    /// Reads a proposal. The deadline of an active one is shown on the wall clock of `now`.
+    /// Reads a proposal. An active one shows its deadline on the wall clock of `now`.
     async fn proposal_get(
         &self,
         workflow: WorkflowId,
         proposal: ProposalId,
         now: Now,
     ) -> Result<Option<Proposal>>;
-    /// Lists proposals. The deadlines of active ones are shown on the wall clock of `now`.
+    /// Lists proposals. Active ones show their deadlines on the wall clock of `now`.
     async fn proposal_list(
         &self,
         workflow: WorkflowId,
         which: ProposalQuery,
         now: Now,
     ) -> Result<Vec<Proposal>>;
-    /// How many proposals were ever over, also those that are forgotten: grows whenever one more is.
+    /// Returns the number of proposals that have ever ended, including deleted ones: it grows with each end.
     async fn proposal_ended(&self, workflow: WorkflowId) -> Result<u64>;
-    /// When the time of the next proposal is up.
+    /// Returns the deadline of the next proposal.
     async fn proposal_due(&self, workflow: WorkflowId) -> Result<Option<StoreTime>>;
-    /// Lists the gates of a run that are open.
+    /// Lists the open gates of a run.
     async fn run_gates(&self, run: RunId) -> Result<Vec<String>>;
-    /// Asks a person something, as a live attempt.
+    /// Asks a person a question, as a live attempt.
     async fn question_ask(
         &self,
         by: WriteContext,
@@ -90,7 +91,7 @@ pub trait DecisionStore: Send + Sync {
         new: NewQuestion,
         now: Now,
     ) -> Result<Once<QuestionId>>;
-    /// Answers a question and wakes whoever asked. Answers with the message that says so.
+    /// Answers a question and wakes the agent that asked. Returns the message with the answer.
     async fn question_answer(
         &self,
         by: WriteContext,
@@ -99,15 +100,15 @@ pub trait DecisionStore: Send + Sync {
         answer: String,
         now: Now,
     ) -> Result<Once<Seq>>;
-    /// Lists questions.
+    /// Lists questions, oldest first.
     async fn question_list(
         &self,
         workflow: WorkflowId,
         which: QuestionQuery,
     ) -> Result<Vec<QuestionRow>>;
-    /// Asks a person for something, or asks again, as a live attempt. An answer is told to one call of one attempt.
+    /// Makes or repeats a request for approval, as a live attempt. An answer is delivered to one call of one attempt.
     async fn approval_ask(&self, fence: Fence, new: NewApproval, now: Now) -> Result<Approval>;
-    /// Answers a request that is open. No agent can.
+    /// Answers an open request. No agent can answer one.
     async fn approval_answer(
         &self,
         by: WriteContext,
@@ -117,7 +118,7 @@ pub trait DecisionStore: Send + Sync {
         reason: Option<String>,
         now: Now,
     ) -> Result<Once<()>>;
-    /// Lists requests.
+    /// Lists requests, oldest first.
     async fn approval_list(
         &self,
         workflow: WorkflowId,

@@ -47,17 +47,17 @@ pub trait DocumentStore: Send + Sync {
         path: DocumentPath,
         limit: u32,
     ) -> Result<Vec<DocumentInfo>>;
-    /// Reads a document's newest revision for a live attempt, remembering that it did.
+    /// Reads a document's newest revision for a live attempt and records the read.
     async fn document_show(&self, fence: Fence, path: DocumentPath) -> Result<Option<Document>>;
-    /// Keeps a suggestion and tells the documents' owner; its number is that message's.
+    /// Stores a suggestion and notifies the documents' owner; its number is the seq of that message.
     async fn suggestion_put(
         &self,
         by: WriteContext,
         suggestion: NewSuggestion,
         now: Now,
     ) -> Result<Once<Seq>>;
-    /// Answers an open suggestion and tells its author; accepted, it is carried out in the same step. Answers with the
-    /// revision that wrote.
+    /// Answers an open suggestion and notifies its author; an accepted one is applied in the same transaction.
+    /// Returns the revision that this wrote.
     async fn suggestion_answer(
         &self,
         by: WriteContext,
@@ -76,7 +76,7 @@ pub trait DocumentStore: Send + Sync {
         workflow: WorkflowId,
         suggestion: Seq,
     ) -> Result<Option<SuggestionView>>;
-    /// Reads what is known about the file of a document.
+    /// Reads the state of a document's file.
     async fn file_get(&self, workflow: WorkflowId, path: DocumentPath) -> Result<FileState>;
     /// Reads the text of a base; none if its revision was deleted.
     async fn file_base(
@@ -85,8 +85,8 @@ pub trait DocumentStore: Send + Sync {
         path: DocumentPath,
         base: BaseNumber,
     ) -> Result<Option<String>>;
-    /// Takes a person's text: writes its revision and makes the text the base of its slot. Refused if the newest revision
-    /// is not the one it was merged with.
+    /// Imports a person's text: writes its revision and makes the text the base of its slot. Refused if the newest
+    /// revision is not the one it was merged with.
     async fn file_take(&self, take: FileImport, now: Now) -> Result<FileState>;
     /// Records a step of writing a document's file.
     async fn file_step(
@@ -95,11 +95,11 @@ pub trait DocumentStore: Send + Sync {
         path: DocumentPath,
         step: FileStep,
     ) -> Result<FileState>;
-    /// Lists what a person wrote and could not be merged.
+    /// Lists the edits of a person that could not be merged.
     async fn conflict_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentConflict>>;
-    /// Takes one off that list.
+    /// Deletes a conflict from that list.
     async fn conflict_close(&self, workflow: WorkflowId, path: DocumentPath) -> Result<()>;
-    /// Keeps a resource under its hash, once.
+    /// Stores a resource under its hash, once.
     async fn resource_put(
         &self,
         by: WriteContext,
@@ -108,7 +108,7 @@ pub trait DocumentStore: Send + Sync {
         content: Vec<u8>,
         now: Millis,
     ) -> Result<ResourceId>;
-    /// Reads a range of a resource's bytes; what lies beyond its end is left out.
+    /// Reads a range of a resource's bytes; the part beyond its end is left out.
     async fn resource_get(
         &self,
         workflow: WorkflowId,
@@ -177,7 +177,7 @@ store_methods! {
             content: Vec<u8>,
             now: Millis,
         ) -> Result<ResourceId> {
-            // Its hash takes a while when it is large.
+            // Hashing takes a while if the content is large.
             let hash = move || resources::NewResource::new(workflow, kind, content);
             let new = tokio::task::spawn_blocking(hash).await.map_err(|_| Error::Closed)?;
             self.store_resource(Arc::new(new), by, now).await

@@ -16,8 +16,8 @@ use crate::{
 /// The channel of an instance: messages, the inboxes of its agents and the deliveries in them.
 #[async_trait]
 pub trait MessageStore: Send + Sync {
-    /// Adds a message and a delivery for each recipient: the one way in, for both doors.
-    /// With a `pause` the run is paused in the same step, so that nothing of it can be leased.
+    /// Adds a message and a delivery for each recipient; every interface uses this method. With a `pause` the run is
+    /// paused in the same transaction, so that no delivery of the message can be leased.
     async fn message_append(
         &self,
         by: WriteContext,
@@ -26,11 +26,11 @@ pub trait MessageStore: Send + Sync {
         pause: Option<PauseCause>,
         now: Now,
     ) -> Result<Once<Seq>>;
-    /// Reads the channel, oldest first.
+    /// Lists messages of the channel, oldest first.
     async fn message_list(&self, workflow: WorkflowId, query: MessageQuery)
     -> Result<Vec<Message>>;
-    /// Reads a message and everything that replies to it, and to that, whichever run it was said in: after `after`, oldest
-    /// first, at most so many.
+    /// Reads a message, its replies, their replies and so on, of any run: after `after`, oldest first, at most
+    /// `limit`.
     async fn message_thread(
         &self,
         workflow: WorkflowId,
@@ -38,23 +38,24 @@ pub trait MessageStore: Send + Sync {
         after: Seq,
         limit: u32,
     ) -> Result<Vec<Message>>;
-    /// Takes a short step to prepare what was said to be searched, at most so many messages of each instance; answers
-    /// whether any is left to take. A search finds the same before and after, only faster.
+    /// Adds messages to the search index in a short step, at most `most` of each instance; returns true if any are
+    /// left. A search finds the same messages before and after, only faster.
     async fn message_index(&self, most: u32) -> Result<bool>;
-    /// Tells where each delivery of a message stands.
+    /// Returns the state of each delivery of a message.
     async fn message_receipts(&self, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>>;
-    /// Reads what waits for an agent: waking first, urgent first, then by age. Acks nothing.
+    /// Reads the pending messages of an agent: waking first, urgent first, then by age. Acks nothing.
     async fn inbox_pending(
         &self,
         workflow: WorkflowId,
         agent: AgentName,
         limit: u32,
     ) -> Result<Vec<ShownMessage>>;
-    /// The same for a live attempt, remembering what it was shown.
+    /// Reads the pending messages for a live attempt, and records that they were shown.
     async fn inbox_show(&self, fence: Fence, limit: u32) -> Result<Vec<ShownMessage>>;
-    /// Lets mail this attempt was shown join it: acked if it succeeds, pending again if not. Answers with what joined.
+    /// Adds mail that this attempt was shown to its turn: acked if it succeeds, pending again if not. Returns the
+    /// added messages.
     async fn inbox_ack(&self, fence: Fence, until: Seq) -> Result<Vec<Seq>>;
-    /// Makes a dead letter pending again, its counts anew, its effects and journal kept.
+    /// Makes a dead letter pending again, with its counts reset and its effects and journal kept.
     async fn delivery_redrive(
         &self,
         by: WriteContext,
@@ -63,7 +64,7 @@ pub trait MessageStore: Send + Sync {
         seq: Seq,
         now: Now,
     ) -> Result<()>;
-    /// Gives up a pending or dead delivery.
+    /// Drops a pending or dead delivery.
     async fn delivery_drop(
         &self,
         by: WriteContext,
@@ -107,11 +108,12 @@ store_methods! {
             let mut left = false;
             for workflow in self.read(search::unindexed_workflows).await? {
                 match self.write(move |tx| search::index_messages(tx, workflow, most)).await {
-                    // Removed meanwhile.
+                    // The instance was removed in the meantime.
                     Err(Error::NotFound(_)) => {}
                     more => left |= more? > 0,
                 }
-                // After each: pieces that pile up would be merged at once, in a step that holds up everybody.
+                // After each step: segments that accumulate would be merged at once, in a step that blocks every
+                // writer.
                 left |= self.write(search::merge_index).await?;
             }
             Ok(left)

@@ -27,9 +27,9 @@ use crate::{
 /// Instances, their runs, the agents of a run and the event log.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Finds the instance of (project, name, tag), making it if need be.
+    /// Finds the instance of (project, name, tag), and creates it if it is missing.
     async fn instance_open(&self, project: String, instance: InstanceRef) -> Result<WorkflowId>;
-    /// The same in a database of its own, where there can be such.
+    /// Does the same in a database of the team's own, if the store supports several.
     async fn instance_open_in(
         &self,
         _database: PathBuf,
@@ -40,22 +40,24 @@ pub trait RunStore: Send + Sync {
     }
     /// Lists instances, oldest first.
     async fn instance_list(&self, which: InstanceQuery) -> Result<Vec<Instance>>;
-    /// Recomputes the hashes and looks for gaps; answers with the last seq, or names the message that does not fit.
+    /// Recomputes the hashes and finds gaps; returns the last seq, or an error with the first message that does not
+    /// match.
     async fn instance_verify(&self, workflow: WorkflowId) -> Result<Seq>;
-    /// Hides what its channel says so far; answers with the last message hidden. Nothing is deleted.
+    /// Hides the present messages of a channel; returns the last hidden message. Nothing is deleted.
     async fn instance_clear(&self, by: WriteContext, workflow: WorkflowId, now: Now)
     -> Result<Seq>;
     /// Deletes an instance with everything in it. Refused while a run is live.
     async fn instance_remove(&self, workflow: WorkflowId) -> Result<()>;
-    /// Deletes what an instance of [`crate::Keep::WhileLive`] wrote; its runs stay as rows without content. Refused while one is live.
+    /// Deletes the content of an instance with [`crate::Retention::WhileLive`]; its runs stay as rows without
+    /// content. Refused while one is live.
     async fn instance_forget(&self, workflow: WorkflowId) -> Result<()>;
-    /// Makes a run in state `setup`, with its agents; refused while another is live.
+    /// Creates a run in state `setup`, with its agents; refused while another is live.
     async fn run_create(&self, workflow: WorkflowId, new: NewRun, now: Now) -> Result<()>;
-    /// Lets a run that is in `setup` run, and writes its kickoff in the same step.
+    /// Starts a run that is in `setup`, and writes its kickoff in the same transaction.
     async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Now) -> Result<()>;
-    /// Hands the facts about a run to `decide` and carries out its step. A run that has ended stays as it is.
+    /// Passes the facts about a run to `decide` and applies its step. A run that has ended stays as it is.
     async fn run_settle(&self, run: RunId, decide: RunRule, now: Now) -> Result<RunStep>;
-    /// Lets a paused run go on, within these limits from now on.
+    /// Continues a paused run, within these limits from now on.
     async fn run_resume(
         &self,
         by: WriteContext,
@@ -63,22 +65,22 @@ pub trait RunStore: Send + Sync {
         limits: Limits,
         now: Now,
     ) -> Result<()>;
-    /// Reads a run.
+    /// Reads the row of a run.
     async fn run_get(&self, run: RunId) -> Result<RunRow>;
-    /// Reads a run with everything its view is derived from, at one position of the event log.
+    /// Reads a run with all rows from which its view is derived, at one position of the event log.
     async fn run_snapshot(&self, run: RunId) -> Result<RunSnapshot>;
-    /// Tells what keeps messages of a run from being acted upon.
+    /// Returns the reasons that keep messages of a run from being acted upon.
     async fn run_blockers(&self, run: RunId) -> Result<RunBlockers>;
-    /// Lists runs.
+    /// Lists runs, newest first.
     async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>>;
     /// Lists the deliveries of a run that are dead or dropped.
     async fn run_failures(&self, run: RunId) -> Result<Vec<Receipt>>;
-    /// Lists the roles of a run and who has them.
+    /// Lists the roles of a run with their holders.
     async fn run_roles(&self, run: RunId) -> Result<Vec<(Role, AgentName)>>;
     /// Lists the agents of an instance's live, else last, run.
     async fn agent_list(&self, workflow: WorkflowId) -> Result<Vec<AgentRow>>;
-    /// Lets an agent join a live run; a name is given once in a run. Answers with the name: repeated under its key, with
-    /// the one given then.
+    /// Adds an agent to a live run; a name can be used once in a run. Returns the name; a repeated key returns the
+    /// earlier name.
     async fn agent_add(
         &self,
         by: WriteContext,
@@ -86,7 +88,7 @@ pub trait RunStore: Send + Sync {
         agent: NewAgent,
         now: Now,
     ) -> Result<AgentName>;
-    /// Wakes an agent no more in the live run. A live attempt of it goes on until its worker is ended.
+    /// Stops an agent in the live run. A live attempt of the agent continues until its worker is ended.
     async fn agent_stop(
         &self,
         by: WriteContext,
@@ -95,7 +97,7 @@ pub trait RunStore: Send + Sync {
         why: String,
         now: Now,
     ) -> Result<()>;
-    /// Wakes a stopped agent again, and one that waits at once.
+    /// Resumes a stopped agent, and ends the wait of one that waits.
     async fn agent_resume(
         &self,
         by: WriteContext,
@@ -103,7 +105,7 @@ pub trait RunStore: Send + Sync {
         agent: AgentName,
         now: Now,
     ) -> Result<()>;
-    /// Takes an agent out of the live run and drops its open mail. Refused while an attempt of it lives.
+    /// Removes an agent from the live run and drops its open mail. Refused while an attempt of it is live.
     async fn agent_remove(
         &self,
         by: WriteContext,
@@ -113,7 +115,7 @@ pub trait RunStore: Send + Sync {
     ) -> Result<()>;
     /// Lists agents that have waking mail and no live attempt, in an instance whose run is running.
     async fn agent_ready(&self, workflow: WorkflowId) -> Result<Vec<ReadyAgent>>;
-    /// Notes something that happened to a live run and is no row of its own: nothing follows the end of a run.
+    /// Appends an event of a live run that has no row of its own; a run has no events after its end.
     async fn event_append(
         &self,
         run: RunId,
@@ -121,9 +123,9 @@ pub trait RunStore: Send + Sync {
         cause: Option<String>,
         now: Now,
     ) -> Result<()>;
-    /// Reads an instance's events, with the text of what they point at.
+    /// Reads an instance's events, with the text of the messages they refer to.
     async fn event_list(&self, query: EventQuery) -> Result<Vec<Event>>;
-    /// The position of an instance's newest event.
+    /// Returns the position of an instance's newest event.
     async fn event_last(&self, workflow: WorkflowId) -> Result<Position>;
 }
 
@@ -247,7 +249,7 @@ store_methods! {
             for store in self.all_stores() {
                 all.extend(store.run_list(which).await?);
             }
-            // Each has its own in this order already.
+            // Each database returns its own runs in this order already.
             all.sort_by_key(|run: &RunRow| std::cmp::Reverse(run.started));
             all.truncate(most);
             Ok(all)

@@ -1,4 +1,4 @@
-//! What a sender gets back.
+//! Answers to a sender's messages.
 
 use std::sync::Arc;
 

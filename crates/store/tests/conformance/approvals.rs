@@ -1,4 +1,4 @@
-//! Requests to a person: what is answered, and who is told.
+//! Requests for approval: their answers, and the attempts that receive them.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ pub(crate) async fn the_next_attempt_takes_over_exactly_what_the_last_one_asked(
     );
     let late = ask(&team, &lease, request("c1", "make")).await;
     assert!(matches!(late, Err(Error::Fenced)), "an attempt that is over asks nothing: {late:?}");
-    // What another message asks for is another request.
+    // A request for another message is another request.
     team.finish(&next, ok()).await;
     team.say("again", &["a"]).await;
     let third = team.lease("a").await;
@@ -185,7 +185,7 @@ pub(crate) async fn an_attempt_that_waits_is_held_and_its_run_goes_on_with_the_a
     );
     answer(&team, user(), two.id, Consent::Approved).await.unwrap();
     assert_eq!(team.facts().await.awaiting_approval, 0);
-    // Whoever only looks again changes nothing.
+    // A repeated request without a new answer changes nothing.
     let before = team.events().await.len();
     ask(&team, &b, NewApproval { on_ask: OnAsk::Deny, ..request("c0", "x") }).await.unwrap();
     assert_eq!(team.events().await.len(), before);

@@ -1,4 +1,4 @@
-//! Messages and their one order.
+//! Messages and their total order.
 
 use std::sync::Arc;
 
@@ -193,7 +193,7 @@ pub(crate) async fn a_text_is_found_whatever_its_letters_and_however_short(store
     let find = async |text: &str| {
         list(&team, MessageQuery { search: Some(text.to_owned()), ..all() }).await
     };
-    // Found by looking at all, by the index alone, and by both.
+    // Found by a scan, by the index alone, and by both.
     for round in ["unprepared", "prepared", "half prepared"] {
         for (text, expected) in [
             ("lexer", &[1][..]),
@@ -262,7 +262,7 @@ pub(crate) async fn what_was_forgotten_is_not_found(store: Arc<dyn Store>) {
     team.settle(end(Outcome::Done)).await;
     store.instance_forget(team.workflow).await.unwrap();
     assert_eq!(find(&team).await, []);
-    // Nor does it take the place of what is there.
+    // A forgotten message also uses no part of the limit.
     team.start(new_run(&["a"])).await;
     team.say("another needle", &[]).await;
     let first = MessageQuery { search: Some("needle".into()), limit: 1, ..all() };

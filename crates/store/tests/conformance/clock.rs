@@ -1,4 +1,4 @@
-//! The two clocks: deadlines follow the store's, whatever happens to the wall clock.
+//! The two clocks: deadlines follow the store's clock, also if the wall clock is set.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 
 const HOUR: i64 = 3_600_000;
 
-/// The instant `span` after [`NOW`], with the wall clock set by so many hours.
+/// Returns the instant `span` after [`NOW`], with the wall clock set by this many hours.
 fn set_by(hours: i64, span: Duration) -> Now {
     let Now { store, wall } = NOW.plus(span);
     Now { store, wall: Millis::new(wall.get() + hours * HOUR) }
@@ -86,7 +86,7 @@ pub(crate) async fn a_deadline_is_shown_on_the_wall_clock_of_whoever_asks(store:
     let later = set_by(-1, Duration::from_millis(400));
     let in_an_hour_less = Millis::new(announced.get() - HOUR);
     assert_eq!(shown(later).await.deadline, in_an_hour_less);
-    // What is over keeps the deadline that was announced.
+    // A proposal that is over keeps its announced deadline.
     store.proposal_settle(team.workflow, TALLY_RULE, set_by(-1, VOTING_PERIOD)).await.unwrap();
     let over = shown(later).await;
     assert!(matches!(over.state, ProposalState::Expired { .. }));
@@ -98,7 +98,7 @@ pub(crate) async fn a_providers_reset_time_is_converted_once(store: Arc<dyn Stor
     let team = Team::new(&store, &["a"]).await;
     for (hours, received, expected) in [
         (0, Duration::ZERO, minute),
-        // The daemon was away for ten seconds.
+        // The daemon was absent for ten seconds.
         (0, Duration::from_secs(10), minute),
         // The wall clock was set back before the daemon received it.
         (-1, Duration::ZERO, minute),

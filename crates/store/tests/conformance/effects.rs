@@ -1,4 +1,4 @@
-//! Effects happen once per key, and the next attempt is told of them.
+//! Effects happen once per key, and the next attempt gets them in its journal.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::team::{
     NOW, Team, agent, client, crashed, cut_short, end, keyed, ok, shown, text, user,
 };
 
-/// Says "ping" under a key.
+/// Sends "ping" under a key.
 async fn ping(team: &Team, by: WriteContext, key: &str) -> Result<Once<Seq>, Error> {
     team.append(keyed(by, key, "ping"), text("ping", &[])).await
 }
@@ -92,7 +92,7 @@ pub(crate) async fn an_agents_keys_go_when_nothing_it_was_shown_is_open(store: A
     assert_eq!(shown(&batch), [one, two]);
     ping(&team, agent(&batch), "k").await.unwrap();
     team.finish(&batch, crashed()).await;
-    // Each alone now: the first succeeds, but the second may still want to know.
+    // Each delivery is alone now: the first succeeds, but the second may still need the journal.
     let first = team.lease("a").await;
     assert_eq!((shown(&first), first.journal.len()), (vec![one], 1));
     team.finish(&first, ok()).await;

@@ -1,4 +1,4 @@
-//! What becomes of a delivery whose attempts fail.
+//! The states of a delivery whose attempts fail.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ async fn newest(team: &Team) -> Message {
     team.store.message_list(team.workflow, query).await.unwrap().remove(0)
 }
 
-/// Works until `seq` is dead; answers after how many attempts.
+/// Runs failing attempts until `seq` is dead; returns their number.
 async fn work_until_dead(team: &Team, blame: Blame, seq: Seq) -> u32 {
     let mut attempts = 0;
     while team.state(seq, "a").await == DeliveryState::Pending {

@@ -1,4 +1,4 @@
-//! At most one attempt of an agent lives, and only it may write.
+//! At most one attempt of an agent is live, and only that attempt may write.
 
 use std::sync::Arc;
 

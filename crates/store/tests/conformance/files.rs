@@ -1,4 +1,4 @@
-//! Documents as files: the base of each slot, the write under way, and the texts a person wrote.
+//! Documents as files: the base of each slot, the write under way, and a person's texts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::team::{NOW, Team, user};
 
 const INODE: u64 = 7;
-/// No signed number holds it: the store must keep all 64 bits.
+/// An inode beyond the signed integers: the store must keep all 64 bits.
 const STAGED: u64 = u64::MAX - 1;
 
 fn path() -> DocumentPath {
@@ -78,7 +78,7 @@ async fn put(team: &Team, number: i64, mode: ExchangeMode) -> FileState {
     step(team, FileStep::Confirm { out, replaced: NOW.wall, forget_before: Millis::new(0) }).await
 }
 
-/// The texts of the bases of file and out slot.
+/// Returns the texts of the bases of file and out slot.
 async fn texts(team: &Team, state: &FileState) -> [Option<String>; 2] {
     let mut texts = [None, None];
     for (text, slot) in texts.iter_mut().zip([FileSlot::File, FileSlot::Out]) {

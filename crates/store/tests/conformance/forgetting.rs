@@ -1,4 +1,4 @@
-//! `provider: memory`: an instance whose rows go with its run.
+//! `provider: memory`: an instance whose rows are deleted with its run.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ async fn messages(team: &Team) -> Vec<String> {
     list.into_iter().map(|message| message.body).collect()
 }
 
-/// A turn with a message, a document, a large and a small resource and an answer, then the end. Answers with the small one.
+/// Runs a turn with a message, a document, a large and a small resource and an answer, then ends the run. Returns the
+/// small resource.
 async fn run_to_end(team: &Team) -> ResourceId {
     let store = &team.store;
     team.say("go", &["a"]).await;
@@ -65,7 +66,7 @@ pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: A
         let gone = store.resource_get(team.workflow, small, 0..3).await;
         assert!(matches!(gone, Err(Error::NotFound("resource"))));
     }
-    // Both runs had the large one, and the first is kept.
+    // Both runs had the large resource, and the first run is kept.
     let part = store.resource_get(team.workflow, id.unwrap(), 0..3).await.unwrap();
     assert_eq!(part.bytes, [7; 3]);
 }

@@ -1,4 +1,4 @@
-//! What waits for an agent, and what joins its turn.
+//! Pending deliveries of an agent, and deliveries that join its turn.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(crate) async fn mail_that_joined_a_failed_turn_goes_back_as_it_came(store: A
         if failure.blame != (Blame::Counted { max: 3 }) {
             continue;
         }
-        // Its own mail is tried alone from now on; what joined is not.
+        // The attempt's own mail is tried alone from now on; joined mail is not.
         let again = team.lease("a").await;
         assert_eq!((shown(&again), again.number), (vec![own], 2));
         team.finish(&again, ok()).await;

@@ -1,4 +1,4 @@
-//! Which attempt starts, and what it takes.
+//! The start of attempts, and the messages that each leases.
 
 use std::{sync::Arc, time::Duration};
 
@@ -189,7 +189,7 @@ pub(crate) async fn a_standalone_agent_at_its_limit_is_stopped_alone(store: Arc<
     let events = team.events().await;
     let told = events.iter().find(|event| event.kind() == Some(EventKind::AgentStopped)).unwrap();
     assert_eq!(told.cause.as_deref(), Some("1 taken"));
-    // Whoever is resumed begins to count anew.
+    // The turns of a resumed agent are counted from zero.
     store.agent_resume(user(), workflow, name("a"), later).await.unwrap();
     assert!(matches!(ask("a").await, LeaseOutcome::Attempt(_)));
 }

@@ -1,4 +1,4 @@
-//! Documents and resources.
+//! Documents and resources: writes, reads and revisions.
 
 use std::sync::Arc;
 
@@ -116,7 +116,7 @@ pub(crate) async fn a_document_grows_no_longer_than_it_may(store: Arc<dyn Store>
     put(&team, user(), &half, DocumentBase::Append).await.unwrap();
     let more = put(&team, user(), "y", DocumentBase::Append).await;
     assert!(matches!(more, Err(Error::DocumentTooLong(4097))), "{more:?}");
-    // What was answered before is answered again.
+    // A repeated key returns the earlier result.
     let again = put(&team, keyed(user(), "k", "half"), &half, DocumentBase::Append).await;
     assert_eq!(again.unwrap(), Once::Deduplicated(revision(1)));
     let newest = store.document_get(team.workflow, DocumentPath::default(), None).await.unwrap();
@@ -141,12 +141,12 @@ pub(crate) async fn a_write_follows_what_its_attempt_last_read(store: Arc<dyn St
     put(&team, agent(&a), "two", DocumentBase::LastRead).await.unwrap();
     let stale = put(&team, agent(&b), "mine", DocumentBase::LastRead).await;
     assert!(matches!(stale, Err(Error::StaleRevision(now)) if now == revision(2)), "{stale:?}");
-    // Who adds to a document does not thereby know it.
+    // An append does not count as a read of the document.
     put(&team, agent(&b), "!", DocumentBase::Append).await.unwrap();
     assert!(put(&team, agent(&b), "mine", DocumentBase::LastRead).await.is_err());
     show(&b).await.unwrap();
     put(&team, agent(&b), "three", DocumentBase::LastRead).await.unwrap();
-    // The next attempt begins anew.
+    // The next attempt has read nothing yet.
     team.finish(&b, ok()).await;
     assert!(matches!(show(&b).await, Err(Error::Fenced)));
     team.say("again", &["b"]).await;

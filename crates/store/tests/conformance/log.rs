@@ -1,4 +1,4 @@
-//! The event log, the hints about it, and what clients are known by.
+//! The event log, its change hints, and the tokens of clients.
 
 use std::{sync::Arc, time::Duration};
 
@@ -135,7 +135,7 @@ pub(crate) async fn a_change_is_heard_once_it_is_there(store: Arc<dyn Store>) {
         (seen, ()) = tokio::join!(wait, write);
         assert_eq!(team.inbox("a").await.len(), n);
     }
-    // Nothing that was refused, only read or decided to stay as it is makes anybody look.
+    // A refused write, a read and a decision to stay wake no task.
     let quiet = store.change_wait(team.workflow, seen);
     let refused = async {
         other.say("not for them", &[]).await;

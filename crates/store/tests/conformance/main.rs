@@ -1,4 +1,4 @@
-//! What any store must do. Nothing in here knows which one it is but this list at the end.
+//! Requirements of every store. Only the list at the end of this file knows the implementations.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod answers;
@@ -27,7 +27,7 @@ use std::{sync::Arc, time::Duration};
 
 use agent_worker_store::{Database, Store};
 
-/// A case of the usual size that takes longer is stuck, however slow the machine.
+/// A case of the usual size that takes longer is stuck, also on a slow machine.
 const CASE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Makes a test of each case for each store.

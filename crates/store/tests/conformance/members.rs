@@ -1,4 +1,4 @@
-//! What a person does with agents, runs and instances that are there.
+//! A person's actions on existing agents, runs and instances.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ pub(crate) async fn an_agent_joins_a_live_run_under_a_name_that_is_free(store: A
     let lease = team.lease("b").await;
     assert_eq!(lease.settings, "{\"joined\":true}");
     team.finish(&lease, ok()).await;
-    // Under a key it happens once, and is no conflict with itself.
+    // A repeated key adds the agent once and causes no conflict.
     for _ in 0..2 {
         let by = keyed(user(), "k", "c");
         store.agent_add(by, team.run, new_agent("c"), NOW).await.unwrap();
@@ -45,7 +45,7 @@ pub(crate) async fn an_agent_joins_a_live_run_under_a_name_that_is_free(store: A
     team.settle(end(Outcome::Done)).await;
     let late = store.agent_add(user(), old, new_agent("d"), NOW).await;
     assert!(matches!(late, Err(Error::NoRun)), "{late:?}");
-    // Whoever took part before may join again: its epoch goes on.
+    // A former participant may join again: its epoch continues.
     team.start(new_run(&["a"])).await;
     store.agent_add(user(), team.run, new_agent("b"), NOW).await.unwrap();
     team.say("go", &["b"]).await;
@@ -71,7 +71,7 @@ pub(crate) async fn a_stopped_agent_is_not_woken_until_it_is_resumed(store: Arc<
     store.agent_resume(user(), team.workflow, name("a"), NOW).await.unwrap();
     assert_eq!(hindrances().await.stopped, []);
     let lease = team.lease("a").await;
-    // One that waits after a failure need not wait any longer.
+    // An agent that waits after a failure waits no longer.
     let until = NotBefore {
         at: NOW.store.plus(Duration::from_mins(5)),
         wait: WaitReason::BackOff,
@@ -143,7 +143,7 @@ pub(crate) async fn what_was_cleared_is_hidden_and_kept(store: Arc<dyn Store>) {
     };
     assert_eq!(shown(Some(team.run)).await, seqs(&[3]));
     assert_eq!(shown(None).await, seqs(&[1, 2, 3]));
-    // What waits still waits.
+    // Pending deliveries stay pending.
     assert_eq!(team.inbox("a").await, seqs(&[2]));
 }
 
@@ -166,7 +166,7 @@ pub(crate) async fn a_removed_instance_leaves_nothing_behind(store: Arc<dyn Stor
     assert_eq!(ids.collect::<Vec<_>>(), [other.workflow]);
     assert_eq!(store.run_list(RunQuery::Newest(9)).await.unwrap().len(), 1);
     assert_eq!(other.inbox("a").await.len(), 1);
-    // Its number is never given out again: whoever still holds it finds nobody.
+    // The id is never used again: a caller that still has it finds no instance.
     store.instance_open("/p".into(), "w:last".parse().unwrap()).await.unwrap();
     store.instance_remove(team.workflow).await.unwrap_err();
 }
@@ -222,7 +222,7 @@ pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do
     resume(4).await;
     resume(5).await;
     assert_eq!(agents().await[0], at(4).wall, "an agent that may be woken is not resumed");
-    // What waits after a failure is let go; a failure that stops says so.
+    // A resume ends the wait after a failure; a failure that stops the agent appends its event.
     team.say("go", &["a"]).await;
     let until = NotBefore { at: at(60).store, wait: WaitReason::BackOff, why: "gone".into() };
     let finish = async |settlement, seconds| {

@@ -1,4 +1,4 @@
-//! Proposals and questions: votes, what they decide, and what that binds.
+//! Proposals and questions: votes, decisions and binding effects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -105,7 +105,7 @@ async fn bodies(team: &Team) -> Vec<String> {
     messages.into_iter().map(|message| message.body).collect()
 }
 
-/// Each agent at work on the same message.
+/// Leases an attempt of each agent for the same message.
 async fn lease_all(team: &Team, agents: &[&str]) -> Vec<Lease> {
     team.say("work", agents).await;
     let mut leases = Vec::new();
@@ -142,7 +142,7 @@ pub(crate) async fn a_vote_counts_decides_binds_and_tells_in_one_step(store: Arc
     assert!(said[1].starts_with("[PROPOSAL] #1 which"), "{said:?}");
     assert!(said[2].starts_with("[RESOLVED] #1 which: b (b is coordinator)"), "{said:?}");
     assert_eq!(team.inbox("a").await, [Seq::new(3)], "its creator is told");
-    // Nobody is woken to vote on what is over, and that is no failure.
+    // No agent is woken to vote on a proposal that is over, and the dropped delivery is no failure.
     assert_eq!(team.state(told, "c").await, DeliveryState::Dropped);
     let facts = team.facts().await;
     assert_eq!((facts.proposals, facts.dropped), (0, 0));
@@ -194,7 +194,7 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
     let decided = ProposalQuery::Decided(team.run, 1);
     let decided = store.proposal_list(team.workflow, decided, NOW).await.unwrap();
     assert_eq!(decided.iter().map(|one| one.id).collect::<Vec<_>>(), [expired]);
-    // A vote that comes after the deadline and before anybody looked changes nothing either.
+    // A vote after the deadline and before the settlement changes nothing either.
     let due = propose(&team, user(), terms(&["x"], both)).await;
     let (choice, right, said) = ("x".into(), ProposalAuthority::Own, HopContext::default());
     let ballot =
@@ -253,13 +253,13 @@ pub(crate) async fn strangers_neither_vote_nor_take_back(store: Arc<dyn Store>) 
     let state = cancel(&team, agent(&leases[0]), id).await.unwrap();
     assert_eq!(state.to_string(), "cancelled by a: enough");
     assert!(bodies(&team).await.last().unwrap().starts_with("[CANCELLED] #1 which"));
-    // Whoever breaks ties may vote without being one of the voters; that vote is not counted.
+    // The creator who breaks ties may vote without being in the electorate; that vote is not counted.
     let tie_breaker = TieBreaker::CreatorDecides;
     let ties = Terms { tie_breaker, ..terms(&["x"], &["b"]) };
     let id = propose(&team, agent(&leases[0]), ties).await;
     vote(&team, agent(&leases[0]), id, "x").await.unwrap();
     assert_eq!(get(&team, id).await.vote_counts(), [("x", 0)]);
-    // Another instance has its own proposals, whatever their numbers.
+    // Another instance has its own proposals, even with the same numbers.
     let other = Team::new(&store, &["a"]).await;
     let elsewhere = vote(&other, user(), id, "x").await;
     assert!(matches!(elsewhere, Err(Error::NotFound("proposal"))), "{elsewhere:?}");
@@ -278,7 +278,7 @@ pub(crate) async fn an_assignment_gives_the_work_to_one_and_spares_the_others(
         vote(&team, agent(&leases[0]), id, who).await.unwrap();
         vote(&team, agent(&leases[1]), id, who).await.unwrap()
     };
-    // To somebody who has it: the others need it no more.
+    // The winner has the message: the other agents need it no more.
     assert_eq!(decide(&["c", "d"], "d").await, winner("d", Some("message #2 is d's")));
     assert_eq!(team.state(work, "c").await, DeliveryState::Dropped);
     let receipts = store.message_receipts(team.workflow, work).await.unwrap();
@@ -287,7 +287,7 @@ pub(crate) async fn an_assignment_gives_the_work_to_one_and_spares_the_others(
         (team.facts().await.dropped, team.state(work, "d").await),
         (0, DeliveryState::Pending)
     );
-    // What is being worked on is finished by whoever works on it, and then somebody else has it too.
+    // An agent that works on the message finishes it, and then the winner has the message too.
     let working = team.lease("d").await;
     decide(&["c", "d"], "c").await;
     assert_eq!(team.state(work, "d").await, DeliveryState::Leased);
@@ -295,17 +295,17 @@ pub(crate) async fn an_assignment_gives_the_work_to_one_and_spares_the_others(
     assert_eq!(team.inbox("c").await, [work]);
     team.finish(&working, ok()).await;
     assert_eq!(team.state(work, "d").await, DeliveryState::Acted);
-    // To somebody who has done with the message: it is told that it is its own now.
+    // The winner has acted on the message: it gets a notice of the assignment.
     let before = team.inbox("d").await.len();
     decide(&["d"], "d").await;
     assert_eq!(
         (team.state(work, "d").await, team.inbox("d").await.len()),
         (DeliveryState::Acted, before + 1)
     );
-    // To somebody who was never told.
+    // The winner never received the message.
     assert_eq!(decide(&["a"], "a").await, winner("a", Some("message #2 is a's")));
     assert_eq!(team.state(work, "a").await, DeliveryState::Pending);
-    // Without `binding` it is advice.
+    // Without `binding` the decision is advice.
     let advice = Terms { binding: false, ..assign(&["b"]) };
     let id = propose(&team, user(), advice).await;
     vote(&team, agent(&leases[0]), id, "b").await.unwrap();
@@ -385,7 +385,7 @@ pub(crate) async fn a_kickoff_waits_for_its_election_and_comes_with_its_end(stor
     let a = team.lease("a").await;
     let b = team.lease("b").await;
     vote(&team, agent(&a), ProposalId::new(1), "b").await.unwrap();
-    // A pause in between keeps the election, and an end of the election keeps the pause.
+    // A pause in between keeps the election, and the end of the election keeps the pause.
     team.settle(RunStep::Pause(PauseCause::User)).await;
     store.run_resume(user(), team.run, crate::team::LIMITS, NOW).await.unwrap();
     assert_eq!(store.run_get(team.run).await.unwrap().state, RunState::Electing);
@@ -429,7 +429,7 @@ pub(crate) async fn a_question_is_answered_once_and_its_run_goes_on(store: Arc<d
     assert_eq!((message.body.as_str(), message.hops, &message.from), ("yes", 0, &Sender::User));
     assert_eq!(message.reply_to, Some(Seq::new(2)), "it answers the message that asked");
     assert!(matches!(answer("no").await, Err(Error::QuestionAnswered(_))));
-    // Who left asks nothing any more.
+    // A removed agent has no open questions.
     ask(agent(&woken)).await.unwrap();
     team.finish(&woken, ok()).await;
     assert_eq!(team.facts().await.questions, 1);

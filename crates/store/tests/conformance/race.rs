@@ -1,4 +1,4 @@
-//! Append, lease, finish and the end of a run, all at once.
+//! Append, lease, finish and the end of a run, all at the same time.
 
 use std::sync::{
     Arc,
@@ -12,24 +12,25 @@ use tokio::task::JoinSet;
 use crate::team::{NOW, Team, agent, end_when_idle, new_run, ok, text, user};
 
 const TEAMS: u32 = 8;
-/// A round waits for about twelve fsyncs in sequence: 1,250 rounds took longer than the limit where one takes 8 ms.
+/// The default number of rounds. A round waits for about twelve fsyncs in sequence: with 8 ms per fsync, 1,250 rounds
+/// took longer than the limit.
 pub(crate) const DEFAULT_ROUNDS: u32 = 250;
 
-/// `AW_RACES` rounds for each team, or the usual number.
+/// Returns `AW_RACES`, the rounds for each team, or the default number.
 pub(crate) fn rounds() -> u32 {
     #[expect(clippy::disallowed_methods, reason = "how long a test is to take")]
     let asked = std::env::var("AW_RACES").ok();
     asked.and_then(|rounds| rounds.parse().ok()).unwrap_or(DEFAULT_ROUNDS)
 }
 
-/// How often the end came first, and how often the message did.
+/// The number of rounds in which the end came first, and in which the message did.
 #[derive(Default)]
 struct RaceCounts {
     refused: AtomicU32,
     sent: AtomicU32,
 }
 
-/// Works through the agent's mail until the run has ended. Its first turn of a round says something to itself.
+/// Processes the agent's mail until the run has ended. Its first turn of a round sends a message to itself.
 async fn work(team: &Team) {
     let mut seen = ChangeCursor::default();
     loop {
@@ -50,7 +51,7 @@ async fn answer(team: &Team, lease: &Lease) {
     team.finish(lease, ok()).await;
 }
 
-/// Ends the run as soon as nothing is left to do.
+/// Ends the run as soon as no work is left.
 async fn end(team: &Team) {
     let mut seen = ChangeCursor::default();
     while let RunStep::Stay =
@@ -60,7 +61,7 @@ async fn end(team: &Team) {
     }
 }
 
-/// Sends twice, a little later each round, so that it meets the others at every step.
+/// Sends twice, a little later each round, so that the sends meet the other tasks at every step.
 async fn send(team: &Team, delay: u32, tally: &RaceCounts) -> Vec<Seq> {
     let mut sent = Vec::new();
     for body in ["go", "on"] {

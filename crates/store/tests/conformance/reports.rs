@@ -1,4 +1,4 @@
-//! What a worker reports of its attempt.
+//! Reports of a worker about its attempt.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub(crate) async fn what_was_used_adds_up(store: Arc<dyn Store>) {
         assert_eq!(store.run_get(team.run).await.unwrap().usage, agents[0].usage);
         (agents[0].usage, agents[0].turns)
     };
-    // Whoever asked no model owes nothing.
+    // A report without tokens has no cost.
     assert_eq!(
         report([usage(1, 2, Some(5)), usage(0, 0, None)]).await,
         usage(1, 2, Some(5)),
@@ -79,7 +79,7 @@ pub(crate) async fn what_was_used_adds_up(store: Arc<dyn Store>) {
     let told_and_reckoned = report([usage(1, 1, Some(1)), reckoned(usage(1, 1, Some(2)))]).await;
     assert_eq!(told_and_reckoned, reckoned(usage(2, 2, Some(3))));
     assert_eq!(total().await, (reckoned(usage(3, 4, Some(8))), 2));
-    // What is known of a part only is not known, from then on.
+    // A sum with an unknown part is unknown from then on.
     assert_eq!(report([usage(1, 1, Some(5)), usage(1, 0, None)]).await, usage(2, 1, None));
     assert_eq!(report([usage(1, 1, Some(5)), usage(1, 1, Some(5))]).await, usage(2, 2, Some(10)));
     assert_eq!(total().await, (usage(7, 7, None), 4));

@@ -1,4 +1,4 @@
-//! Rules that the kernel hands to the store, in a form that is enough for these tests.
+//! Rules that the kernel passes to the store, in a form that is sufficient for these tests.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use agent_worker_store::{
 
 const MAX_MESSAGES: u32 = 20;
 
-/// Every attempt may start, with at most twenty messages.
+/// Allows every attempt, with at most twenty messages.
 pub(crate) const LEASE_RULE: LeaseRule = LeaseRule {
     may_start: |_| LeaseStep::Start,
     max_messages: MAX_MESSAGES,
@@ -30,7 +30,7 @@ fn first_and_others(
     batch
 }
 
-/// A delivery is dead after as many failures as its attempt's end says; mail that joined has none.
+/// Makes a delivery dead after as many failures as its attempt's end allows; joined mail has none.
 pub(crate) fn delivery_rule(
     held: &LeasedDelivery,
     end: &AttemptEnd,
@@ -53,11 +53,11 @@ pub(crate) fn delivery_rule(
     if count >= max { DeliveryVerdict::Dead(counts) } else { DeliveryVerdict::Pending(counts) }
 }
 
-/// Two votes win.
+/// The tally rule of the cases: two votes win.
 pub(crate) const TALLY_RULE: TallyRule =
     TallyRule { tally: two_votes_win, tie_break_seed: 7, recipients: end_recipients, effect_text };
 
-/// Two votes win; when the time is up it has expired.
+/// Decides for an option with two votes; expires at the deadline.
 fn two_votes_win(proposal: &Proposal, _: u64, deadline: DeadlineStatus) -> ProposalStep {
     let won = proposal.vote_counts().into_iter().find(|(_, votes)| *votes == 2);
     match won {
@@ -79,12 +79,13 @@ fn creator(proposal: &Proposal) -> Option<&AgentName> {
     }
 }
 
-/// A new proposal wakes those who vote, without its creator.
+/// Lists the voters that a new proposal wakes, without its creator.
 pub(crate) fn voters(proposal: &Proposal) -> Vec<AgentName> {
     proposal.voting_agents().filter(|name| creator(proposal) != Some(*name)).cloned().collect()
 }
 
-/// An end wakes the agent that was assigned a message, and the creator, unless the creator caused it.
+/// Lists the agents that an end wakes: the one that was assigned a message, and the creator, unless the creator
+/// caused the end.
 pub(crate) fn end_recipients(
     proposal: &Proposal,
     actor: Option<&Sender>,

@@ -130,7 +130,7 @@ pub(crate) async fn the_facts_are_what_is_open(store: Arc<dyn Store>) {
     assert_eq!(counts().await, (1, 0, 0, 1, 0, 0));
     let lease = team.lease("b").await;
     team.finish(&lease, Settlement { stop: Some("no key".into()), ..crashed() }).await;
-    // Waking mail of an agent that is stopped keeps no run open.
+    // Waking mail of a stopped agent keeps no run open.
     assert_eq!(counts().await, (0, 1, 0, 2, 0, 0));
     let two = team.say("two", &["c"]).await;
     for _ in 0..3 {
@@ -157,7 +157,7 @@ pub(crate) async fn a_turn_counts_for_a_day_and_an_interrupted_one_never(store: 
     let facts = team.facts_at(tomorrow).await;
     assert_eq!((facts.turns, facts.turns_today), (3, 0));
     team.settle(end(Outcome::Done)).await;
-    // Another run's turns are not this one's; beyond the limit there is nothing to count.
+    // Turns of another run do not count; the count stops at the limit.
     let limits = Limits { turns: Some(1), ..LIMITS };
     team.start(NewRun { limits, ..new_run(&["a"]) }).await;
     assert_eq!(team.facts().await.turns_today, 0);
@@ -194,7 +194,7 @@ pub(crate) async fn a_step_is_carried_out_only_where_it_fits(store: Arc<dyn Stor
     let team = Team { store: Arc::clone(&store), workflow, run: new.id };
     store.run_create(workflow, new, NOW).await.unwrap();
     let pause = |cause| RunStep::Pause(cause);
-    // A pause would make a setup look done once it is resumed.
+    // A resume after a pause would end the setup too early.
     assert_eq!(team.settle(pause(PauseCause::User)).await, RunStep::Stay);
     store.run_start(team.run, None, NOW).await.unwrap();
     assert_eq!(team.settle(RunStep::Resume).await, RunStep::Stay);

@@ -1,4 +1,4 @@
-//! Suggestions: what others would change in documents that have an owner.
+//! Suggestions: changes to documents that an agent other than the owner proposes.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::team::{NOW, Team, agent, end, keyed, name, new_run, text, user};
 
 const MAX_BYTES: usize = 4096;
 
-/// A team whose documents are b's, with both at work.
+/// Makes a team in which `b` owns the documents, with live attempts of both agents.
 async fn team_with_owner(store: &Arc<dyn Store>) -> (Team, Lease, Lease) {
     let mut team = Team::new(store, &["a", "b"]).await;
     team.settle(end(Outcome::Done)).await;
@@ -121,7 +121,7 @@ pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc
         matches!(again, Err(Error::SuggestionAnswered(SuggestionState::Rejected))),
         "{again:?}"
     );
-    // Who was refused is woken to hear why.
+    // The author of a rejected suggestion is woken with the reason.
     let told = *team.inbox("a").await.last().unwrap();
     assert!(told > seq && team.state(told, "a").await == DeliveryState::Pending);
     let kinds = team.kinds().await;

@@ -1,4 +1,4 @@
-//! An instance with a live run, and short words for what a case does to it.
+//! An instance with a live run, and short methods for the actions of a case.
 
 use std::sync::{
     Arc,
@@ -18,12 +18,13 @@ use uuid::Uuid;
 
 use crate::rules::{LEASE_RULE, delivery_rule};
 
-/// The two clocks are far apart, so that a value of one that is compared with the other gives another result.
+/// The time of the cases. The two clocks are far apart, so that a value of one clock that is compared with the other
+/// gives another result.
 pub(crate) const NOW: Now =
     Now { store: StoreTime::new(5_000_000_000), wall: Millis::new(1_700_000_000_000) };
 pub(crate) const LIMITS: Limits = Limits { hops: 50, turns: Some(200), wall: None };
 
-/// An instance with a live run that runs.
+/// An instance whose live run is running.
 #[derive(Clone)]
 pub(crate) struct Team {
     pub(crate) store: Arc<dyn Store>,
@@ -31,7 +32,7 @@ pub(crate) struct Team {
     pub(crate) run: RunId,
 }
 
-/// A number nobody else in this process has.
+/// Returns a number that is unique in this process.
 pub(crate) fn unique() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) + 1
@@ -67,7 +68,7 @@ pub(crate) fn new_run(agents: &[&str]) -> NewRun {
     }
 }
 
-/// A message that wakes these agents.
+/// Makes a message that wakes these agents.
 pub(crate) fn text(body: &str, to: &[&str]) -> NewMessage {
     let recipients = to.iter().map(|to| Recipient { agent: name(to), wake: Wake::Batched });
     NewMessage {
@@ -82,7 +83,7 @@ pub(crate) fn text(body: &str, to: &[&str]) -> NewMessage {
     }
 }
 
-/// The same in another way.
+/// Sets the wake mode of a message's recipients.
 pub(crate) fn delivered(wake: Wake, mut message: NewMessage) -> NewMessage {
     message.recipients.iter_mut().for_each(|recipient| recipient.wake = wake);
     message
@@ -100,13 +101,13 @@ pub(crate) fn agent(lease: &Lease) -> WriteContext {
     WriteContext::new(WriteActor::Agent(lease.fence.clone()))
 }
 
-/// The same under a key; `args` stands for the arguments.
+/// Adds a key to a context; `args` represents the arguments.
 pub(crate) fn keyed(by: WriteContext, key: &str, args: &str) -> WriteContext {
     let key = EffectKey { key: key.into(), tool: "send".into(), args: hash(&[args.as_bytes()]) };
     WriteContext { key: Some(key), ..by }
 }
 
-/// How an attempt ends.
+/// Makes the settlement of an attempt.
 pub(crate) fn ended(end: AttemptEnd, blame: Blame) -> Settlement {
     Settlement {
         end,
@@ -136,7 +137,7 @@ pub(crate) fn cut_short(blame: Blame) -> Settlement {
     ended(AttemptEnd::Interrupted { why: "cut".into() }, blame)
 }
 
-/// Ends a run as soon as nothing is left to do.
+/// Ends a run as soon as no work is left.
 pub(crate) fn end_when_idle(facts: &RunFacts) -> RunStep {
     if facts.waking == 0 && facts.attempts == 0 { end(Outcome::Done) } else { RunStep::Stay }
 }
@@ -150,7 +151,7 @@ pub(crate) fn seqs(numbers: &[i64]) -> Vec<Seq> {
 }
 
 impl Team {
-    /// A fresh instance with a running run of these agents.
+    /// Makes a new instance with a running run of these agents.
     pub(crate) async fn new(store: &Arc<dyn Store>, agents: &[&str]) -> Self {
         let instance = format!("w:t{}", unique()).parse().unwrap();
         let workflow = store.instance_open("/p".into(), instance).await.unwrap();
@@ -159,7 +160,7 @@ impl Team {
         team
     }
 
-    /// Makes `new` the live run and lets it run.
+    /// Creates `new` as the live run and starts it.
     pub(crate) async fn start(&mut self, new: NewRun) {
         self.run = new.id;
         self.store.run_create(self.workflow, new, NOW).await.unwrap();
@@ -174,7 +175,7 @@ impl Team {
         self.store.message_append(by, self.workflow, message, None, NOW).await
     }
 
-    /// The user says something.
+    /// Sends a message as the user.
     pub(crate) async fn post(&self, message: NewMessage) -> Seq {
         self.append(user(), message).await.unwrap().value()
     }
@@ -209,7 +210,7 @@ impl Team {
         receipts.into_iter().find(|receipt| receipt.agent == name(who)).unwrap().state
     }
 
-    /// The facts, as a decision sees them.
+    /// Returns the facts that a decision gets.
     pub(crate) async fn facts(&self) -> RunFacts {
         self.facts_at(NOW).await
     }
@@ -234,19 +235,19 @@ impl Team {
         self.store.event_list(query).await.unwrap()
     }
 
-    /// The words of all events, in order.
+    /// Returns the kinds of all events, in order.
     pub(crate) async fn kinds(&self) -> Vec<&'static str> {
         self.events().await.iter().map(|event| event.kind().unwrap().word()).collect()
     }
 
-    /// What is pending for an agent, in the order of its inbox.
+    /// Returns the pending deliveries of an agent, in the order of its inbox.
     pub(crate) async fn inbox(&self, who: &str) -> Vec<Seq> {
         let mail = self.store.inbox_pending(self.workflow, name(who), 1_000).await.unwrap();
         mail.iter().map(|shown| shown.message.seq).collect()
     }
 }
 
-/// What a lease was shown.
+/// Returns the messages that a lease was shown.
 pub(crate) fn shown(lease: &Lease) -> Vec<Seq> {
     lease.messages.iter().map(|shown| shown.message.seq).collect()
 }

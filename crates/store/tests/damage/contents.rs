@@ -1,4 +1,4 @@
-//! A database with every kind of row, and a reader of all of them.
+//! A database with every kind of row, and a function that reads all of them.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use crate::{
     team::{NOW, Team, agent, answered, end, keyed, name, new_run, text, user},
 };
 
-/// Two blocks.
+/// The length of a resource with two blocks.
 pub(crate) const SMALL: usize = 70_000;
-/// Longer than a row may be, so that it is a file.
+/// Longer than a row may be, so that the resource is a file.
 pub(crate) const LARGE: usize = (1 << 20) + 100_000;
 const VOTING_PERIOD: Duration = Duration::from_secs(1);
 
-/// What [`read_everything`] has to know.
+/// The keys that [`read_everything`] needs.
 #[derive(Clone)]
 pub(crate) struct FilledStore {
     pub(crate) workflow: WorkflowId,
@@ -35,7 +35,7 @@ pub(crate) struct FilledStore {
     resource: ResourceId,
 }
 
-/// Writes at least one row of every kind that has a checksum, among them a resource of this size.
+/// Writes at least one row of every kind that has a checksum, including a resource of this size.
 pub(crate) async fn fill_store(store: &Arc<dyn Store>, size: usize) -> FilledStore {
     let mut team = Team::new(store, &["a", "b"]).await;
     let first = team.run;
@@ -168,10 +168,10 @@ async fn suggest(team: &Team, author: &Lease, owner: &Lease) {
     team.store.suggestion_answer(agent(owner), answer, NOW).await.unwrap();
 }
 
-/// Every row as the store returns it, by its table and key. What is mutable and has no checksum is left out.
+/// Every row as the store returns it, by its table and key. Mutable columns without a checksum are left out.
 pub(crate) type RowsByLabel = BTreeMap<String, String>;
 
-/// Reads everything that [`fill`] has written; collects the errors beside it.
+/// Reads everything that [`fill_store`] has written; returns the errors separately.
 pub(crate) async fn read_everything(
     store: &Arc<dyn Store>,
     of: &FilledStore,
@@ -202,7 +202,7 @@ pub(crate) async fn read_everything(
             (format!("listed attempt {}", row.id), format!("{:?}", (&row.finished, &row.ended)))
         });
     }
-    // Asked again under its key, an effect is read, not repeated.
+    // A repeated key reads the stored effect and does not repeat it.
     let again = store.message_append(
         keyed(user(), "once", "x"),
         of.workflow,

@@ -1,4 +1,5 @@
-//! Bytes that change on the disk: never returned as data, named wherever they are met, and nothing else is lost to them.
+//! Bytes that change on the disk: the store never returns them as data, reports every damaged row that it meets, and
+//! loses no other row.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod contents;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 
 const DATABASE: &str = "agent-worker.db";
 
-/// Every column with a checksum; of rows that need more than one read to be found, those behind the key.
+/// Every column with a checksum; for rows that need more than one read to be found, only the columns behind the key.
 const COLUMNS: [(&str, &[&str]); 12] = [
     ("run", &["uuid", "mode", "keep", "started", "after_seq", "script", "limits"]),
     ("message", &["seq", "run", "sender", "kind", "body", "hops", "priority", "ts"]),
@@ -49,7 +50,7 @@ fn raw(folder: &Path) -> Connection {
     Connection::open(folder.join(DATABASE)).unwrap()
 }
 
-/// A folder with every kind of row, and what is read from it.
+/// Makes a folder with every kind of row; returns also the rows that are read from it.
 async fn filled_folder(resource: usize) -> (TempDir, FilledStore, RowsByLabel) {
     let folder = tempfile::tempdir().unwrap();
     let (store, handle) = open(folder.path());
@@ -63,7 +64,7 @@ async fn filled_folder(resource: usize) -> (TempDir, FilledStore, RowsByLabel) {
     (folder, written, everything)
 }
 
-/// A copy of the folder.
+/// Copies the folder.
 fn copy(folder: &Path) -> TempDir {
     fn all(from: &Path, to: &Path) {
         fs::create_dir_all(to).unwrap();
@@ -97,7 +98,7 @@ fn flip_bit(value: Value) -> Value {
     }
 }
 
-/// Flips a bit of the column in the last row that has it; says whether there was one.
+/// Flips a bit of the column in the last row that has it; fails if there is none.
 fn flip_column(folder: &Path, table: &str, column: &str) {
     let db = raw(folder);
     let last = format!("{column} IS NOT NULL AND length({column}) > 0 ORDER BY checksum LIMIT 1");
@@ -115,10 +116,10 @@ fn flip_column(folder: &Path, table: &str, column: &str) {
     assert_eq!(changed, 1);
 }
 
-/// What an event says whose message cannot be read.
+/// The cause of an event whose message cannot be read.
 const MISSING_MESSAGE_NOTE: &str = "its message is missing or damaged";
 
-/// The row without the attempt that wrote it.
+/// Returns the row without the attempt that wrote it.
 fn without_attempt(row: &str) -> String {
     match row.split_once("attempt: Some(AttemptId(") {
         Some((start, rest)) => {
@@ -128,14 +129,14 @@ fn without_attempt(row: &str) -> String {
     }
 }
 
-/// What was read that is not what was written.
+/// Returns the rows that differ from the written ones.
 fn wrong_rows(now: &RowsByLabel, before: &RowsByLabel) -> Vec<String> {
     let differs = |(label, row): (&String, &String)| {
         let is_same = before.get(label) == Some(row)
             || row == "None"
             || row.contains(MISSING_MESSAGE_NOTE)
             || row.contains("RowDamaged");
-        // An attempt that is damaged is not named as the author of what is intact.
+        // A damaged attempt is not named as the author of an intact row.
         let is_same = is_same
             || before.get(label).map(|row| without_attempt(row)) == Some(without_attempt(row));
         (!is_same).then(|| format!("{label}: {row}"))
@@ -232,7 +233,7 @@ async fn rows_of_an_earlier_version_are_read_and_counted() {
     assert_eq!(now, before);
     let found = handle.integrity_check().await.unwrap();
     assert_eq!((found.problems.len(), found.damaged.len()), (0, 0));
-    // Messages have their SHA-256.
+    // Messages of earlier versions have their SHA-256.
     assert_eq!(found.unhashed, u64::try_from(rows).unwrap() - u64::from(messages));
     drop(handle);
     store.close().await;
@@ -286,7 +287,7 @@ async fn a_damaged_proposal_does_not_stay_open_after_its_run() {
     store.close().await;
 }
 
-/// Where bytes are flipped: among those that are not zero, at the same places in every run.
+/// Returns the positions of flipped bytes: among the bytes that are not zero, the same in every run.
 fn flip_positions(count: u64, file: &[u8]) -> impl Iterator<Item = (u64, u8)> {
     let used: Vec<u64> =
         (0..).zip(file).filter(|(_, byte)| **byte != 0).map(|(at, _)| at).collect();
@@ -314,7 +315,7 @@ async fn a_bit_flipped_anywhere_in_the_file_is_never_served_and_what_is_lost_is_
         let mut byte = [0];
         file.read_exact_at(&mut byte, place).unwrap();
         file.write_all_at(&[byte[0] ^ bit], place).unwrap();
-        // A file that cannot be opened is reported by that.
+        // A file that cannot be opened is reported by the failed open.
         let Ok(store) = Database::open(damaged.path()) else { continue };
         let handle: Arc<dyn Store> = Arc::new(store.clone());
         let (now, errors) = read_everything(&handle, &written).await;

@@ -1,8 +1,8 @@
-//! Agents of the Agent Client Protocol: JSON-RPC on a program's stdin and stdout, one message a line.
+//! Agents of the Agent Client Protocol: JSON-RPC on a program's stdin and stdout, one message per line.
 //!
-//! One process has one conversation and one prompt. What it asks permission for goes to the daemon (`gate.rs`) and is
-//! waited for while it goes on talking. The protocol itself is in `client.rs`, pure; what differs between agents is data,
-//! in the registry and in `preset.rs`.
+//! One process has one conversation and one prompt. Permission requests go to the daemon (`approval_gate.rs`); the
+//! agent may continue to write while they are open. `client.rs` implements the protocol, as pure code; the
+//! differences between agents are data, in the registry and in `preset.rs`.
 
 mod call;
 mod client;
@@ -48,13 +48,13 @@ use crate::{
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// How long an agent that has answered may take to exit by itself.
+/// Grace period for an agent to exit by itself after its answer.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// Runs an agent of the Agent Client Protocol as one process per turn.
 pub(crate) struct AcpBackend {
     launch: ProgramLaunch,
-    /// The preset of an agent with a row.
+    /// The preset, for an agent with a row in the registry.
     preset: Option<AcpPreset>,
 }
 
@@ -138,7 +138,7 @@ async fn run_agent(
     let (say, said) = mpsc::unbounded_channel();
     let mut errors = OutputTail::default();
     let ended = {
-        // It need not read what it is told, nor say that it has ended.
+        // The agent may ignore its input and may leave stderr open after its end.
         let mut pipes = pin!(async {
             tokio::join!(
                 write_messages(stdin, said),
@@ -149,13 +149,13 @@ async fn run_agent(
         let ended = tokio::select! {
             ended = &mut talk => ended,
             never = async { (&mut pipes).await; std::future::pending().await } => never,
-            // What it wrote itself is in the pipe already.
+            // The pipe already holds everything that the agent itself wrote.
             _ = child.wait() => timeout(PIPE_DRAIN_TIMEOUT, &mut talk).await.ok().flatten(),
         };
         let parting = async { tokio::join!(pipes, child.wait()).1 };
         match ended {
             Some(ended) => {
-                // Whoever does not go by itself is ended with its tree.
+                // An agent that does not exit by itself is ended with its process tree.
                 let _ = timeout(EXIT_GRACE, parting).await;
                 Ok(ended)
             }
@@ -178,7 +178,7 @@ fn crash_failure(status: ExitStatus, errors: &OutputTail) -> TurnFailure {
     ProgramExit { status, stderr_tail: errors.text() }.crash_failure()
 }
 
-/// Writes what it is told, until there is nothing more to tell. One that does not read it shows that by its end.
+/// Writes messages until the channel closes. An agent that does not read them shows that by its outcome.
 async fn write_messages(stdin: Option<ChildStdin>, mut said: mpsc::UnboundedReceiver<Value>) {
     let Some(mut stdin) = stdin else { return };
     while let Some(message) = said.recv().await {
@@ -188,11 +188,11 @@ async fn write_messages(stdin: Option<ChildStdin>, mut said: mpsc::UnboundedRece
     }
 }
 
-/// A conversation that goes on.
+/// A conversation with a running agent.
 struct AcpConversation<'a> {
     client: AcpClient<'a>,
     outgoing: mpsc::UnboundedSender<Value>,
-    /// What it waits to be allowed.
+    /// Permission requests that are not decided yet.
     open_permits: JoinSet<(AcpPermitQuestion, AcpPermitDecision)>,
     context: &'a TurnContext,
     recorder: EventRecorder<'a>,
@@ -204,12 +204,12 @@ impl<'a> AcpConversation<'a> {
         outgoing: mpsc::UnboundedSender<Value>,
         context: &'a TurnContext,
     ) -> Self {
-        // No event of the protocol has a price to be looked up.
+        // Events of this protocol never need a list price.
         let recorder = EventRecorder::new(context, PricingContext::default());
         Self { client, outgoing, open_permits: JoinSet::new(), context, recorder }
     }
 
-    /// Talks to its end. None if it fell silent before.
+    /// Runs the conversation to its end. Returns `None` if the output ended before that.
     async fn run(mut self, stdout: Option<ChildStdout>) -> Option<Result<String, TurnFailure>> {
         let mut lines = ProgramLineReader::new(stdout);
         let mut is_stopping = false;
@@ -253,12 +253,12 @@ impl<'a> AcpConversation<'a> {
             }
             AcpStep::RequestPermit(mut question) => {
                 let gate = self.context.approvals.clone();
-                // An agent may give the same number twice.
+                // An agent may give two calls the same id.
                 question.request.call = gate.next_call_id();
                 self.open_permits.spawn(async move {
                     let permit = match gate.request_permit(&question.request).await {
                         Ok(()) => AcpPermitDecision::AllowOnce,
-                        // The protocol has no words for why.
+                        // The protocol has no field for the reason.
                         Err(_) => AcpPermitDecision::Reject,
                     };
                     (question, permit)
@@ -270,7 +270,7 @@ impl<'a> AcpConversation<'a> {
     }
 
     fn send_message(&self, message: Value) {
-        // Who is gone shows that by its end.
+        // An agent that is gone shows that by its exit.
         let _ = self.outgoing.send(message);
     }
 }

@@ -1,13 +1,13 @@
-//! The adapters of the vendors' programs: one file each, with the name of its row in the registry.
+//! The adapters of the vendors' programs: one file each, named after its row in the registry.
 //!
-//! The registry names the files, so that a new program is one row and one file. `cargo fmt` does not find the files by
-//! that; `just fmt` and `scripts/test` name them.
+//! The registry names the files, so a new program is one row and one file. `cargo fmt` does not find files that a
+//! macro names; `just fmt` and `scripts/test` list them.
 
 use serde_json::Value;
 
 use super::ProgramAdapter;
 
-/// Makes the adapter of one process, which continues a conversation or begins one.
+/// Creates the adapter of one process, which continues a conversation or begins one.
 pub(super) type NewAdapter = fn(Option<&Value>) -> Box<dyn ProgramAdapter>;
 
 macro_rules! adapters {

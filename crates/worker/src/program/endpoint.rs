@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use agent_worker_backends::{EndpointVariables, find_provider};
 
-/// An endpoint and a key.
+/// An endpoint and a key of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ModelEndpoint {
     /// An endpoint other than the provider's own.
     pub(super) base_url: Option<String>,
-    /// The key. Without one the program uses the person's login.
+    /// The key. Without one the program uses the login of the user.
     pub(super) key: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Recording the events of a program: in the report of the attempt and in the worker's log.
+//! Records the events of a program in the report of the attempt and in the worker's log.
 
 use agent_worker_protocol::{FailureClass, WorkerEvent};
 
@@ -12,7 +12,7 @@ use crate::{
     worker_log::WorkerLog,
 };
 
-/// The longest session that a turn may leave for the next one: every later job contains it.
+/// Maximum size of a session that a turn may leave for the next one: every later job contains it.
 const MAX_SESSION_BYTES: usize = 64 * 1024;
 
 /// Records the events of one turn.
@@ -70,7 +70,7 @@ impl<'a> EventRecorder<'a> {
     }
 }
 
-/// Whether a program's name for a tool means one of the team's.
+/// Returns true if a program's name for a tool means one of the team's tools.
 fn is_team_tool(tool: &str) -> bool {
     tool.strip_prefix("mcp__").is_some_and(|tool| {
         tool.strip_prefix(TEAM_SERVER_NAME).is_some_and(|tool| tool.starts_with("__"))

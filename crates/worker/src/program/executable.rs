@@ -1,7 +1,7 @@
 //! Any executable: the turn as JSON on its stdin, the team's tools at a URL in its environment.
 //!
-//! It writes what it likes. Lines that are events of ours are taken as such; of the others the last one is its answer,
-//! unless it says `finished` itself.
+//! The executable may write anything. Lines in the worker's event format are events; the last of the other lines is
+//! the answer, unless the executable writes `finished` itself.
 
 use std::io;
 
@@ -21,35 +21,35 @@ use crate::{
 
 const TOOLS_URL: &str = "AGENT_WORKER_MCP_URL";
 const TOOLS_TOKEN: &str = "AGENT_WORKER_MCP_TOKEN";
-/// What programs exit with when it may work later (`EX_TEMPFAIL`).
+/// Exit status for "try again later" (`EX_TEMPFAIL`).
 const EXIT_TEMPFAIL: i32 = 75;
 
-/// What it has said so far.
+/// State of reading the program's output.
 #[derive(Default)]
 pub(super) struct Executable {
     last_line: String,
     finished: Option<Finished>,
 }
 
-/// What it reads.
+/// The input on stdin.
 #[derive(Serialize)]
 struct ExecutableInput<'a> {
     agent: &'a AgentName,
     instance: &'a InstanceRef,
-    /// The same for every try: a key for what it does outside.
+    /// The activation, the same for every attempt: a key for effects outside the daemon.
     activation: &'a str,
-    /// From 1.
+    /// Number of the attempt, from 1.
     attempt: u32,
     system_prompt: &'a str,
     prompt: &'a str,
-    /// What woke it, alone.
+    /// The bodies of the messages that woke the agent, without the rest of the prompt.
     woken_by: &'a str,
     model: Option<&'a str>,
-    /// What it said itself in its last turn that ended well.
+    /// The session that the executable wrote in its last successful turn.
     session: Option<&'a Value>,
 }
 
-/// What it may write.
+/// The events that an executable may write.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum ExecutableEvent {
@@ -60,7 +60,7 @@ enum ExecutableEvent {
     Finished(ExecutableFinished),
 }
 
-/// The kinds of these.
+/// Values of `kind` in these events.
 const EVENT_KINDS: [&str; 5] = ["text", "usage", "session", "retry", "finished"];
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ enum ExecutableOutcome {
     Failed,
 }
 
-/// Its last word. Without an outcome it is done.
+/// The final event. Without an outcome the turn succeeded.
 #[derive(Deserialize)]
 struct ExecutableFinished {
     #[serde(default)]
@@ -125,7 +125,7 @@ impl ProgramAdapter for Executable {
                 self.finished = Some(last.into_finished());
                 Vec::new()
             }
-            // A failure that is not understood must not pass for an answer.
+            // An event that cannot be parsed may be a failure, which must not count as an answer.
             Err(error) => {
                 let why = format!(
                     "an event it wrote was not understood: {error}: {}",

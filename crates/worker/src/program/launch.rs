@@ -1,4 +1,4 @@
-//! Finding a program, and the tools and credentials of its turn: the same for every backend that starts one.
+//! Locates a program and prepares the tools and credentials of its turn, for every backend that starts one.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +13,18 @@ use crate::{
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
-/// The program of a backend, and how the job wants it used.
+/// The program of a backend, with the job's settings for it.
 pub(super) struct ProgramLaunch {
-    /// Name or path, and the arguments that come first.
+    /// Name or path, and the first arguments.
     command: Vec<String>,
-    /// Another name to look for.
+    /// Another name to search for.
     alias: Option<&'static str>,
     mode: Option<CredentialMode>,
     session: SessionPolicy,
 }
 
 impl ProgramLaunch {
-    /// A program with usual names, or with the command of the job instead.
+    /// Creates the launch of a program with usual names, or with the command of the job instead.
     pub(super) fn new(
         command: &[String],
         usual_names: &[&'static str],
@@ -39,12 +39,12 @@ impl ProgramLaunch {
         Self { command, alias, mode, session }
     }
 
-    /// Any executable. It has no settings of its own and always gets its conversation.
+    /// Creates the launch of any executable, which has no settings of its own and always gets its conversation.
     pub(super) fn executable(command: &[String]) -> Self {
         Self::new(command, &[], None, SessionPolicy::Continue)
     }
 
-    /// The first word of the command.
+    /// Returns the first word of the command.
     pub(super) fn name(&self) -> &str {
         self.command.first().map_or("", String::as_str)
     }
@@ -118,9 +118,9 @@ impl ServedTurn {
         }
         let why = format!("`{name}` has never asked for the team's tools");
         match self.done {
-            // Many programs continue without their tools. Then nothing they did for the team has arrived.
+            // Many programs continue without their tools, and then none of their work has reached the team.
             Ok(_) => Err(TurnFailure::new(FailureClass::Fatal, why)),
-            // Others exit, and name the cause among much else.
+            // Other programs exit and name the cause among other output.
             Err(failure) if failure.class == FailureClass::Crash => {
                 Err(TurnFailure { why: format!("{why}; {}", failure.why), ..failure })
             }

@@ -1,17 +1,18 @@
-//! The lines a program writes, one after the other, each within reason.
+//! Reads the lines of a program's output, with a maximum length.
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// A line that is longer is skipped: no event of any vendor is, and memory is not for free.
+/// Maximum length of a line; longer lines are skipped. No event of any vendor is longer, and the limit bounds
+/// memory.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Reads lines from a stream that may not be there.
+/// Reads lines from an optional stream.
 pub(super) struct ProgramLineReader<S> {
     stream: Option<S>,
     chunk: Vec<u8>,
     buffer: Vec<u8>,
-    /// How much of it has been looked at.
+    /// Number of bytes of `buffer` that were already searched.
     scanned: usize,
     is_skipping: bool,
 }
@@ -27,7 +28,7 @@ impl<S: AsyncRead + Unpin> ProgramLineReader<S> {
         }
     }
 
-    /// The next line, or what is left at the end. A stream that cannot be read any more has ended.
+    /// Returns the next line, or the rest at the end. A read error counts as the end.
     pub(super) async fn next_line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.buffer[self.scanned..].iter().position(|byte| *byte == b'\n') {

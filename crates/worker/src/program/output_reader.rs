@@ -1,4 +1,4 @@
-//! Listening to a program on both of its outputs: events on the one, complaints and its log on the other.
+//! Reads both outputs of a program: events on stdout, complaints and its log on stderr.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -13,13 +13,13 @@ use tokio::{
 use super::{ProgramAdapter, event_recorder::EventRecorder, line_reader::ProgramLineReader};
 use crate::{child_env::OutputTail, turn::TurnFailure};
 
-/// The longest line of a log.
+/// Maximum length of a log line.
 const MAX_STDERR_LINE_BYTES: usize = 64 * 1024;
 
-/// What listens.
+/// Reads the output of one process.
 pub(super) struct OutputReader<'a> {
     adapter: Mutex<&'a mut dyn ProgramAdapter>,
-    /// Its log has told something: how long it is waited for may be another time now.
+    /// Signals a new log line, which may have changed the wait limit.
     wait_limit_changed: Notify,
     recorder: &'a EventRecorder<'a>,
 }
@@ -36,7 +36,7 @@ impl<'a> OutputReader<'a> {
         sync::lock(&self.adapter)
     }
 
-    /// Hears its events to the end, or for as long as it may be waited for.
+    /// Reads events to the end, or until the wait limit.
     pub(super) async fn read_events(
         &self,
         stdout: Option<impl AsyncRead + Unpin>,
@@ -65,7 +65,7 @@ impl<'a> OutputReader<'a> {
         }
     }
 
-    /// Reads what it complains of to the end, and keeps what is no line of its log.
+    /// Reads stderr to the end, and keeps the lines that are no log lines.
     pub(super) async fn read_stderr(
         &self,
         stderr: Option<impl AsyncRead + Unpin>,
@@ -74,7 +74,7 @@ impl<'a> OutputReader<'a> {
         let Some(mut stderr) = stderr else { return Ok(()) };
         let mut chunk = vec![0; 8 * 1024];
         let mut rest = Vec::new();
-        // One that cannot be read any more has ended.
+        // A read error counts as the end.
         while let Ok(n @ 1..) = stderr.read(&mut chunk).await {
             self.recorder.reporter.touch();
             self.recorder.log.write_output(&chunk[..n]);
@@ -83,7 +83,7 @@ impl<'a> OutputReader<'a> {
                 let line: Vec<u8> = rest.drain(..=end).collect();
                 self.handle_stderr_line(&line, kept)?;
             }
-            // What has no end is no line of a log.
+            // Text without a line end is no log line.
             if rest.len() > MAX_STDERR_LINE_BYTES {
                 kept.push(&std::mem::take(&mut rest));
             }

@@ -1,4 +1,4 @@
-//! What a vendor's agent reads from a file: in the attempt's own folder, for its owner alone.
+//! Private files of a vendor's program, readable only by their owner.
 
 use std::{
     fs::{DirBuilder, OpenOptions},
@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Writes a file nobody else reads. Returns its path.
+/// Writes a file that only its owner can read. Returns its path.
 pub(super) fn write_private_file(folder: &Path, name: &str, text: &str) -> io::Result<String> {
     let path = folder.join(name);
     let mut options = OpenOptions::new();
@@ -16,13 +16,13 @@ pub(super) fn write_private_file(folder: &Path, name: &str, text: &str) -> io::R
     path_text(&path)
 }
 
-/// Makes a folder nobody else looks into, with all that lead there. Returns its path.
+/// Creates a folder that only its owner can read, with its parents. Returns its path.
 pub(super) fn create_private_folder(path: &Path) -> io::Result<String> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     path_text(path)
 }
 
-/// A path as an argument or a variable has it.
+/// Returns a path as text for an argument or a variable.
 fn path_text(path: &Path) -> io::Result<String> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidInput, format!("{} is not UTF-8", path.display()))

@@ -1,4 +1,4 @@
-//! Streams that the real programs wrote, read again without them.
+//! Replayed output streams of the real programs.
 
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus};
 
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What a stream says, line by line, and what came of it with this exit status.
+/// Replays a stream with this exit status, and describes each line and the outcome.
 fn replay(cli: &str, session: Option<&Value>, stream: &str, code: i32) -> String {
     replay_with_stderr(cli, session, stream, code, "on stderr")
 }
 
-/// The same of a program that complained so.
+/// Replays a stream of a program that wrote this to stderr.
 fn replay_with_stderr(
     cli: &str,
     session: Option<&Value>,
@@ -47,7 +47,7 @@ fn replay_with_stderr(
     lines.join("\n")
 }
 
-/// What a log says, line by line.
+/// Replays a log and describes each line.
 fn replay_log(cli: &str, log: &str) -> String {
     let mut vendor = find_adapter(cli).unwrap()(None);
     let mut lines = Vec::new();
@@ -88,14 +88,14 @@ fn describe_event(heard: ProgramEvent) -> String {
     }
 }
 
-/// A stream from `crates/worker/streams`.
+/// Includes a stream from `crates/worker/streams`.
 macro_rules! stream {
     ($name:literal) => {
         include_str!(concat!("../../streams/", $name, ".jsonl"))
     };
 }
 
-/// A log from there.
+/// Includes a log from the same folder.
 macro_rules! log {
     ($name:literal) => {
         include_str!(concat!("../../streams/", $name, ".log"))
@@ -290,13 +290,13 @@ fn who_waits_without_a_word_for_a_provider_is_known_by_its_log() {
     insta::assert_snapshot!(replay_log("codex", paused), @r#"
     gives up: transient: status 503, and not to be asked again for 600 s
     "#);
-    // A short pause is its own affair, and so is every other answer.
+    // The program handles a short pause, and every other response, itself.
     assert_eq!(replay_log("codex", &paused.replace("\"600\"", "\"5\"")), "");
     assert_eq!(replay_log("codex", &paused.replace("status=503", "status=200")), "");
     assert_eq!(replay_log("codex", "required MCP servers failed to initialize: team"), "complains");
 }
 
-/// As its vendor documents it: nobody here has recorded one.
+/// A stream as the vendor documents it; no recording exists.
 const CURSOR: &str = r#"{"type":"system","subtype":"init","apiKeySource":"env","cwd":"/p","session_id":"c6b6","model":"Auto","permissionMode":"default"}
 {"type":"user","message":{"role":"user","content":[{"type":"text","text":"go"}]},"session_id":"c6b6"}
 {"type":"thinking","subtype":"delta","text":"hm","session_id":"c6b6"}

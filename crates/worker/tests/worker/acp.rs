@@ -1,4 +1,5 @@
-//! An agent of the Agent Client Protocol, in a shell: what it is told, what it may do, what its end means.
+//! An agent of the Agent Client Protocol, as a shell script: the messages it gets, its permissions, and its
+//! outcomes.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ use crate::{
     stub_daemon::{LIST_TOOLS, PERMIT_CALL, ReceivedRequest, ScriptedReply, StubDaemon},
 };
 
-/// Answers as an agent does, and keeps what it was told in `told`. What it does when it is prompted is each test's.
+/// Answers like an agent, and writes the received messages to `told`. Each test defines the reaction to the prompt.
 const AGENT_SCRIPT: &str = r#"
 say() { printf '%s\n' "$1"; }
 answer() { say '{"jsonrpc":"2.0","id":'"$id"',"result":'"$1"'}'; }
@@ -42,7 +43,7 @@ while IFS= read -r line; do
 done
 "#;
 
-/// A job for it, with these functions.
+/// Returns a job for the scripted agent with these shell functions.
 fn acp_job(daemon: &StubDaemon, functions: &str) -> WorkerJob {
     let path = write_script(
         daemon,
@@ -58,7 +59,7 @@ fn acp_job(daemon: &StubDaemon, functions: &str) -> WorkerJob {
 const DONE_FUNCTIONS: &str =
     r#"prompted() { look; words "All "; words "done."; answer '{"stopReason":"end_turn"}'; }"#;
 
-/// What it was told, message by message.
+/// Returns the messages that the agent received.
 fn received_messages(daemon: &StubDaemon) -> Vec<Value> {
     let told = fs::read_to_string(daemon.folder.path().join("told")).unwrap();
     told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -90,7 +91,7 @@ async fn an_agent_is_told_where_the_tools_are_who_it_is_and_what_to_do() {
 async fn a_turn_goes_on_with_the_last_conversation_or_says_that_it_is_gone() {
     let daemon = StubDaemon::accepting();
     let functions = format!("{DONE_FUNCTIONS}\nload() {{ answer '{{}}'; }}");
-    // It has its tools from the session it loads.
+    // The agent gets its tools from the session that it loads.
     let functions = functions.replace("look; ", r#"token=$(sed -n 's/.*Bearer \([0-9a-f]*\).*/\1/p' told | tail -n 1); url=$(sed -n 's/.*"url":"http:..\([^"]*\)".*/\1/p' told | tail -n 1); look; "#);
     let mut job = acp_job(&daemon, &functions);
     job.session = Some(json!({"id": "s1"}));

@@ -1,4 +1,4 @@
-//! Scripted failures, as real as they get.
+//! Scripted failures that really happen in the worker process.
 
 use std::os::unix::process::ExitStatusExt as _;
 

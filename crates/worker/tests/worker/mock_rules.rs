@@ -1,4 +1,4 @@
-//! What a script does when nothing goes wrong.
+//! The mock rules without failures.
 
 use agent_worker_protocol::{Backend, MockRule, WorkerOutcome};
 use serde_json::json;
@@ -37,7 +37,7 @@ async fn a_command_has_the_jobs_environment_and_folder_and_nothing_else() {
     let text = run_worker(&job).await.text;
     let mut lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.remove(0), daemon.folder.path().to_str().unwrap());
-    // A shell adds these by itself.
+    // A shell adds these variables by itself.
     lines.retain(|line| {
         !["PWD=", "SHLVL=", "_=", "OLDPWD="].iter().any(|own| line.starts_with(own))
     });

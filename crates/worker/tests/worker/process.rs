@@ -1,4 +1,4 @@
-//! The worker's process: started as a daemon starts it, and watched from outside.
+//! The worker's process, started as a daemon starts it and observed from outside.
 
 use std::{
     path::{Path, PathBuf},
@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::stub_daemon::{StubDaemon, TEST_TIMEOUT};
 
-/// A job for a mock agent with one rule, in the daemon's folder.
+/// Returns a job for a mock agent with one rule, in the daemon's folder.
 pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
     let rule: MockRule = serde_json::from_value(rule).unwrap();
     let folder = daemon.folder.path().join("attempt");
@@ -58,7 +58,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
     }
 }
 
-/// A worker that was started. Whatever of its attempt is left goes with it.
+/// A started worker. Dropping it ends all processes that are left of its attempt.
 pub(crate) struct WorkerProcess {
     child: Child,
     attempt: String,
@@ -66,7 +66,7 @@ pub(crate) struct WorkerProcess {
 }
 
 impl WorkerProcess {
-    /// Starts a worker as a daemon does: its own group, its log, its job on stdin.
+    /// Starts a worker as a daemon does: with its own group, its log, and its job on stdin.
     pub(crate) async fn start(job: &WorkerJob) -> Self {
         let log = std::fs::File::create(job.folder.join("worker.log")).unwrap();
         let mut child = Command::new(worker_binary())
@@ -80,7 +80,7 @@ impl WorkerProcess {
             .spawn()
             .unwrap();
         let line = format!("{}\n", serde_json::to_string(job).unwrap());
-        // A worker that has already exited takes no job; its exit is what the test sees.
+        // A worker that has already exited reads no job; the test sees its exit.
         let _ = child.stdin.take().unwrap().write_all(line.as_bytes()).await;
         Self { child, attempt: job.attempt.to_string(), folder: job.folder.clone() }
     }
@@ -100,7 +100,7 @@ impl WorkerProcess {
         status.unwrap()
     }
 
-    /// How it ended, by its own words on disk.
+    /// Returns the final event from the journal.
     pub(crate) async fn wait_finished(&mut self) -> Finished {
         let status = self.wait_exit().await;
         let events = self.journal();
@@ -134,12 +134,12 @@ impl WorkerProcess {
         LockFile::holder(&self.folder.join("worker.lock")).unwrap()
     }
 
-    /// The living processes of the attempt, the worker among them.
+    /// Returns the live processes of the attempt, including the worker.
     pub(crate) fn processes(&self) -> Vec<u32> {
         marked_processes(&self.attempt).iter().map(|process| process.pid).collect()
     }
 
-    /// Ends what a worker that died left behind.
+    /// Ends the processes that a dead worker left behind.
     pub(crate) async fn end_leftovers(&self) -> usize {
         end_processes(|| marked_processes(&self.attempt), Duration::ZERO).await
     }
@@ -147,7 +147,7 @@ impl WorkerProcess {
 
 impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        // After a test that failed, too. Bounded: what cannot be killed is not waited for.
+        // Also after a failed test. Bounded, so that the test does not wait for a process that cannot be killed.
         for _ in 0..100 {
             let left = marked_processes(&self.attempt);
             if left.is_empty() {
@@ -160,12 +160,13 @@ impl Drop for WorkerProcess {
     }
 }
 
-/// Runs a worker to its end.
+/// Runs a worker to its end and returns its final event.
 pub(crate) async fn run_worker(job: &WorkerJob) -> Finished {
     WorkerProcess::start(job).await.wait_finished().await
 }
 
-/// Waits until a file has a whole line with these words, and returns its text. The kernel says when to look.
+/// Waits until a file has a complete line with these words, and returns the file's text. Inotify triggers each
+/// read.
 pub(crate) async fn wait_for_line(path: &Path, words: &str) -> String {
     let (path, words) = (path.to_owned(), words.to_owned());
     tokio::task::spawn_blocking(move || wait_for_line_blocking(&path, &words)).await.unwrap()
@@ -189,7 +190,7 @@ fn wait_for_line_blocking(path: &Path, words: &str) -> String {
     }
 }
 
-/// `examples/worker.rs`, which cargo builds beside the tests.
+/// Returns the path of `examples/worker.rs`, which cargo builds with the tests.
 fn worker_binary() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().parent().unwrap().join("examples/worker");

@@ -1,4 +1,4 @@
-//! Programs as backends: what they get, what they may call, what their end means.
+//! Programs as backends: their input, their tools, and their outcomes.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
     stub_daemon::{LIST_TOOLS, PERMIT_CALL, ReceivedRequest, ScriptedReply, StubDaemon},
 };
 
-/// Speaks MCP to the door with nothing but a shell: `ask TOKEN BODY` prints the whole answer.
+/// Speaks MCP to the tool server with nothing but a shell: `ask TOKEN BODY` prints the whole response.
 pub(crate) const MCP_SHELL_FUNCTIONS: &str = r#"
 url=${AGENT_WORKER_MCP_URL#http://}
 ask() {
@@ -45,7 +45,7 @@ fn native_job(daemon: &StubDaemon, cli: &str, text: &str) -> WorkerJob {
     WorkerJob { backend, ..job(daemon, json!({})) }
 }
 
-/// Whether the daemon was told of such an event.
+/// Returns true if the daemon received such an event.
 pub(crate) fn has_posted_event(daemon: &StubDaemon, wanted: impl Fn(&WorkerEvent) -> bool) -> bool {
     daemon.posted_events().iter().any(|posted| wanted(&posted.event))
 }
@@ -201,7 +201,7 @@ async fn a_program_that_waits_for_its_provider_in_vain_is_not_waited_for() {
     assert_eq!(why, "exceeded retry limit, last status: 429 Too Many Requests");
 }
 
-/// As `claude` sees it: the address and the token are in the file its arguments name.
+/// Reads the address and the token as `claude` does, from the file that its arguments name.
 const LIST_TOOLS_SCRIPT: &str = r#"
 for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
 AGENT_WORKER_MCP_TOKEN=$(sed 's/.*Bearer \([0-9a-f]*\).*/\1/' "$config")
@@ -295,7 +295,7 @@ async fn who_gives_up_is_not_waited_for() {
 #[tokio::test]
 async fn an_answer_counts_though_the_prompt_was_never_read() {
     let daemon = StubDaemon::accepting();
-    // What is left behind holds the other end of a pipe that is full.
+    // The process that is left behind holds the other end of a full pipe.
     let mut job = executable_job(&daemon, "sleep 1000 >/dev/null 2>&1 & echo done");
     job.prompt = "x".repeat(300_000);
     assert_eq!(run_worker(&job).await.text, "done");
@@ -347,7 +347,7 @@ async fn what_a_turn_leaves_for_the_next_is_bounded() {
     ));
 }
 
-/// And the gate's, where the program asks by itself: `permit TOOL INPUT` prints what it is told.
+/// Also reads the token of the gate, through which the program asks itself: `permit TOOL INPUT` prints the answer.
 const GATE_SCRIPT: &str = r#"
 gate=$(sed 's/.*"gate":{"headers":{"Authorization":"Bearer \([0-9a-f]*\)".*/\1/' "$config")
 permit() {
@@ -398,7 +398,7 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
     let asked: Vec<_> =
         daemon.tool_calls().into_iter().filter(|(tool, _)| tool == PERMIT_CALL).collect();
     let request = |call: &str, tool: &str, command: &str| json!({"call": call, "tool": tool, "args": {"command": command}});
-    // Each is its own call, whatever the program calls it; only what is open is asked again.
+    // Each call is separate, whatever id the program gives it; only an open request is repeated.
     let expected = [
         request("0", "Bash", "ls"),
         request("0", "Bash", "ls"),

@@ -1,4 +1,4 @@
-//! Events: first on disk, then posted, in order, until they are heard.
+//! Events: first on disk, then posted, in order, until they are acknowledged.
 
 use agent_worker_protocol::{Code, LiveEvent, NumberedEvent, Span, WorkerEvent, WorkerOutcome};
 use serde_json::json;
@@ -140,7 +140,7 @@ async fn a_post_has_at_most_fifty_events_and_the_last_word_does_not_wait_for_the
             calls += 1;
             ScriptedReply::Accept
         }
-        // After `started` nothing is taken until everything is there.
+        // After `started` the daemon refuses all posts until every event is there.
         ReceivedRequest::Events(request) if request.events.len() > 1 && calls < 100 => {
             ScriptedReply::Refuse(Code::Unavailable)
         }
@@ -171,7 +171,7 @@ async fn a_quiet_worker_says_that_it_is_there() {
         ReceivedRequest::Events(request) => request.live.contains(&LiveEvent::Heartbeat),
         ReceivedRequest::Call { .. } => false,
     };
-    // More of them than its grace has room for: it is not orphaned as long as somebody answers.
+    // More heartbeats than fit into the grace period: the attempt is not orphaned while a daemon answers.
     daemon.wait_until(|heard| heard.iter().filter(|heard| heartbeats(heard)).count() >= 6).await;
     worker.signal(rustix::process::Signal::TERM);
     worker.wait_finished().await;

@@ -1,4 +1,4 @@
-//! The same calls against a real MCP server, in the settings the daemon uses.
+//! The same calls against a real MCP server, with the settings that the daemon uses.
 
 use agent_worker_protocol::{WorkerEvent, WorkerOutcome};
 use axum::{Json, Router, routing::post};
@@ -47,7 +47,7 @@ impl TestTools {
 #[tool_handler]
 impl ServerHandler for TestTools {}
 
-/// Takes every event; its tools are rmcp's.
+/// Accepts every event; rmcp serves the tools.
 fn serve(listener: UnixListener) -> AbortOnDropHandle<()> {
     async fn events(Json(request): Json<Value>) -> Json<Value> {
         let numbers = request["events"].as_array().unwrap().iter();

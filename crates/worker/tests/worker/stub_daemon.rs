@@ -1,4 +1,4 @@
-//! A daemon that says what it is told to say, and remembers what it heard.
+//! A stub daemon with scripted replies and a record of all requests.
 
 use std::{
     path::PathBuf,
@@ -21,33 +21,33 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One request, as it was heard.
+/// One received request.
 #[derive(Clone, Debug)]
 pub(crate) enum ReceivedRequest {
     Events(EventsRequest),
     Call { tool: String, args: Value, head: String },
 }
 
-/// What a question about tools is heard as.
+/// Name under which a request for the tool list is recorded.
 pub(crate) const LIST_TOOLS: &str = "tools/list";
 
-/// What a question whether a call may happen is heard as.
+/// Name under which a permission request is recorded.
 pub(crate) const PERMIT_CALL: &str = "permit";
 
-/// What is done with a request.
+/// The reaction to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum ScriptedReply {
-    /// Done and answered.
+    /// Carries it out and replies.
     Accept,
-    /// Done, answered, and the worker is to stop.
+    /// Carries it out, replies, and orders the worker to stop.
     Stop,
-    /// Done, and the answer is lost.
+    /// Carries it out and loses the reply.
     LoseReply,
-    /// Not done.
+    /// Refuses it with this code.
     Refuse(Code),
-    /// Done, answered with this tool result.
+    /// Carries it out and replies with this tool result.
     Result(Value),
-    /// Done; the answer comes never.
+    /// Carries it out and never replies.
     Hang,
 }
 
@@ -59,7 +59,7 @@ struct StubDaemonState {
     stored: Mutex<i64>,
 }
 
-/// The daemon. Its folder outlives its being there.
+/// The stub daemon. Its folder persists while the daemon is not running.
 pub(crate) struct StubDaemon {
     pub(crate) folder: TempDir,
     inner: Arc<StubDaemonState>,
@@ -67,7 +67,7 @@ pub(crate) struct StubDaemon {
 }
 
 impl StubDaemon {
-    /// A daemon that answers each request as `script` says.
+    /// Returns a daemon that answers each request by `script`.
     pub(crate) fn new(
         script: impl FnMut(&ReceivedRequest) -> ScriptedReply + Send + 'static,
     ) -> Self {
@@ -82,7 +82,7 @@ impl StubDaemon {
         daemon
     }
 
-    /// One that does whatever it is asked.
+    /// Returns a daemon that accepts every request.
     pub(crate) fn accepting() -> Self {
         Self::new(|_| ScriptedReply::Accept)
     }
@@ -91,14 +91,14 @@ impl StubDaemon {
         self.folder.path().join("daemon.sock")
     }
 
-    /// It is killed: its connections break, its socket stays.
+    /// Kills the daemon: its connections break, its socket file stays.
     pub(crate) async fn kill(&mut self) {
         let task = self.task.take().unwrap();
         task.abort();
         let _ = task.await;
     }
 
-    /// It is there, again.
+    /// Starts the daemon, possibly again.
     pub(crate) fn start(&mut self) {
         let _ = std::fs::remove_file(self.socket());
         let listener = UnixListener::bind(self.socket()).unwrap();
@@ -106,7 +106,7 @@ impl StubDaemon {
         self.task = Some(AbortOnDropHandle::new(TaskTracker::new().spawn(serve)));
     }
 
-    /// It answers otherwise from now on.
+    /// Replaces the script from now on.
     pub(crate) fn set_script(
         &self,
         script: impl FnMut(&ReceivedRequest) -> ScriptedReply + Send + 'static,
@@ -114,7 +114,7 @@ impl StubDaemon {
         *self.inner.script.lock().unwrap() = Box::new(script);
     }
 
-    /// Waits until what was heard satisfies `enough`.
+    /// Waits until the received requests satisfy `enough`.
     pub(crate) async fn wait_until(&self, enough: impl FnMut(&Vec<ReceivedRequest>) -> bool) {
         let mut heard = self.inner.requests.subscribe();
         let waited = timeout(TEST_TIMEOUT, heard.wait_for(enough)).await;
@@ -125,7 +125,7 @@ impl StubDaemon {
         self.inner.requests.borrow().clone()
     }
 
-    /// Every event that was posted, as often as it was.
+    /// Returns every posted event, with repetitions.
     pub(crate) fn posted_events(&self) -> Vec<NumberedEvent> {
         let heard = self.requests().into_iter().flat_map(|heard| match heard {
             ReceivedRequest::Events(request) => request.events,
@@ -134,7 +134,7 @@ impl StubDaemon {
         heard.collect()
     }
 
-    /// The tool calls that came in: name and arguments.
+    /// Returns the received tool calls: name and arguments.
     pub(crate) fn tool_calls(&self) -> Vec<(String, Value)> {
         let heard = self.requests().into_iter().filter_map(|heard| match heard {
             ReceivedRequest::Events(_) => None,
@@ -154,7 +154,7 @@ impl ReceivedRequest {
 }
 
 async fn serve(listener: UnixListener, inner: Arc<StubDaemonState>) {
-    // Dropped with this task, and with it every connection.
+    // Dropping this task drops every connection.
     let mut connections = Vec::new();
     let tracker = TaskTracker::new();
     loop {
@@ -186,7 +186,7 @@ async fn serve_connection(mut stream: UnixStream, inner: Arc<StubDaemonState>) {
 }
 
 impl StubDaemonState {
-    /// Does what a daemon does, and says what it answers, if it does.
+    /// Reacts as a daemon does, and returns the reply, if there is one.
     fn respond(&self, heard: &ReceivedRequest, answer: &ScriptedReply) -> Option<(u16, Value)> {
         if let ScriptedReply::Refuse(code) = answer {
             let problem = Problem::new(*code, "scripted").into_body(None);
@@ -240,12 +240,12 @@ fn parse_request(head: String, body: &[u8]) -> ReceivedRequest {
     }
     assert!(head.starts_with("POST /mcp "), "{head}");
     let call: Value = serde_json::from_slice(body).unwrap();
-    // A question about tools has no name.
+    // A request for the tool list has no tool name.
     let tool = call["params"]["name"].as_str().or(call["method"].as_str()).unwrap().to_owned();
     ReceivedRequest::Call { tool, args: call["params"]["arguments"].clone(), head }
 }
 
-/// Head and body of the next request; none when the other side is done.
+/// Returns head and body of the next request; `None` if the peer has closed the connection.
 async fn read_request(stream: &mut UnixStream) -> Option<(String, Vec<u8>)> {
     let mut seen = Vec::new();
     let mut chunk = vec![0; 64 * 1024];

@@ -1,4 +1,4 @@
-//! Whatever ends an attempt, its processes end with it.
+//! Tests that the processes of an attempt end with it, for every kind of end.
 
 use std::{
     path::PathBuf,
@@ -15,7 +15,7 @@ use crate::{
     stub_daemon::{ReceivedRequest, ScriptedReply, StubDaemon},
 };
 
-/// A child that ignores TERM, and a grandchild in a session of its own that does too.
+/// A child that ignores TERM, and a grandchild in its own session that does so too.
 const IGNORE_TERM_SCRIPT: &str = "trap '' TERM
     setsid sh -c 'trap \"\" TERM; echo $$ > inner; while :; do sleep 1; done' &
     while :; do sleep 1; done";

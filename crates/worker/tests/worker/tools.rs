@@ -1,4 +1,4 @@
-//! Tool calls: keys, and a daemon that comes and goes.
+//! Tool calls: idempotency keys, and a daemon that stops and restarts.
 
 use agent_worker_protocol::{EffectKey, WorkerEvent, WorkerOutcome};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! How an agent reaches its model: as its `backend` says, or as the rest shows.
+//! Backend of an agent: from its `backend` key, or derived from the other keys.
 
 use agent_worker_backends::{
     ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, find_backend,
@@ -14,14 +14,14 @@ use crate::{
     yaml::fields::{YamlField, YamlFields, YamlKey},
 };
 
-/// What is wrong with a word, and what to do about it.
+/// Error message about a word, and a suggestion.
 pub(crate) type BackendChoiceError = (String, String);
 
 /// The order in which the choices are listed.
 const LISTED_KINDS: [BackendKind; 4] =
     [BackendKind::Program, BackendKind::Acp, BackendKind::Command, BackendKind::Mock];
 
-/// What there is to choose from.
+/// Returns the list of available backends as a sentence.
 pub fn backend_choices() -> String {
     format!(
         "this version has {}",
@@ -29,7 +29,7 @@ pub fn backend_choices() -> String {
     )
 }
 
-/// The words this version has, as a file has them.
+/// Returns the words of the backends in this version, as written in a file.
 pub(crate) fn backend_words() -> impl Iterator<Item = &'static str> {
     let of_kind = |kind| BACKENDS.iter().filter(move |spec| spec.kind == kind);
     LISTED_KINDS.into_iter().flat_map(of_kind).map(|spec| spec.name)
@@ -100,7 +100,7 @@ fn read_session(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Optio
     fields.read_with("session", diagnostics, |field| one_of(field, &policies))
 }
 
-/// Reads the backend of an agent.
+/// Reads the backend of an agent from its keys.
 pub(crate) fn read(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
@@ -128,7 +128,7 @@ pub(crate) fn read(
         Some((BackendKind::Acp, _)) => {
             needless("mock", "`backend: mock`", diagnostics);
             if agent.is_none() && !fields.has("agent") {
-                // Nobody knows how to tell it.
+                // The worker cannot pass settings to an unknown agent.
                 needless("mode", "an `agent` whose settings are known", diagnostics);
                 needless("model", "an `agent` that is known", diagnostics);
                 if command.is_none() {
@@ -166,7 +166,7 @@ pub(crate) fn read(
     }
 }
 
-/// As written, or known from the rest: a script can only be a mock's.
+/// Reads the kind, or derives it from the other keys: only a mock has a script.
 fn read_spec(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
@@ -182,13 +182,13 @@ fn read_spec(
     }
     let by_model = match fields.get("model") {
         None => Err(missing_backend(key)),
-        // One that is not text is complained about where it is read.
+        // The reader of `model` reports a value that is not text.
         Some(field) => match field.text() {
             Ok(model) => backend_of_model(model).map_err(|why| strange(&field, why)),
             Err(_) => Ok(of_kind(BackendKind::Mock)),
         },
     };
-    // `model: claude/opus` with a command says where that program is.
+    // With `model: claude/opus`, a command is the path of that program.
     by_model.or_else(|why| fields.get("command").map(|_| of_kind(BackendKind::Command)).ok_or(why))
 }
 
@@ -197,12 +197,12 @@ pub(crate) fn of_kind(kind: BackendKind) -> &'static BackendSpec {
     BACKENDS.iter().find(|spec| spec.kind == kind).unwrap_or(&BACKENDS[0])
 }
 
-/// An agent that says nothing of it.
+/// Creates the diagnostic for an agent without a backend.
 pub(crate) fn missing_backend(key: &YamlKey<'_>) -> Diagnostic {
     key.diagnostic(format!("`{}` needs a `backend`", key.text)).with_hint(backend_choices())
 }
 
-/// One that says neither which agent it is nor how it is started.
+/// Creates the diagnostic for an ACP backend with neither `agent` nor `command`.
 fn missing_acp_agent(key: &YamlKey<'_>) -> Diagnostic {
     let agents: Vec<_> = ACP_AGENTS.iter().map(|agent| format!("`{}`", agent.name)).collect();
     let agents = agents.join(", ");
@@ -210,7 +210,7 @@ fn missing_acp_agent(key: &YamlKey<'_>) -> Diagnostic {
         .with_hint(format!("known agents are {agents}"))
 }
 
-/// A program and its arguments: a list, or one word.
+/// Reads a program with its arguments: a list, or one word.
 fn read_command(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<String> {
     if let Ok(word) = field.text() {
         return vec![word.to_owned()];
@@ -226,7 +226,7 @@ fn read_command(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<Str
     words
 }
 
-/// One of these words.
+/// Reads one of these words.
 pub(crate) fn one_of<T: Copy>(field: &YamlField<'_>, known: &[(&str, T)]) -> Result<T, Diagnostic> {
     let text = field.text()?;
     let found = known.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);

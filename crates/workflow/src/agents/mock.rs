@@ -1,7 +1,7 @@
-//! `mock:` the script of an agent without a model, for tests and for trying a workflow out.
+//! `mock:` script of an agent without a model, for tests and for trying out a workflow.
 //!
-//! The rules are those of [`MockRule`]; in the file a failure is a word (`fail: crash`), and an
-//! exit status is `exit: 3` or `fail: { exit: 3 }`.
+//! The rules are those of [`MockRule`]; in the file a failure is a word (`fail: crash`), and an exit status is
+//! `exit: 3` or `fail: { exit: 3 }`.
 
 use agent_worker_protocol::{MockCall, MockFailure, MockRule, SHELL_TOOL, Span, ToolName};
 use serde_json::{Map, Value};
@@ -34,7 +34,7 @@ pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<
     read_each(field, diagnostics, read_rule)
 }
 
-/// What `read` makes of each item of a list, as far as looking on makes sense.
+/// Applies `read` to each item of a list, until the list of diagnostics is full.
 fn read_each<T>(
     list: &YamlField<'_>,
     diagnostics: &mut Diagnostics,
@@ -76,7 +76,7 @@ fn read_call(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<Moc
     Some(MockCall { tool: tool?.to_owned(), args: args.collect() })
 }
 
-/// The name of a tool there is.
+/// Reads the name of an existing tool.
 fn known_tool<'a>(field: &YamlField<'a>) -> Result<&'a str, Diagnostic> {
     let word = field.text()?;
     match unknown_tool(word) {
@@ -85,7 +85,7 @@ fn known_tool<'a>(field: &YamlField<'a>) -> Result<&'a str, Diagnostic> {
     }
 }
 
-/// What is wrong with the name of a tool, and what to write instead; none if there is such a tool.
+/// Returns an error message and a suggestion for an unknown tool; none if the tool exists.
 pub(crate) fn unknown_tool(word: &str) -> Option<(String, String)> {
     if word == SHELL_TOOL || ToolName::find(word).is_some() {
         return None;

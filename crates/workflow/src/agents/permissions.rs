@@ -1,4 +1,4 @@
-//! `permissions:` what an agent may do by itself, and what it asks for.
+//! `permissions:` section: calls that an agent may make alone, and calls that need an approval.
 
 use agent_worker_backends::{BACKENDS, PermissionSupport, find_backend};
 use agent_worker_protocol::{Backend, OnAsk, PermissionAction, Permissions, ToolPattern};
@@ -11,10 +11,10 @@ use crate::{
 
 const PERMISSION_KEYS: AllowedKeys =
     AllowedKeys { known: &["default", "allow", "ask", "deny", "on_ask"], planned: &[] };
-/// What means something only where every call is asked for.
+/// Keys that have a meaning only if the backend asks for each call.
 const PER_CALL_KEYS: [&str; 4] = ["allow", "ask", "deny", "on_ask"];
 
-/// Reads what an agent may do, as far as its backend lets us say so.
+/// Reads the permissions of an agent, as far as its backend supports them.
 pub(crate) fn read(
     field: &YamlField<'_>,
     backend: &Backend,

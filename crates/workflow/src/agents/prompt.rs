@@ -1,7 +1,7 @@
-//! `system_prompt:` the text itself, or a file beneath the workflow's folder.
+//! `system_prompt:` text of the prompt, or a file beneath the workflow's folder.
 //!
-//! One word that ends in `.md` or `.txt` is a file; everything else is the text. A file's content
-//! is taken as it is: `${{ … }}` in it is text.
+//! One word that ends in `.md` or `.txt` is a file; everything else is the text. The content of a file is used
+//! unchanged: `${{ … }}` in it is text.
 
 use std::{
     io,
@@ -40,7 +40,7 @@ fn names_a_file(text: &str) -> bool {
     !text.contains(char::is_whitespace) && matches!(ending, Some("md" | "txt"))
 }
 
-/// Follows `..` and symbolic links before it looks where the path leads.
+/// Resolves `..` and symbolic links, then checks that the path is inside the folder.
 fn resolve_in_folder(folder: &Path, text: &str) -> io::Result<Option<PathBuf>> {
     let folder = folder.canonicalize()?;
     let path = folder.join(text).canonicalize()?;

@@ -1,4 +1,4 @@
-//! Agents that belong to no file: made one by one, with the same defaults and the same words about what is wrong.
+//! Agents that belong to no file: created one by one, with the same defaults and the same error messages.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,35 +30,35 @@ use crate::{
     },
 };
 
-/// What is said of an agent that is made by hand.
+/// Input for an agent that a user creates without a file.
 #[derive(Clone, Debug)]
 pub struct AgentDraft {
-    /// Its name.
+    /// Name of the agent.
     pub name: AgentName,
-    /// How its worker reaches a model, as written.
+    /// Backend through which its worker reaches a model, as written.
     pub backend: Option<String>,
-    /// The model, as written.
+    /// Model, as written by the user.
     pub model: Option<String>,
-    /// Who it is told it is.
+    /// System prompt of the agent.
     pub system_prompt: Option<String>,
     /// The script of a `mock` agent.
     pub mock: Vec<MockRule>,
-    /// Where it works, if not in its run's folder.
+    /// Working folder, if it differs from the run's.
     pub cwd: Option<PathBuf>,
 }
 
-/// Why a draft is no agent.
+/// Reason for which a draft is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct AgentDraftError {
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
-    /// What to do about it.
+    /// Suggestion for a correction.
     pub hint: String,
 }
 
-/// Reads the script of a `mock` agent by itself: the list that stands behind `mock:` in a file. `path` is its name in
-/// messages; it is not read.
+/// Parses the script of a `mock` agent alone: the list after `mock:` in a file. `path` is its name in messages; the
+/// file is not read.
 pub fn parse_mock_script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error> {
     if text.len() > MAX_FILE_BYTES {
         return Err(Error::unreadable(path, &FileReadError::TooLarge));
@@ -73,7 +73,7 @@ pub fn parse_mock_script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error
 }
 
 impl AgentDraft {
-    /// The agent, complete.
+    /// Completes the draft with the defaults.
     pub fn into_settings(self) -> Result<AgentSettings, AgentDraftError> {
         let spec = match (self.backend.as_deref(), self.model.as_deref()) {
             (Some(word), _) => backend_of_word(word),
@@ -107,13 +107,13 @@ impl AgentDraft {
 }
 
 impl Workflow {
-    /// What standalone agents take part in: a name, the usual limits, and nobody yet.
+    /// Creates the workflow of standalone agents, with a name, the default limits and no agents yet.
     pub fn standalone(name: WorkflowName) -> Self {
         Self {
             name,
             params: Vec::new(),
             agents: Vec::new(),
-            // They have no folder to lie in.
+            // Standalone agents have no folder for document files.
             context: WorkflowContext { documents: Documents::Store, ..WorkflowContext::default() },
             setup: Vec::new(),
             kickoff: None,

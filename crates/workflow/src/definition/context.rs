@@ -1,4 +1,4 @@
-//! `context:` what the agents share, and where it is kept.
+//! `context:` section: the channel and the documents that the agents share, and their storage.
 
 use agent_worker_protocol::AgentName;
 use serde::{Deserialize, Serialize};
@@ -17,60 +17,60 @@ const CONTEXT_KEYS: AllowedKeys = AllowedKeys {
     known: &["provider", "documents", "documentOwner", "config", "dir", "channel", "document"],
     planned: &[],
 };
-/// The keys of the first files.
+/// Keys of the legacy form.
 const LEGACY_KEYS: [&str; 3] = ["channel", "document", "dir"];
 
-/// What the agents of a workflow share.
+/// Channel and documents that the agents of a workflow share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkflowContext {
-    /// Where channel and documents are kept.
+    /// Storage of the channel and the documents.
     pub provider: Provider,
-    /// Where documents are kept.
+    /// Storage of the documents.
     pub documents: Documents,
-    /// Which agent writes them.
+    /// Agent that writes the documents.
     #[serde(default)]
     pub document_owner: DocumentOwner,
-    /// Where the files of it lie.
+    /// Paths of the files.
     #[serde(default)]
     pub layout: Layout,
 }
 
-/// Which agent writes the documents. The user always may.
+/// Agents that may write the documents; the user always may.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DocumentOwner {
-    /// Every agent does.
+    /// Every agent writes documents.
     #[default]
     Everybody,
-    /// This one alone; the others suggest.
+    /// Only this agent writes; the others suggest.
     Agent(AgentName),
-    /// Whom they elect before the kickoff.
+    /// The agents elect the owner before the kickoff.
     Elect,
 }
 
-/// Where the channel is kept.
+/// Storage of the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
-    /// In the daemon's database, for good.
+    /// Permanently in the daemon's database.
     Sqlite,
-    /// There too, and as files that people read.
+    /// In the database, and also as files for people.
     File,
-    /// Until the run ends.
+    /// In the database until the run ends.
     Memory,
     /// The agents share nothing.
     Off,
 }
 
-/// Where documents are kept.
+/// Storage of the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Documents {
     /// In the store, and as files beside the workflow's.
     File,
-    /// In the store alone.
+    /// In the store only.
     Store,
-    /// There are none.
+    /// The workflow has no documents.
     Off,
 }
 
@@ -85,8 +85,8 @@ impl Default for WorkflowContext {
     }
 }
 
-/// `false` is no context; absent and `null` are not asked here: they are the default.
-/// `agents` are the names as the file has them, those that were complained about too.
+/// Reads the section. `false` means no context; the caller handles an absent or `null` section, which means the
+/// default. `agents` has the names as written in the file, including invalid ones, which are already reported.
 pub(crate) fn read(
     field: &YamlField<'_>,
     agents: &[&str],
@@ -149,7 +149,7 @@ pub(crate) fn read(
     WorkflowContext { provider, documents, document_owner, layout: layout.unwrap_or_default() }
 }
 
-/// The form of the first files: what is named there is there, as a file.
+/// Reads the legacy form, in which each named item is a file.
 fn read_legacy_context(
     whole: &YamlField<'_>,
     fields: &YamlFields<'_>,
@@ -184,7 +184,7 @@ fn read_legacy_context(
     WorkflowContext { provider: Provider::File, documents, layout, ..WorkflowContext::default() }
 }
 
-/// What a key of `config` has no meaning without.
+/// Returns the setting without which a key of `config` has no meaning.
 fn missing_requirement(
     key: &str,
     provider: Provider,
@@ -200,7 +200,8 @@ fn missing_requirement(
     }
 }
 
-/// One of the agents. Where there is only one, nobody could be kept from writing: whatever is said means nothing.
+/// Reads the name of the owner. In a team of one agent the owner excludes no other writer, so any valid value means
+/// [`DocumentOwner::Everybody`].
 fn read_document_owner(
     field: &YamlField<'_>,
     agents: &[&str],
@@ -210,7 +211,7 @@ fn read_document_owner(
     match (text, found) {
         ("elect", _) | (_, Some(_)) if agents.len() == 1 => Ok(DocumentOwner::Everybody),
         ("elect", _) => Ok(DocumentOwner::Elect),
-        // A name that cannot be one was complained about where the agent stands.
+        // The reader of the agents reports a name that is invalid.
         (_, Some(name)) => Ok(name.parse().map_or(DocumentOwner::Everybody, DocumentOwner::Agent)),
         (_, None) => {
             let diagnostic = field.diagnostic(format!("there is no agent `{text}`"));

@@ -1,5 +1,5 @@
-//! Where the files of an instance lie, and what they are called. Two spellings are read: that of `context.config`, and the
-//! first one, `context.dir`, `context.channel` and `context.document`.
+//! Paths of an instance's files. Two forms are accepted: `context.config`, and the legacy form with `context.dir`,
+//! `context.channel` and `context.document`.
 
 use agent_worker_protocol::{BadName, DocumentPath, Tag, WorkflowName};
 use serde::{Deserialize, Serialize};
@@ -14,23 +14,23 @@ use crate::{
 const CONFIG_KEYS: AllowedKeys =
     AllowedKeys { known: &["dir", "channel", "documentDir", "document", "db"], planned: &[] };
 const FILE_KEYS: AllowedKeys = AllowedKeys { known: &["file"], planned: &[] };
-/// Where the daemon writes how things stand.
+/// Folder in which the daemon writes the current state.
 const STATE_FOLDER: &str = "_state";
-/// The longest name a folder has.
+/// Maximum length of a folder's name.
 const MAX_FOLDER_NAME_BYTES: usize = 200;
 
-/// Where the files of an instance lie, and what they are called.
+/// Paths of an instance's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
-    /// The folder of them all, beneath the workflow file's; absent: `.workflow/<workflow>/<tag>`.
+    /// Folder of all files, beneath the workflow file's; absent: `.workflow/<workflow>/<tag>`.
     dir: Option<Template>,
-    /// What is said, in that folder.
+    /// File of the channel, in that folder.
     pub channel: DocumentPath,
-    /// The folder of the documents, in that folder.
+    /// Folder of the documents, in that folder.
     document_dir: DocumentPath,
-    /// The document that is meant when none is named.
+    /// Document that a request without a path addresses.
     pub document: DocumentPath,
-    /// The team's own database, beneath the workflow file's folder.
+    /// Database of the team, beneath the workflow file's folder.
     #[serde(default)]
     db: Option<Template>,
 }
@@ -48,7 +48,7 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// The folder of an instance: names, each in the one before.
+    /// Returns the path components of an instance's folder.
     pub fn folder(&self, name: &WorkflowName, tag: &Tag) -> Vec<String> {
         match &self.dir {
             None => vec![".workflow".to_owned(), name.to_string(), tag.to_string()],
@@ -56,12 +56,12 @@ impl Layout {
         }
     }
 
-    /// Its own database, if it has one: names, each in the one before.
+    /// Returns the path components of the instance's own database, if it has one.
     pub fn database(&self, name: &WorkflowName, tag: &Tag) -> Option<Vec<String>> {
         self.db.as_ref().map(|db| path_components(&db.render_names(name, tag)))
     }
 
-    /// The folder of its documents.
+    /// Returns the path components of the documents' folder.
     pub fn document_folder(&self, name: &WorkflowName, tag: &Tag) -> Vec<String> {
         let mut folder = self.folder(name, tag);
         folder.extend(self.document_dir.as_str().split('/').map(str::to_owned));
@@ -69,7 +69,7 @@ impl Layout {
     }
 }
 
-/// Reads `context.config`.
+/// Reads the section `context.config`.
 pub(crate) fn read_config(
     field: &YamlField<'_>,
     diagnostics: &mut Diagnostics,
@@ -90,7 +90,7 @@ pub(crate) fn read_config(
     (layout, given.collect())
 }
 
-/// Reads `dir`, `channel` and `document` as the first files had them.
+/// Reads `dir`, `channel` and `document` in the legacy form.
 pub(crate) fn read_legacy_layout(
     whole: &YamlField<'_>,
     fields: &YamlFields<'_>,
@@ -113,7 +113,7 @@ pub(crate) fn read_legacy_layout(
     layout
 }
 
-/// One folder must not be taken for another's file.
+/// Checks that no path of one kind is inside a folder of another kind.
 fn check_disjoint(layout: &Layout, field: &YamlField<'_>, diagnostics: &mut Diagnostics) {
     let first = |path: &DocumentPath| path.as_str().split('/').next().map(str::to_ascii_lowercase);
     let (channel, documents) = (first(&layout.channel), first(&layout.document_dir));
@@ -150,7 +150,7 @@ fn read_dir(field: &YamlField<'_>) -> Result<Template, Diagnostic> {
     })
 }
 
-/// A file, so that its last name is one.
+/// Reads the path of the database, which must end in a file name.
 fn read_database(field: &YamlField<'_>) -> Result<Template, Diagnostic> {
     let (template, filled) = read_path_template(field)?;
     if path_components(&filled).is_empty() || filled.ends_with('/') || !is_beneath(&filled) {
@@ -161,8 +161,8 @@ fn read_database(field: &YamlField<'_>) -> Result<Template, Diagnostic> {
     Ok(template)
 }
 
-/// A path that is known before the run, and how it looks with every name in it an `x`: a name and a tag begin with a
-/// letter or a digit and have no `..`, so one stands for all.
+/// Reads a path that is known before the run, and returns it also with an `x` for every reference. The `x` represents
+/// any name and tag, because these begin with a letter or a digit and have no `..`.
 fn read_path_template(field: &YamlField<'_>) -> Result<(Template, String), Diagnostic> {
     let text = field.text()?;
     let template = Template::read(text, &KnownNames::default()).map_err(|flaws| {
@@ -207,7 +207,7 @@ mod tests {
 
     use crate::parse;
 
-    /// Where the channel, the documents and the default document of `review:pr-1` lie.
+    /// Returns the paths of the channel, the documents and the default document of `review:pr-1`.
     fn located_files(context: &str) -> String {
         let text = format!("agents: {{ a: {{ backend: mock }} }}\ncontext:\n{context}");
         let layout = parse(&text, Path::new("review.yaml")).unwrap().context.layout;

@@ -1,4 +1,4 @@
-//! `limits:` where a run stops by itself. What the file does not say depends on how it is run.
+//! `limits:` section: limits at which a run pauses by itself. The defaults depend on the mode of the run.
 
 use agent_worker_protocol::{Limits, RunMode, Span};
 use serde::{Deserialize, Serialize};
@@ -15,22 +15,22 @@ const MAX_COUNT: u32 = 1_000_000;
 const MIN_WALL: Span = Span::from_millis(1);
 const MAX_WALL: Span = Span::from_secs(365 * 24 * 60 * 60);
 
-/// What the file says about limits.
+/// Limits that the file sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitSettings {
-    /// How many messages may lead to a message.
+    /// Maximum number of messages in the chain that leads to a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
-    /// How many turns a run may take.
+    /// Maximum number of turns of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
-    /// How long a run may last.
+    /// Maximum duration of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Span>,
 }
 
 impl LimitSettings {
-    /// The limits of a run: what the file says wins, limits are on by default.
+    /// Returns the limits of a run: values of the file have precedence, and every run has limits by default.
     pub fn for_mode(&self, mode: RunMode) -> Limits {
         let default = match mode {
             RunMode::Run => {

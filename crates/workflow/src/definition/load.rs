@@ -1,4 +1,4 @@
-//! From a path to a checked workflow: read, parse, take each section, say everything that is wrong.
+//! Loads a workflow from a path: reads the file, parses it, reads each section and reports every mistake.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -28,14 +28,14 @@ const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
     planned: &["tasks", "schedule", "idle_debounce"],
 };
 
-/// Reads and checks a workflow file and the prompt files it names.
+/// Reads and checks a workflow file and the prompt files that it names.
 pub fn load(path: &Path) -> Result<Workflow, Error> {
     let text = text_file::read(path).map_err(|why| Error::unreadable(path, &why))?;
     parse(&text, path)
 }
 
-/// Checks a workflow's text. `path` gives its default name, the folder of its prompt files, and
-/// the name in messages; it is not read.
+/// Checks a workflow's text. `path` gives its default name, the folder of its prompt files, and the name in messages;
+/// the file at `path` is not read.
 pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {
     if text.len() > MAX_FILE_BYTES {
         return Err(Error::unreadable(path, &FileReadError::TooLarge));
@@ -50,7 +50,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {
     }
 }
 
-/// Reads every section. Nothing is returned only if something was complained about.
+/// Reads every section; returns none only if a diagnostic was added.
 fn read_sections(
     root: &YamlField<'_>,
     text: &str,
@@ -135,8 +135,8 @@ fn read_kickoff(
     read.map_err(|flaws| diagnostics.add_all(locate_flaws(field, text, source, flaws))).ok()
 }
 
-/// Points at the references themselves. YAML has no other way to write `${{` that anybody uses, so the
-/// nth of the text is the nth of the source; where the counts differ, the whole value is meant.
+/// Locates the flaws at the references themselves. YAML has no other usual way to write `${{`, so the nth in the text
+/// is the nth in the source; if the counts differ, the diagnostic points at the whole value.
 pub(crate) fn locate_flaws(
     field: &YamlField<'_>,
     text: &str,

@@ -1,4 +1,4 @@
-//! `params:` what the user may or must give: `agent-worker run review.yaml --target main`.
+//! `params:` section: values that the user may or must give: `agent-worker run review.yaml --target main`.
 
 use std::collections::BTreeSet;
 
@@ -13,26 +13,26 @@ use crate::{
 const PARAM_KEYS: AllowedKeys =
     AllowedKeys { known: &["name", "description", "required", "default"], planned: &[] };
 
-/// What `run` and `start` take themselves: a parameter of that name could never be given.
+/// Options of `run` and `start`: a parameter of such a name could never be given.
 pub const RESERVED_OPTIONS: [&str; 9] =
     ["tag", "instance", "verbose", "detach", "background", "replace", "lazy", "json", "help"];
 
-/// One parameter of a workflow. Neither required nor given nor defaulted, it is empty text.
+/// One parameter of a workflow. Without a value and a default, an optional parameter is empty text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Param {
-    /// `target`, for `--target` and `${{ params.target }}`.
+    /// Name, such as `target` for `--target` and `${{ params.target }}`.
     pub name: String,
-    /// What it is for, in the author's words.
+    /// Purpose of the parameter, in the author's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether a run without it is refused.
+    /// True if a run without it is refused.
     pub required: bool,
-    /// Its value when it is not given.
+    /// Value of a parameter that is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }
 
-/// The names there would be if all were right: one mistake here is not one more at each use.
+/// Returns all declared names, also invalid ones, so that one mistake here does not become another one at each use.
 pub(crate) fn declared_names(field: &YamlField<'_>) -> BTreeSet<String> {
     let name = |item: &YamlField<'_>| {
         item.fields_unchecked().ok()?.get("name")?.text().ok().map(str::to_owned)

@@ -1,8 +1,8 @@
-//! The workflow file as a JSON Schema, so that an editor completes its keys and underlines a misspelt one.
+//! JSON Schema of the workflow file, with which an editor completes keys and underlines misspelt ones.
 //!
-//! The reader decides, not this: it says more (references, mentions, shells) and says it better. What an editor accepts
-//! here has the keys, the words and the ranges the reader accepts; a test holds the two together. A key without a value
-//! is as good as absent to the reader, and underlined here: nobody means it.
+//! The reader is authoritative, not this schema: it checks more (references, mentions, shells) and reports it better.
+//! A file that an editor accepts has the keys, the words and the ranges that the reader accepts; a test compares the
+//! two. A key without a value is absent for the reader and a mistake here, because no author intends it.
 
 use agent_worker_backends::ACP_AGENTS;
 use agent_worker_protocol::{SHELL_TOOL, ToolName};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{agents::backend, definition::params::RESERVED_OPTIONS};
 
-/// The draft every editor's YAML support knows.
+/// Draft that the YAML support of every editor knows.
 const SCHEMA_DRAFT_URL: &str = "http://json-schema.org/draft-07/schema#";
 const AGENT_NAME_PATTERN: &str = "^[A-Za-z][A-Za-z0-9_-]{0,31}$";
 const INSTANCE_NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
@@ -22,7 +22,7 @@ const DATABASE_PATTERN: &str = "^[^/](.*[^/])?$";
 const TOOL_PATTERN: &str = r"^[A-Za-z0-9_.-]+(\([^~*)][^*]*\*?\))?$";
 const PROGRAM_PATTERN: &str = r"^[^\s]+$";
 
-/// The JSON Schema of a workflow file.
+/// Returns the JSON Schema of a workflow file.
 pub fn schema() -> Value {
     let mut schema = mapping(
         "A team of agents, for agent-worker.",
@@ -124,7 +124,7 @@ fn agent() -> Value {
             ("mock", rules),
         ],
     );
-    // What reaches a model is said, or known from the rest.
+    // An agent needs a backend, explicitly or derived from other keys.
     let known =
         json!({ "model": { "pattern": "^(claude|codex|gemini|opencode|cursor|mock)([/:]|$)" } });
     agent["anyOf"] = json!([
@@ -253,7 +253,7 @@ fn context() -> Value {
             ("document", named("The document meant when none is named; absent: no documents.")),
         ],
     );
-    // The form of the first files stands alone.
+    // The legacy form excludes the other form.
     whole["dependencies"] = json!({
         "dir": ["channel"],
         "document": ["channel"],
@@ -331,7 +331,7 @@ fn limits() -> Value {
     )
 }
 
-/// A mapping of these keys and no others.
+/// Creates the schema of a mapping with these keys and no others.
 fn mapping<'a>(
     description: &str,
     required: &[&str],

@@ -1,4 +1,4 @@
-//! `setup:` commands that run before anybody is woken; what they print can be used by name.
+//! `setup:` section: commands that run before any agent is woken; their output is available by name.
 
 use std::path::{Path, PathBuf};
 
@@ -23,26 +23,26 @@ const STEP_KEYS: AllowedKeys = AllowedKeys {
 
 const BASH: &str = "bash";
 
-/// One command.
+/// One setup command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetupStep {
-    /// What it runs.
+    /// Script of the command.
     pub shell: ShellTemplate,
-    /// What runs it (`shell_program:`), if not bash.
+    /// Interpreter of the script (`shell_program:`), if it is not bash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// By which name its output is known (`as:`).
+    /// Name of the output (`as:`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where it runs, if not where the run does.
+    /// Working folder, if it differs from the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Its line in the file, for messages.
+    /// Line number in the file, for messages.
     pub line: usize,
 }
 
 impl SetupStep {
-    /// The program and its options; the script follows as a file, or after `-c`.
+    /// Returns the program and its options; the script follows as a file, or after `-c`.
     pub fn interpreter(&self) -> (&str, &'static [&'static str]) {
         let program = self.program.as_deref().unwrap_or(BASH);
         match dialect(program) {
@@ -61,7 +61,7 @@ fn dialect(program: &str) -> Option<Dialect> {
     }
 }
 
-/// Reads every step and the names they make; a step that is wrong does not hide the next.
+/// Reads every step and the names of their outputs; a mistake in one step does not hide the next.
 pub(crate) fn read(
     field: &YamlField<'_>,
     source: &str,
@@ -78,7 +78,7 @@ pub(crate) fn read(
         }
         let line = lines.number(item.node.at.start);
         steps.extend(read_step(&item, line, source, known, diagnostics));
-        // Even a step with a mistake makes its output known: one mistake, one diagnostic.
+        // A step with a mistake also declares its output, so that one mistake gets one diagnostic.
         known.outputs.extend(output_name(&item).map(str::to_owned));
     }
     steps

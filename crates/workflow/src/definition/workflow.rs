@@ -1,5 +1,5 @@
-//! A workflow that has been read and checked. The daemon keeps it with the run; the file may
-//! change meanwhile.
+//! A workflow that has been read and checked. The daemon stores it with the run, because the file may change
+//! meanwhile.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,29 +19,30 @@ use crate::{
     template::{reference::Reference, scope::TemplateScope},
 };
 
-/// A whole workflow file, checked: every name is known, every default filled in.
+/// Whole workflow file after the checks: every name is known, every default is filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workflow {
-    /// Its name; the file's, if it has none of its own.
+    /// Name of the workflow; by default the name of the file.
     pub name: WorkflowName,
-    /// What the user may or must give.
+    /// Parameters that the user may or must give.
     pub params: Vec<Param>,
-    /// Who takes part, in the order of the file. At least one.
+    /// Agents of the team, at least one, in the order of the file.
     pub agents: Vec<AgentSettings>,
-    /// What they share.
+    /// Channel and documents that the agents share.
     pub context: WorkflowContext,
-    /// Commands that run before anybody is woken, in order.
+    /// Commands that run before any agent is woken, in order.
     pub setup: Vec<SetupStep>,
-    /// The first message.
+    /// First message of a run.
     pub kickoff: Option<Template>,
-    /// Where a run stops by itself.
+    /// Limits that the file sets.
     pub limits: LimitSettings,
-    /// Every environment variable the file mentions: what the caller has to send.
+    /// Environment variables that the file mentions and the caller must send.
     pub env_names: BTreeSet<String>,
 }
 
 impl Workflow {
-    /// Gathers the values a run begins with, and refuses a run that would lack one later. `folder` is the file's.
+    /// Collects the initial values of a run, and refuses a run that would lack one later. `folder` is the folder of
+    /// the file.
     pub fn scope(
         &self,
         params: &BTreeMap<String, String>,
@@ -82,7 +83,7 @@ impl Workflow {
         Ok(scope)
     }
 
-    /// Everything that is filled in somewhere.
+    /// Returns all references of the workflow.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         let kickoff = self.kickoff.iter().flat_map(Template::references);
         self.setup.iter().flat_map(|step| step.shell.references()).chain(kickoff)

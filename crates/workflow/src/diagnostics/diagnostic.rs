@@ -1,14 +1,14 @@
-//! What is wrong with a file, gathered: one mistake does not hide the next.
+//! Diagnostics of a file, collected: one mistake does not hide the next.
 //!
-//! Whoever reads a value puts what is wrong with it here and goes on with anything in its place. Invariant:
-//! where something was complained about, nobody gets to see what was read.
+//! The reader of a value adds a diagnostic and continues with any value in its place. Invariant: if there is a
+//! diagnostic, no caller gets the workflow.
 
 use std::ops::Range;
 
-/// One thing that is wrong, at one place of the file.
+/// One mistake at one position of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Diagnostic {
-    /// Bytes of the file's text.
+    /// Byte range in the file's text.
     pub(crate) at: Range<usize>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
@@ -24,13 +24,13 @@ impl Diagnostic {
     }
 }
 
-/// What is wrong so far.
+/// Diagnostics found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// How many of one file are told. Each costs time to find words for, so a file made of mistakes is not
-    /// looked at to its end.
+    /// Maximum number of reported diagnostics per file. Each takes time to word, so a file full of mistakes is not
+    /// read to its end.
     pub(crate) const MAX_REPORTED: usize = 20;
 
     pub(crate) fn add(&mut self, diagnostic: Diagnostic) {
@@ -44,12 +44,13 @@ impl Diagnostics {
         self.0.extend(diagnostics.into_iter().take(room));
     }
 
-    /// What was read, if it is right.
+    /// Returns a correct value, or adds its diagnostic.
     pub(crate) fn ok_or_add<T>(&mut self, read: Result<T, Diagnostic>) -> Option<T> {
         read.map_err(|diagnostic| self.add(diagnostic)).ok()
     }
 
-    /// Whether looking on is pointless. One more is kept than is told, to know that there are more.
+    /// Returns true if further checks are pointless. One diagnostic more than reported is kept, to detect that there
+    /// are more.
     pub(crate) fn is_full(&self) -> bool {
         self.0.len() > Self::MAX_REPORTED
     }
@@ -58,7 +59,7 @@ impl Diagnostics {
         self.0.is_empty()
     }
 
-    /// In the order of the file.
+    /// Returns the diagnostics in the order of the file.
     pub(crate) fn into_sorted(mut self) -> Vec<Diagnostic> {
         self.0.sort_by_key(|diagnostic| diagnostic.at.start);
         self.0

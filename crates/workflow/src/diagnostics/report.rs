@@ -1,4 +1,4 @@
-//! A file's mistakes for people and for programs: file, line, column, the line itself with a caret.
+//! Report of a file's mistakes for people and for programs: file, line, column, the line itself with a caret.
 
 use std::{
     ops::Range,
@@ -13,40 +13,40 @@ use crate::{
     error::escape_control_chars,
 };
 
-/// A longer line is shown around its mistake only.
+/// Length above which a line is shown only around its mistake.
 const MAX_LINE_BYTES: usize = 400;
-/// How much of a long line is shown before its mistake, and from it on.
+/// Number of bytes of a long line that are shown before its mistake, and from the mistake on.
 const EXCERPT_BYTES: (usize, usize) = (40, 80);
 
-/// A file's text and what is wrong with it.
+/// Text of a file with its diagnostics.
 #[derive(Debug)]
 pub struct DiagnosticReport {
     path: PathBuf,
     text: String,
     lines: LineIndex,
-    /// In the order of the file. There is at least one.
+    /// At least one diagnostic, in the order of the file.
     diagnostics: Vec<Diagnostic>,
 }
 
 /// One mistake, for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mistake {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
-    /// What to write instead, if that is known.
+    /// Suggested correction, if one is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// Where each line of a text begins: found once, asked often.
+/// Start of each line of a text, computed once for many queries.
 #[derive(Debug)]
 pub(crate) struct LineIndex(Vec<usize>);
 
-/// What is shown of a line, and where in that the mistake is.
+/// Shown part of a line, and the position of the mistake in it.
 struct SourceExcerpt {
     text: String,
     span: Range<usize>,
@@ -64,12 +64,12 @@ impl LineIndex {
         Self(std::iter::once(0).chain(breaks).collect())
     }
 
-    /// The number, from 1, of the line that has the byte `at`.
+    /// Returns the number, from 1, of the line that contains the byte `at`.
     pub(crate) fn number(&self, at: usize) -> usize {
         self.0.partition_point(|start| *start <= at)
     }
 
-    /// The bytes of the line that has the byte `at`, without its end.
+    /// Returns the bytes of the line that contains the byte `at`, without the newline.
     fn line_range(&self, text: &str, at: usize) -> Range<usize> {
         let number = self.number(at);
         let start = self.0.get(number.saturating_sub(1)).copied().unwrap_or_default();
@@ -88,7 +88,7 @@ impl DiagnosticReport {
         }
     }
 
-    /// One line about the first mistake, and how many more there are.
+    /// Returns one line about the first mistake, with the number of further ones.
     pub(crate) fn summary(&self) -> String {
         let Some(first) = self.diagnostics.first() else {
             return format!("{} is not a workflow", self.path.display());
@@ -102,12 +102,12 @@ impl DiagnosticReport {
         format!("{}:{line}:{column}: {}{more}", self.path.display(), first.message)
     }
 
-    /// What to do about the first mistake.
+    /// Returns the hint for the first mistake.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.diagnostics.first()?.hint.as_deref()
     }
 
-    /// Every mistake, each with its line.
+    /// Renders every mistake with its line.
     pub(crate) fn render(&self, renderer: &Renderer) -> String {
         let mut parts: Vec<String> =
             self.reported().map(|diagnostic| self.render_one(renderer, diagnostic)).collect();
@@ -130,7 +130,7 @@ impl DiagnosticReport {
         self.diagnostics.iter().take(Diagnostics::MAX_REPORTED)
     }
 
-    /// Line and column, both from 1; the column counts characters.
+    /// Returns line and column, both from 1; the column counts characters.
     fn line_and_column(&self, diagnostic: &Diagnostic) -> (usize, usize) {
         let at = self.text.floor_char_boundary(diagnostic.at.start);
         let line = self.lines.line_range(&self.text, at);
@@ -138,8 +138,8 @@ impl DiagnosticReport {
         (self.lines.number(at), before.chars().count() + 1)
     }
 
-    /// Shows the one line the diagnostic begins on: a whole file is never copied to a terminal. The renderer counts
-    /// columns in what it is shown, so where the line's beginning is left out a note has the place.
+    /// Renders the line on which the diagnostic begins: a whole file is never copied to a terminal. The renderer
+    /// counts columns in the text that it gets, so a note has the position if the beginning of the line is left out.
     fn render_one(&self, renderer: &Renderer, diagnostic: &Diagnostic) -> String {
         let (line, column) = self.line_and_column(diagnostic);
         let path = escape_control_chars(&self.path.display().to_string());

@@ -1,6 +1,6 @@
-//! "Did you mean …?": the nearest of the words that would have been right.
+//! "Did you mean …?": the valid word that is nearest to a misspelt one.
 
-/// Returns the candidate nearest to `word`, if any is near enough to have been meant.
+/// Returns the candidate nearest to `word`, if one is near enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = folded_prefix(word);
     let reach = (folded.chars().count() / 3).max(1);
@@ -12,7 +12,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Long words are cut: nobody means a known word by them, and they must not cost time.
+/// Truncates long words: none is a misspelt known word, and they must not cost time.
 fn folded_prefix(word: &str) -> String {
     word.chars().take(64).map(|c| c.to_ascii_lowercase()).collect()
 }

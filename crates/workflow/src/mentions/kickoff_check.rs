@@ -1,4 +1,4 @@
-//! Whether a kickoff wakes anybody, as far as the file alone can tell.
+//! Checks that a kickoff wakes an agent, as far as the file alone allows.
 
 use agent_worker_protocol::AgentName;
 
@@ -9,31 +9,31 @@ use crate::{
     template::Template,
 };
 
-/// What may stand for any value: where a line breaks, and whether letters meet, can decide what is a mention.
+/// Placeholders for any value: the position of a line break, and adjacent letters, can decide a mention.
 const PLACEHOLDER_VALUES: [&str; 2] = [" ", "\n"];
-/// So many of those who are nobody are named, and compared with so many who are somebody.
+/// Maximum number of unknown mentions in a message, and of agents that each is compared with.
 const MAX_NAMED_UNKNOWN: usize = 3;
 const MAX_COMPARED_NAMES: usize = 100;
 
-/// Somebody is not woken whom the file seems to mean.
+/// Problem of a kickoff that does not wake an agent it seems to address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KickoffProblem {
-    /// Why.
+    /// Explanation of the problem.
     pub why: String,
-    /// What to write.
+    /// Suggested text for the kickoff.
     pub hint: String,
 }
 
 impl Workflow {
-    /// Whom the kickoff mentions beside somebody and who is nobody, whatever its values turn out to be: a sentence and what
-    /// to write instead for each.
+    /// Returns the unknown mentions of a kickoff that also wakes an agent, if they are unknown for all values: a
+    /// sentence and a correction for each.
     pub fn unknown_mentions(&self) -> Vec<KickoffProblem> {
         let team: Vec<AgentName> = self.agents.iter().map(|agent| agent.name.clone()).collect();
         let Some(kickoff) = self.kickoff.as_ref().filter(|_| self.kickoff_problem().is_none())
         else {
             return Vec::new();
         };
-        // A value that is a letter makes a longer name of the one before it.
+        // A value that begins with a letter extends the name before it.
         let [mut named, broken, longer] =
             [" ", "\n", "x"].map(|value| mentions_with_value(kickoff, value, &team).unknown);
         named.retain(|name| broken.contains(name) && longer.contains(name));
@@ -47,8 +47,8 @@ impl Workflow {
         named.iter().take(MAX_NAMED_UNKNOWN).map(told).collect()
     }
 
-    /// Why a `run` would wake nobody, whatever its values turn out to be. Where that depends on them there is
-    /// nothing to say yet.
+    /// Returns the reason for which a `run` would wake no agent for all values. If that depends on the values, the
+    /// result is none.
     pub fn kickoff_problem(&self) -> Option<KickoffProblem> {
         let team: Vec<AgentName> = self.agents.iter().map(|agent| agent.name.clone()).collect();
         let anybody = team.first().map(AgentName::as_str).unwrap_or_default();
@@ -101,7 +101,7 @@ mod tests {
 
     use crate::parse;
 
-    /// What a file with this kickoff and the agents `coder` and `lead` is told.
+    /// Returns the problem of a file with this kickoff and the agents `coder` and `lead`.
     fn problem_text(kickoff: &str) -> Option<String> {
         let kickoff = serde_json::to_string(kickoff).unwrap();
         let text = format!(
@@ -119,7 +119,7 @@ kickoff: {kickoff}\n"
             "@all hands",
             "@LEAD",
             "${{ diff }}\n@coder go",
-            // Whether these do depends on the value.
+            // For these the result depends on the value.
             "${{ diff }}@coder",
             "> ${{ diff }} @coder",
             "@coder${{ diff }}",

@@ -1,31 +1,31 @@
-//! The command a reference stands in, as far as it is known where the reference stands.
+//! The command that contains a reference, as far as it is known at the position of the reference.
 //!
-//! Knows which of its words is the command, and which commands run their arguments as code. It is a
-//! rail, not a proof: what a program makes of its arguments is that program's affair.
+//! Knows the word that is the command, and the commands that run their arguments as code. This is a safeguard, not a
+//! proof: each program interprets its arguments by its own rules.
 
 use super::refusal::PlacementRefusal;
 
-/// Stands in a word for what is not known before the script runs.
+/// Placeholder in a word for text that is unknown before the script runs.
 const UNKNOWN_CHAR: char = '\0';
 
 /// Words after which a command begins.
 const KEYWORDS: [&str; 11] =
     ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"];
 
-/// Commands that run another command, which is among their arguments.
+/// Commands that run another command from their arguments.
 const WRAPPERS: [&str; 14] = [
     "builtin", "command", "doas", "env", "exec", "find", "flock", "nice", "nohup", "setsid",
     "stdbuf", "sudo", "timeout", "xargs",
 ];
 
-/// Commands that run what they are given as code.
+/// Commands that run their arguments as code.
 const EVALUATORS: [&str; 10] =
     [".", "alias", "eval", "let", "parallel", "source", "ssh", "su", "trap", "watch"];
 
 /// Commands that take names of variables, and evaluate the subscripts in them.
 const NAME_TAKING_COMMANDS: [&str; 5] = ["getopts", "mapfile", "read", "readarray", "unset"];
 
-/// Commands that take `name=value`.
+/// Commands with arguments of the form `name=value`.
 const DECLARATION_COMMANDS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
 
 /// Programs whose first argument, or the one after an option with such a letter, is a program.
@@ -50,13 +50,13 @@ const INTERPRETERS: [(&str, &str); 18] = [
     ("zsh", "c"),
 ];
 
-/// The words of one simple command, up to some point.
+/// Words of one simple command, up to the current position.
 #[derive(Debug, Default)]
 pub(super) struct SimpleCommand {
     kind: WordListKind,
     words: Vec<String>,
     word: Option<ShellWord>,
-    /// The word at hand, or the next, is where a redirection leads.
+    /// True if the current word, or the next one, is the target of a redirection.
     is_redirect_target: bool,
 }
 
@@ -64,33 +64,33 @@ pub(super) struct SimpleCommand {
 enum WordListKind {
     #[default]
     Command,
-    /// `a=( … )`
+    /// Array list `a=( … )`.
     List,
-    /// Text whose words mean nothing.
+    /// Text whose words have no meaning as a command.
     Opaque,
 }
 
 #[derive(Debug, Default)]
 struct ShellWord {
     text: String,
-    /// Some of it is quoted or expanded: it is not a keyword.
+    /// True if part of the word is quoted or expanded, so that it is not a keyword.
     quoted: bool,
 }
 
-/// What a word is in its command, as far as can be told.
+/// Role of a word in its command, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WordRole {
     Command,
     Argument,
 }
 
-/// What the end of a word means to the scanner.
+/// Meaning of a word's end for the scanner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WordEnd {
     Word,
     Case,
     Esac,
-    /// `[[`
+    /// The word `[[` begins a condition.
     ConditionBegins,
 }
 
@@ -121,17 +121,17 @@ impl SimpleCommand {
         self.word.is_none()
     }
 
-    /// Whether `((` would be arithmetic: where a command begins, and after `for`.
+    /// Returns true if `((` would be arithmetic: at the beginning of a command, and after `for`.
     pub(super) fn may_begin_arithmetic(&self) -> bool {
         self.word.is_none() && (self.words.is_empty() || self.words == ["for"])
     }
 
-    /// Whether a `(` would be that of `a=(`.
+    /// Returns true if a `(` would be that of `a=(`.
     pub(super) fn begins_list(&self) -> bool {
         self.word_prefix().ends_with('=') && is_assignment(self.word_prefix())
     }
 
-    /// The word at hand was the number of a file, or it ends; the next says where to.
+    /// Drops the current word if it is a file descriptor, otherwise ends it; the next word is the target.
     pub(super) fn begin_redirect(&mut self) {
         let number =
             |word: &ShellWord| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
@@ -176,12 +176,12 @@ impl SimpleCommand {
         ended
     }
 
-    /// The word at hand if it is plain, and begins the next.
+    /// Takes the current word if it is plain, and begins the next.
     pub(super) fn take_plain_word(&mut self) -> String {
         self.word.take().filter(|word| !word.quoted).unwrap_or_default().text
     }
 
-    /// Why a reference cannot be added to the word at hand.
+    /// Returns the reason for which a reference cannot be part of the current word.
     pub(super) fn refusal(&self) -> Option<PlacementRefusal> {
         let prefix = self.word_prefix();
         match self.kind {
@@ -197,7 +197,7 @@ impl SimpleCommand {
                     Some(PlacementRefusal::CommandWord)
                 }
             }
-            // `env x=`, `sudo x=`
+            // Such as `env x=` and `sudo x=`.
             WordListKind::Command
                 if self.words.iter().all(|word| runs_next_word(base_name(word)))
                     && !is_assignment(prefix) =>
@@ -210,11 +210,11 @@ impl SimpleCommand {
         }
     }
 
-    /// What the word at `index` makes of a reference behind it.
+    /// Returns the refusal that the word at `index` causes for a reference after it.
     fn refusal_by_word(&self, index: usize) -> Option<PlacementRefusal> {
         let name = base_name(&self.words[index]);
         let rest = &self.words[index + 1..];
-        // Behind a wrapper any word may be the command.
+        // After a wrapper any word may be the command.
         let wrapped = WRAPPERS.contains(&base_name(&self.words[0]));
         let role = if index == 0 || wrapped { WordRole::Command } else { WordRole::Argument };
         // `find .` does not run the builtin.
@@ -232,7 +232,8 @@ impl SimpleCommand {
         self.is_program_of(name, rest, role).then(|| PlacementRefusal::Code(name.to_owned()))
     }
 
-    /// `export x=` takes text; `declare -i x=` takes arithmetic, `declare -n x=` a name.
+    /// Returns true for an assignment of text: `export x=` takes text, `declare -i x=` arithmetic, `declare -n x=` a
+    /// name.
     fn declares_text(&self, rest: &[String]) -> bool {
         let evaluates = |word: &String| is_option(word) && word.contains(['i', 'n']);
         is_assignment(self.word_prefix())
@@ -240,7 +241,7 @@ impl SimpleCommand {
             && !rest.iter().any(evaluates)
     }
 
-    /// Whether the word at hand is what the interpreter `name` is going to run.
+    /// Returns true if the current word is the code that the interpreter `name` runs.
     fn is_program_of(&self, name: &str, rest: &[String], role: WordRole) -> bool {
         let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let Some((_, letters)) = INTERPRETERS.iter().find(|(name, _)| *name == unversioned) else {
@@ -273,7 +274,7 @@ fn base_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// Wrappers whose very next word is a command.
+/// Returns true for wrappers whose next word is a command.
 fn runs_next_word(name: &str) -> bool {
     WRAPPERS.contains(&name) && name != "find" && name != "flock"
 }
@@ -282,7 +283,7 @@ fn is_option(word: &str) -> bool {
     word.len() > 1 && word.starts_with(['-', '+'])
 }
 
-/// `name=`, `name+=`, `name[…]=` and whatever follows.
+/// Returns true for `name=`, `name+=`, `name[…]=` with any text after it.
 fn is_assignment(text: &str) -> bool {
     let Some((head, _)) = text.split_once('=') else { return false };
     let head = head.strip_suffix('+').unwrap_or(head);
@@ -292,7 +293,7 @@ fn is_assignment(text: &str) -> bool {
     }
 }
 
-/// `name[` or, in a list, `[`, not yet closed.
+/// Returns true for an unclosed `name[` or, in a list, `[`.
 fn opens_subscript(text: &str) -> bool {
     text.split_once('[').is_some_and(|(name, subscript)| {
         (name.is_empty() || is_variable(name)) && !subscript.contains("]=")

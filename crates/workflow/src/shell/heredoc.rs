@@ -1,4 +1,4 @@
-//! Here-documents: which there are, where their text ends, and whether it is filled in.
+//! Here-documents: their operators, the end of their text, and expansion in it.
 
 use super::{
     command::SimpleCommand,
@@ -7,18 +7,18 @@ use super::{
     scanner::{ScanError, Scanner, Symbol},
 };
 
-/// A here-document whose operator was read and whose text was not.
+/// Here-document whose operator has been scanned and whose text has not.
 pub(super) struct Heredoc {
     delimiter: String,
     quoted: bool,
-    /// `<<-`
+    /// True for the operator `<<-`.
     strips_tabs: bool,
-    /// The `$( )` it belongs to.
+    /// Nesting level of the `$( )` that contains it.
     pub(super) substitution: usize,
 }
 
 impl Scanner<'_> {
-    /// After `<<`: an optional `-` and the delimiter.
+    /// Scans the part after `<<`: an optional `-` and the delimiter.
     pub(super) fn scan_heredoc_operator(
         &mut self,
         command: &mut SimpleCommand,
@@ -68,13 +68,13 @@ impl Scanner<'_> {
         }
     }
 
-    /// Nobody knows where the text of such a here-document ends.
+    /// Fails, because the end of a here-document with an unknown delimiter cannot be found.
     fn unknown_delimiter(&mut self) -> Result<(), ScanError> {
         self.refuse(PlacementRefusal::HeredocDelimiter);
         Err(ScanError("a here-document without an end"))
     }
 
-    /// After a line break: the text of every here-document of the line.
+    /// Scans, after a line break, the text of every here-document of the line.
     pub(super) fn scan_heredoc_texts(&mut self) -> Result<(), ScanError> {
         for heredoc in std::mem::take(&mut self.heredocs) {
             if heredoc.substitution != self.substitution {
@@ -103,7 +103,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Goes behind the line that is the delimiter, and returns where the text before it ends.
+    /// Moves behind the line of the delimiter, and returns the end of the text before it.
     fn skip_to_delimiter(&mut self, heredoc: &Heredoc) -> usize {
         let mut joined = false;
         while self.peek().is_some() {

@@ -1,12 +1,11 @@
 //! Shell commands with `${{ name }}` in them, prepared so that a value is never code.
 //!
-//! A reference is rewritten, aware of the quotes around it, to a shell variable; the variable is
-//! filled from a private file. So a value is never in the script, never on a command line, never in
-//! the environment, and can be 10 MB long. A reference that cannot be placed is refused when the
-//! file is loaded.
+//! A reference is rewritten, according to the quotes around it, to a shell variable; the variable is filled from a
+//! private file. A value is therefore never in the script, on a command line or in the environment, and can be 10 MB
+//! long. A reference that cannot be placed is refused when the file is loaded.
 //!
-//! What is followed is the quoting of bash and POSIX shells. What a command does with its arguments
-//! is its own affair, except for those known to run them as code.
+//! The scanner follows the quoting of bash and POSIX shells. It does not check the use of arguments by a command,
+//! except for commands known to run them as code.
 
 mod command;
 mod heredoc;
@@ -29,7 +28,7 @@ use crate::{
 };
 use scanner::{MisplacedReference, Symbol};
 
-/// A command that waits for its values.
+/// Command with references to values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShellTemplate {
     parts: Vec<ShellTemplatePart>,
@@ -42,46 +41,46 @@ enum ShellTemplatePart {
     Value { reference: Reference, form: ReferenceForm, quotes: Quotes },
 }
 
-/// The quotes around a reference.
+/// Quotes around a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Quotes {
     None,
     Double,
     Single,
-    /// The text of a here-document: variables are expanded there, and not split.
+    /// Text of a here-document, in which variables are expanded and not split.
     Heredoc,
 }
 
-/// A shell whose quoting is known.
+/// Shell whose quoting is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     Bash,
-    /// `sh` and dash. `sh` may be bash, so only what both read alike is followed.
+    /// `sh` and dash. `sh` may be bash, so the scanner accepts only text that both read alike.
     Posix,
 }
 
-/// A script, and the files it reads its values from.
+/// Script with the files from which it reads its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedScript {
-    /// What the shell runs: best from a file, for it may be too long for a command line.
+    /// Text for the shell; run it from a file, because it may be too long for a command line.
     pub script: String,
-    /// Files the caller writes (0600) before it does.
+    /// Files that the caller writes (0600) before it runs the script.
     pub files: Vec<ValueFile>,
 }
 
-/// One value, to be written as it is to a private file.
+/// One value, to be written unchanged to a private file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueFile {
-    /// The environment variable that must have the file's path.
+    /// Environment variable that must contain the file's path.
     pub variable: String,
-    /// The file's content.
+    /// Content of the file.
     pub value: String,
 }
 
 impl ShellTemplate {
-    /// Reads a command and finds a safe place for each of its references. Without a dialect the
-    /// program is not a shell we know, and there can be no references.
+    /// Parses a command and finds a safe place for each of its references. Without a dialect the program is not a
+    /// known shell, and references are refused.
     pub(crate) fn read(
         text: &str,
         dialect: Option<Dialect>,
@@ -134,7 +133,7 @@ impl ShellTemplate {
         Ok(Self { parts: pieces.into_iter().filter_map(part).collect() })
     }
 
-    /// Makes the script that has this scope's values in reach.
+    /// Creates the script that can read this scope's values.
     pub fn prepare(&self, scope: &TemplateScope) -> Result<PreparedScript, Error> {
         let mut numbers: BTreeMap<&Reference, usize> = BTreeMap::new();
         let mut files = Vec::new();
@@ -172,7 +171,7 @@ impl ShellTemplate {
         Ok(PreparedScript { script: preamble(&loaded) + &body, files })
     }
 
-    /// What it needs a value of.
+    /// Returns the references in the command.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         self.parts.iter().filter_map(|part| match part {
             ShellTemplatePart::Text(_) => None,
@@ -182,8 +181,8 @@ impl ShellTemplate {
 }
 
 impl Quotes {
-    /// In quotes of its own, and without braces: a `{` makes bash look at the whole word once more,
-    /// for brace expansion, and it follows quotes less well there.
+    /// Formats the variable in quotes of its own, and without braces: a `{` makes bash scan the whole word once more
+    /// for brace expansion, where it follows quotes less well.
     fn quote_variable(self, variable: &str) -> String {
         match self {
             Self::None => format!("\"${variable}\""),
@@ -194,8 +193,8 @@ impl Quotes {
     }
 }
 
-/// Fills the variables. `$( )` takes newlines off the end: a dot protects them. On one line with
-/// the script's first, so that the shell's line numbers are the file's.
+/// Formats the assignments of the variables. `$( )` removes newlines at the end: a dot protects them. The assignments
+/// share a line with the script's first, so that the shell's line numbers match the file's.
 fn preamble(numbers: &[usize]) -> String {
     numbers.iter().fold(String::new(), |mut text, n| {
         // Writing to a string cannot fail.

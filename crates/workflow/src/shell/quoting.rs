@@ -1,4 +1,4 @@
-//! Quotes and expansions: where each ends, and what is special in it.
+//! Quotes and expansions: the end of each, and the special characters in it.
 
 use super::{
     Dialect, Quotes,
@@ -7,12 +7,12 @@ use super::{
     scanner::{CommandsEnd, ScanError, Scanner, Symbol},
 };
 
-/// What the text at hand is inside of.
+/// Quoting around the current text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuoteContext {
     Unquoted,
     Double,
-    /// The text of a here-document whose delimiter is not quoted.
+    /// Text of a here-document whose delimiter is not quoted.
     Heredoc,
 }
 
@@ -46,7 +46,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Text in which only `$`, backticks and backslashes are special.
+    /// Scans text in which only `$`, backticks and backslashes are special.
     pub(super) fn scan_expansions(
         &mut self,
         symbol: Symbol,
@@ -76,7 +76,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The shell looks for the closing one before it looks at any other quotes.
+    /// Scans to the closing backtick, which the shell finds before it considers any other quotes.
     pub(super) fn scan_backticks(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
         command.push_unknown();
         loop {
@@ -132,7 +132,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// `$( … )` and `<( … )`, after the `(`: commands with quotes of their own.
+    /// Scans `$( … )` and `<( … )` after the `(`: commands with quotes of their own.
     pub(super) fn scan_substitution(&mut self) -> Result<(), ScanError> {
         self.substitution += 1;
         self.scan_nested(|scanner| {
@@ -145,7 +145,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `${ … }`, after the `{`.
+    /// Scans `${ … }` after the `{`.
     fn scan_parameter(&mut self, inside: QuoteContext) -> Result<(), ScanError> {
         let mut word = SimpleCommand::opaque();
         if let Some(Symbol::Char(' ' | '\t' | '\n' | '|')) = self.peek() {
@@ -169,7 +169,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// `(( … ))`, after the `((`.
+    /// Scans `(( … ))` after the `((`.
     pub(super) fn scan_arithmetic(&mut self) -> Result<(), ScanError> {
         let mut word = SimpleCommand::opaque();
         let mut open = 0_usize;

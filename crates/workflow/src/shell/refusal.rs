@@ -1,37 +1,37 @@
-//! Why a reference cannot stand where it stands, and what to write instead.
+//! Reasons for which a reference cannot be at its position, with a correction for each.
 
 use crate::template::reference::ReferenceFlaw;
 
-/// What is wrong with the place of a reference.
+/// Reason for which a reference cannot be at its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PlacementRefusal {
-    /// `# …`
+    /// In a comment: `# …`.
     Comment,
-    /// `<<'EOF'`
+    /// After a quoted delimiter: `<<'EOF'`.
     QuotedHeredoc,
-    /// `<<${{ x }}`
+    /// In a delimiter: `<<${{ x }}`.
     HeredocDelimiter,
-    /// `$'…'`
+    /// In ANSI quotes: `$'…'`.
     AnsiQuotes,
-    /// `$(( … ))`, `(( … ))`
+    /// In arithmetic: `$(( … ))`, `(( … ))`.
     Arithmetic,
-    /// `` `…` ``
+    /// In backticks: `` `…` ``.
     Backticks,
-    /// `${…}`
+    /// In a parameter expansion: `${…}`.
     Braces,
-    /// `\${{ x }}`
+    /// After a backslash: `\${{ x }}`.
     Backslash,
-    /// `a[${{ x }}]=`
+    /// In a subscript: `a[${{ x }}]=`.
     Subscript,
-    /// `${{ x }} --help`, or the pattern of a `case`.
+    /// As a command, `${{ x }} --help`, or in the pattern of a `case`.
     CommandWord,
-    /// `[[ ${{ x }} -eq 1 ]]`
+    /// In an arithmetic condition: `[[ ${{ x }} -eq 1 ]]`.
     Condition,
-    /// `eval`, `ssh`, `sh -c`, …
+    /// As code for `eval`, `ssh`, `sh -c`, ….
     Code(String),
-    /// `read ${{ x }}`, `declare ${{ x }}`
+    /// As the name of a variable: `read ${{ x }}`, `declare ${{ x }}`.
     Variable(String),
-    /// The text before it could not be followed.
+    /// After text that the scanner could not follow.
     ScanFailed(&'static str),
 }
 

@@ -1,7 +1,7 @@
-//! Follows a shell's quoting from left to right, to know what surrounds each reference.
+//! Follows a shell's quoting from left to right, to determine the context of each reference.
 //!
-//! Not a parser: it need not know what a command means. Invariant: where it cannot be sure how the
-//! shell reads the text, it stops, and every reference behind that point is refused.
+//! The scanner is not a parser and does not need the meaning of a command. Invariant: if it is not certain about the
+//! shell's interpretation of the text, it stops, and every reference after that point is refused.
 
 use super::{
     Dialect, Quotes,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::diagnostics::diagnostic::Diagnostics;
 
-/// Deeper than anybody writes; each level costs stack.
+/// Deeper than any practical script; each level uses stack.
 const MAX_DEPTH: usize = 30;
 
 /// One character of the script, or a reference in it.
@@ -22,17 +22,17 @@ pub(super) enum Symbol {
     Reference,
 }
 
-/// A reference, counted from 0, that cannot stay where it is.
+/// Reference, counted from 0, at a position where it cannot be placed.
 #[derive(Debug)]
 pub(super) struct MisplacedReference {
     pub(super) index: usize,
     pub(super) why: PlacementRefusal,
 }
 
-/// The scan ended before the script did: from here on nothing is sure.
+/// Failure of the scan before the end of the script: nothing after this point is certain.
 pub(super) struct ScanError(pub(super) &'static str);
 
-/// Where a run of commands ends.
+/// End of a list of commands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandsEnd {
     End,
@@ -75,15 +75,15 @@ pub(super) struct Scanner<'a> {
     symbols: &'a [Symbol],
     pub(super) dialect: Dialect,
     pub(super) at: usize,
-    /// Before the end of the script while the text of a here-document is read.
+    /// End of the scanned text; before the end of the script during the scan of a here-document.
     pub(super) end: usize,
-    /// One for each reference so far, the misplaced ones too.
+    /// One entry for each reference so far, including misplaced ones.
     placed: Vec<Quotes>,
     misplaced: Vec<MisplacedReference>,
-    /// Constructs around this point in which nothing can be placed.
+    /// Constructs around this point in which no reference can be placed.
     barriers: Vec<PlacementRefusal>,
     depth: usize,
-    /// How many `$( )` are around this point: a here-document belongs to one of them.
+    /// Number of `$( )` around this point: a here-document belongs to one of them.
     pub(super) substitution: usize,
     /// Here-documents whose text begins after the next line break.
     pub(super) heredocs: Vec<Heredoc>,
@@ -106,8 +106,7 @@ impl Scanner<'_> {
         found
     }
 
-    /// Refuses the reference at hand, and with it the script. What follows is looked at all the same, for
-    /// what else is wrong with it.
+    /// Refuses the current reference, and with it the script. The scan continues, to find further mistakes.
     pub(super) fn refuse(&mut self, why: PlacementRefusal) {
         if self.misplaced.len() <= Diagnostics::MAX_REPORTED {
             self.misplaced.push(MisplacedReference { index: self.placed.len(), why });
@@ -175,7 +174,7 @@ impl Scanner<'_> {
             WordEnd::Case => *cases += 1,
             WordEnd::Esac => *cases = cases.saturating_sub(1),
             WordEnd::ConditionBegins => {
-                // What ended the word is looked at again: it may be a line break.
+                // The character that ended the word is scanned again: it may be a line break.
                 self.at -= 1;
                 self.scan_condition()?;
             }
@@ -183,7 +182,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `((`, a subshell, a function's `()`, a list `a=(`, or a pattern such as `@(a|b)`.
+    /// Scans `((`, a subshell, a function's `()`, a list `a=(`, or a pattern such as `@(a|b)`.
     fn scan_paren(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
         if command.may_begin_arithmetic() && self.eat('(') {
             return match self.dialect {
@@ -239,7 +238,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A character of a word, outside quotes.
+    /// Scans a character of a word, outside quotes.
     fn scan_word_char(&mut self, c: char, command: &mut SimpleCommand) -> Result<(), ScanError> {
         match c {
             '\'' => self.scan_single_quotes(command)?,
@@ -252,7 +251,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// `[[ … ]]`, after the `[[`. Whether it does arithmetic is known at its end only.
+    /// Scans `[[ … ]]` after the `[[`. Only at its end is it known to be arithmetic or not.
     fn scan_condition(&mut self) -> Result<(), ScanError> {
         let first = self.placed.len();
         let mut word = SimpleCommand::opaque();
@@ -296,7 +295,7 @@ impl Scanner<'_> {
         ended
     }
 
-    /// Nothing is placed while this goes on.
+    /// Runs `scan` and refuses every reference in it.
     pub(super) fn scan_without_placement(
         &mut self,
         why: PlacementRefusal,
@@ -321,7 +320,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// A shell joins lines before it looks for operators; we do not.
+    /// Refuses a line break inside an operator: a shell joins lines before it finds operators, this scanner does not.
     pub(super) fn refuse_split_operator(&self) -> Result<(), ScanError> {
         match self.symbols[self.at..self.end] {
             [Symbol::Char('\\'), Symbol::Char('\n'), ..] => {

@@ -1,4 +1,4 @@
-//! What may stand between `${{` and `}}`: the one place that reads and writes these names.
+//! Content between `${{` and `}}`: the only parser and formatter of these names.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -6,65 +6,65 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::spelling::nearest;
 
-/// Names that begin a reference, and therefore cannot be the name of an output.
+/// Prefixes of references, which therefore cannot be the name of an output.
 pub(crate) const RESERVED: [&str; 5] = ["env", "params", "workflow", "instance", "context"];
 
 pub(crate) const NAME_SHAPE: &str =
     "use up to 64 letters, digits and `_`, starting with a letter or `_`";
 
-/// So many names of a kind are compared with one that is not known, and listed beside it.
+/// Maximum number of names that are compared with an unknown one and listed in the hint.
 const MAX_CANDIDATES: usize = 20;
 
 const SECRET_ENDINGS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
 
-/// A value somebody will know when the workflow runs.
+/// Reference to a value that is known when the workflow runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Reference {
-    /// `diff`: what a setup step printed.
+    /// `diff`: output of a setup step.
     Output(String),
-    /// `params.target`
+    /// `params.target`: a parameter of the workflow.
     Param(String),
-    /// `env.CI`
+    /// `env.CI`: an environment variable of the caller.
     Env(String),
-    /// `workflow.name`
+    /// `workflow.name`: the name of the workflow.
     WorkflowName,
     /// `workflow.tag`, also written `workflow.instance` and `instance`.
     Tag,
-    /// `context.channel`: where the file of the channel is.
+    /// `context.channel`: path of the channel's file.
     ChannelFile,
-    /// `context.document`: where the file of the document is that is meant when none is named.
+    /// `context.document`: path of the file of the default document.
     DocumentFile,
 }
 
-/// What is wanted of a value.
+/// Form in which a value is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ReferenceForm {
-    /// The value itself.
+    /// Value itself, as text.
     Value,
-    /// `.file`: the path of a private file that has it.
+    /// `.file`: path of a private file with the value.
     File,
 }
 
-/// What is wrong with a reference.
+/// Description of an invalid reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceFlaw {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
-/// Which names have a value at one place of the file.
+/// Names that have a value at one place of the file.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
     pub(crate) params: BTreeSet<String>,
     /// Outputs of the steps before this place.
     pub(crate) outputs: BTreeSet<String>,
-    /// Outputs of every step, also of those to come.
+    /// Outputs of all steps, including later ones.
     pub(crate) all_outputs: BTreeSet<String>,
-    /// The channel is kept as a file too.
+    /// True if the channel is also a file.
     pub(crate) channel_file: bool,
-    /// And so are documents.
+    /// True if documents are also files.
     pub(crate) document_file: bool,
 }
 
@@ -84,16 +84,16 @@ impl fmt::Display for ReferenceFlaw {
     }
 }
 
-/// Whether `text` can be the name of a parameter, an output or an environment variable.
+/// Returns true if `text` can be the name of a parameter, an output or an environment variable.
 ///
-/// No `-`: in the expressions of a later version it is a minus.
+/// A name has no `-`, which is a minus in the expressions of a later version.
 pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= 64
         && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Reads the inside of `${{ … }}`.
+/// Parses the content of `${{ … }}`.
 pub(crate) fn parse_reference(inner: &str) -> Result<(Reference, ReferenceForm), ReferenceFlaw> {
     let inner = inner.trim();
     if inner.is_empty() {
@@ -147,7 +147,7 @@ fn not_a_name(text: &str) -> ReferenceFlaw {
 }
 
 impl Reference {
-    /// Refuses what has no value at this place, or must not be shown there.
+    /// Refuses a reference that has no value at this place, or is a secret.
     pub(crate) fn check(&self, known: &KnownNames) -> Result<(), ReferenceFlaw> {
         match self {
             Self::Env(name) if is_secret(name) => Err(ReferenceFlaw::new(format!(

@@ -1,17 +1,17 @@
-//! The values that references stand for: parameters, environment, names, what setup steps printed.
+//! Values of references: parameters, environment, names and outputs of setup steps.
 
 use std::collections::BTreeMap;
 
 use crate::{error::Error, template::reference::Reference};
 
-/// Values by name. Made by [`crate::Workflow::scope`]; setup steps add theirs as they end.
+/// Values by name. [`crate::Workflow::scope`] creates them; each setup step adds its output when it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateScope {
     values: BTreeMap<Reference, String>,
 }
 
 impl TemplateScope {
-    /// Adds what the setup step called `name` (`as:`) printed.
+    /// Adds the output of the setup step with the name `name` (`as:`).
     pub fn insert_output(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.set(Reference::Output(name.into()), value);
     }

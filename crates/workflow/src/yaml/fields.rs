@@ -1,5 +1,5 @@
-//! Takes values out of the tree, each with its path: what is missing, unknown or of another kind
-//! becomes a diagnostic that names `agents.reviewer.timeout` and points at it.
+//! Reads values from the tree, each with its path: a missing key, an unknown key or a wrong type becomes a diagnostic
+//! that names `agents.reviewer.timeout` and points at it.
 
 use std::{fmt, ops::RangeInclusive};
 
@@ -13,29 +13,29 @@ use crate::{
     yaml::{Node, Yaml},
 };
 
-/// The keys a mapping may have, and those that a later version will know.
+/// Keys that a mapping may have, and keys of a later version.
 pub(crate) struct AllowedKeys {
     pub(crate) known: &'static [&'static str],
     pub(crate) planned: &'static [&'static str],
 }
 
-/// A value and the path that leads to it.
+/// Value with the path that leads to it.
 #[derive(Clone, Debug)]
 pub(crate) struct YamlField<'a> {
     path: String,
     pub(crate) node: &'a Node,
 }
 
-/// A mapping.
+/// Mapping with its entries.
 #[derive(Debug)]
 pub(crate) struct YamlFields<'a> {
     mapping: YamlField<'a>,
     entries: Vec<(YamlKey<'a>, YamlField<'a>)>,
-    /// Whether a key was complained about that is not known here.
+    /// True if the mapping has an unknown key, which has a diagnostic.
     pub(crate) has_unknown_keys: bool,
 }
 
-/// A key and where it is written.
+/// Key with its position.
 #[derive(Clone, Debug)]
 pub(crate) struct YamlKey<'a> {
     pub(crate) text: &'a str,
@@ -53,12 +53,12 @@ impl<'a> YamlField<'a> {
         Self { path: String::new(), node }
     }
 
-    /// A diagnostic about this value.
+    /// Creates a diagnostic at this value.
     pub(crate) fn diagnostic(&self, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(self.node.at.clone(), message)
     }
 
-    /// A diagnostic that begins with the path: `` `limits.hops` must be … ``.
+    /// Creates a diagnostic that begins with the path: `` `limits.hops` must be … ``.
     pub(crate) fn must_be(&self, be: impl fmt::Display) -> Diagnostic {
         match self.path.as_str() {
             "" => self.diagnostic(format!("the file must be {be}")),
@@ -84,7 +84,7 @@ impl<'a> YamlField<'a> {
         }
     }
 
-    /// Text in which a person could expect references to be filled in, where they are not.
+    /// Returns text without interpolation, and refuses references that a person could expect to work there.
     pub(crate) fn literal_text(&self) -> Result<&'a str, Diagnostic> {
         let text = self.text()?;
         if text.contains("${{") {
@@ -135,7 +135,7 @@ impl<'a> YamlField<'a> {
         Err(self.must_be(format_args!("between {} and {}", allowed.start(), allowed.end())))
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub(crate) fn one_of<T: Copy>(
         &self,
         words: &[(&'static str, T)],
@@ -169,7 +169,7 @@ impl<'a> YamlField<'a> {
         Ok(nodes.iter().enumerate().map(item).collect())
     }
 
-    /// A mapping whose keys are names that people choose.
+    /// Reads a mapping whose keys are names chosen by people.
     pub(crate) fn named_entries(&self) -> Result<Vec<(YamlKey<'a>, YamlField<'a>)>, Diagnostic> {
         let Yaml::Map(entries) = &self.node.value else {
             return Err(self.wrong_type("a mapping"));
@@ -185,7 +185,7 @@ impl<'a> YamlField<'a> {
         Ok(entries.iter().map(field).collect())
     }
 
-    /// A mapping. Each key that is not one of these is complained about and left aside.
+    /// Reads a mapping; each key that is not allowed gets a diagnostic and is ignored.
     pub(crate) fn fields(
         &self,
         keys: &AllowedKeys,
@@ -196,7 +196,7 @@ impl<'a> YamlField<'a> {
         Some(fields)
     }
 
-    /// A mapping of any keys.
+    /// Reads a mapping with any keys.
     pub(crate) fn fields_unchecked(&self) -> Result<YamlFields<'a>, Diagnostic> {
         Ok(YamlFields {
             mapping: self.clone(),
@@ -207,18 +207,18 @@ impl<'a> YamlField<'a> {
 }
 
 impl<'a> YamlFields<'a> {
-    /// The value of a key; `null` is as good as absent.
+    /// Returns the value of a key; `null` counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<YamlField<'a>> {
         let (_, field) = self.entries.iter().find(|(found, _)| found.text == key)?;
         (!matches!(field.node.value, Yaml::Null)).then(|| field.clone())
     }
 
-    /// Whether a key is written, with a value or without one.
+    /// Returns true if the key is present, with or without a value.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|(found, _)| found.text == key)
     }
 
-    /// What `read` makes of a key's value; nothing if it is absent, or wrong and complained about.
+    /// Returns the result of `read` for a key's value; none if the key is absent, or wrong and reported.
     pub(crate) fn read_with<T>(
         &self,
         key: &str,
@@ -228,7 +228,8 @@ impl<'a> YamlFields<'a> {
         diagnostics.ok_or_add(read(&self.get(key)?))
     }
 
-    /// The value of a key that must be there. Beside an unknown key it may be that one, misspelt: one mistake.
+    /// Returns the value of a required key. Next to an unknown key no diagnostic is added: the unknown key may be the
+    /// required one, misspelt, and one mistake gets one diagnostic.
     pub(crate) fn require(
         &self,
         key: &str,
@@ -244,7 +245,7 @@ impl<'a> YamlFields<'a> {
         found
     }
 
-    /// Complains about each key that is not known here.
+    /// Adds a diagnostic for each unknown key.
     pub(crate) fn reject_unknown_keys(
         &mut self,
         keys: &AllowedKeys,

@@ -1,4 +1,4 @@
-//! Reads a text file that somebody else named: a regular file, of bounded size, UTF-8.
+//! Reads a text file whose path comes from another author: a regular file, of bounded size, UTF-8.
 
 use std::{
     fs::File,
@@ -6,10 +6,10 @@ use std::{
     path::Path,
 };
 
-/// More than a workflow or a prompt ever needs; what is longer is not read.
+/// More than any workflow or prompt needs; a longer file is refused.
 pub(crate) const MAX_FILE_BYTES: usize = 1024 * 1024;
 
-/// Why a file was not taken.
+/// Reason for which a file was refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileReadError {
     #[error("{0}")]
@@ -22,9 +22,9 @@ pub(crate) enum FileReadError {
     NotUtf8,
 }
 
-/// Reads the whole of it, or refuses before reading more than [`MAX_BYTES`].
+/// Reads the whole file, or refuses it before reading more than [`MAX_FILE_BYTES`].
 pub(crate) fn read(path: &Path) -> Result<String, FileReadError> {
-    // Asked before it is opened: opening a pipe would wait for somebody to write.
+    // Checked before the open, because opening a pipe would wait for a writer.
     let metadata = path.metadata()?;
     if !metadata.is_file() {
         return Err(FileReadError::NotAFile);
@@ -34,7 +34,7 @@ pub(crate) fn read(path: &Path) -> Result<String, FileReadError> {
         return Err(FileReadError::TooLarge);
     }
     let mut bytes = Vec::new();
-    // It may have grown since, or (in /proc) never have told its size.
+    // The file may have grown since, or (in /proc) have no size in its metadata.
     File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_FILE_BYTES {
         return Err(FileReadError::TooLarge);

@@ -1,5 +1,4 @@
-//! Our reading of a script and bash's agree: with the value in a variable it prints what it prints
-//! with the value written out.
+//! The scanner and bash agree: a script with the value in a variable prints the same as with the value written out.
 
 use std::{
     fs,
@@ -13,8 +12,8 @@ use proptest::prelude::*;
 use crate::shell::step;
 
 const WRITTEN_OUT: &str = "zqz";
-/// Would end any quote, run a command, or be taken for a pattern. Without blanks, because an
-/// author's own `$( )` may split what it prints.
+/// Value that would end any quote, run a command, or be taken for a pattern. It has no blanks, because an author's
+/// own `$( )` may split its output.
 const HOSTILE: &str = "\"';$(touch${IFS}pwned)`touch${IFS}pwned`\\#&|<pwned>pwned(){}[]!~\"'";
 const PRELUDE: &str = "p() { printf '<%s>' \"$@\"; }; ";
 
@@ -22,7 +21,7 @@ fn reference() -> Just<String> {
     Just("${{ x }}".to_owned())
 }
 
-/// A word with every kind of quoting around references, and commands inside it.
+/// Generates a word with every kind of quoting around references, and commands inside it.
 fn word(command: impl Strategy<Value = String> + Clone + 'static) -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => reference(),
@@ -68,7 +67,7 @@ fn command() -> impl Strategy<Value = String> {
     })
 }
 
-/// What bash prints, if it understands the script.
+/// Returns the output of bash, if bash accepts the script.
 fn bash(script: &str, folder: &Path, variables: &[(String, String)]) -> Option<String> {
     let file = folder.join("script");
     fs::write(&file, script).unwrap();

@@ -1,4 +1,4 @@
-//! Files made to hurt: refused soon, with a message; and no file at all can make the parser panic.
+//! Malicious files are refused quickly with a message, and no file can make the parser panic.
 
 use std::{
     fmt::Write as _,
@@ -11,16 +11,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{AGENTS, read, read_with_agent};
 
-/// What any file may cost this thread's processor, to be read or refused and the refusal to be told.
+/// Maximum processor time of this thread for a file: to read it, or to refuse it with a message.
 const MAX_CPU_TIME: Duration = Duration::from_secs(1);
-/// A busy machine may make a thread wait; a bomb that goes off takes minutes.
+/// Maximum elapsed time: a busy machine may delay a thread, and an expanded bomb takes minutes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap()
 }
 
-/// Does the work, which must not cost much.
+/// Runs the work and checks its cost.
 fn within_cpu_budget<T>(name: &str, work: impl FnOnce() -> T) -> T {
     let (cost, start) = (processor_time(), Instant::now());
     let done = work();
@@ -30,7 +30,7 @@ fn within_cpu_budget<T>(name: &str, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// What a person and a program are told about a file that is refused.
+/// Returns the message for a refused file, after checks of its size.
 fn refusal(text: &str) -> String {
     let error = read(text).unwrap_err();
     assert!(error.render(RenderStyle::Plain).len() < 64 << 10, "a refusal is read by people");
@@ -108,7 +108,7 @@ fn a_file_that_is_all_mistakes_is_refused_at_once() {
     }
 }
 
-/// What this thread has read so far, from anywhere.
+/// Returns the number of bytes that this thread has read so far, from any file.
 fn bytes_read() -> u64 {
     let accounts = std::fs::read_to_string("/proc/thread-self/io").unwrap();
     let read = accounts.lines().find_map(|line| line.strip_prefix("rchar: "));
@@ -162,7 +162,7 @@ fn a_long_script_is_followed_at_once() {
     }
 }
 
-/// Pieces of files, so that chance gets past the first line.
+/// Generates pieces of files, so that random input gets past the first line.
 fn fragments() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "agents:",

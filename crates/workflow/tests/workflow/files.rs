@@ -1,4 +1,4 @@
-//! Files named by somebody else: the workflow itself and its prompts.
+//! Files whose paths come from another author: the workflow itself and its prompts.
 
 use std::{fs, os::unix::fs::symlink, path::Path};
 

@@ -1,4 +1,4 @@
-//! The room from outside: files in, workflows and messages out, scripts run by real shells.
+//! Tests of the crate through its public interface: files in, workflows and messages out, scripts run by real shells.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
@@ -16,7 +16,7 @@ use std::path::Path;
 
 use agent_worker_workflow::{Error, Workflow, parse};
 
-/// One agent is all a workflow needs.
+/// Smallest valid workflow: one agent.
 const AGENTS: &str = "agents:\n  a: { backend: mock }\n";
 
 /// Parses a file called `team.yaml`.
@@ -24,7 +24,7 @@ fn read(text: &str) -> Result<Workflow, Error> {
     parse(text, Path::new("team.yaml"))
 }
 
-/// Parses sections that stand beside one agent.
+/// Parses sections together with one agent.
 fn read_with_agent(sections: &str) -> Result<Workflow, Error> {
     read(&format!("{AGENTS}{sections}"))
 }

@@ -1,4 +1,4 @@
-//! What people read when a file is wrong.
+//! Messages that people read about an invalid file.
 
 use std::path::Path;
 
@@ -113,7 +113,7 @@ tasks: []
     );
 }
 
-/// The mistakes of a file as a program sees them, one on each line.
+/// Returns the mistakes of a file as a program sees them, one on each line.
 fn mistakes(text: &str) -> String {
     let mistakes = read(text).unwrap_err().mistakes();
     let line =

@@ -1,12 +1,12 @@
-//! One mistake at a time: where it is found, what is said, what is suggested.
+//! One mistake at a time: its position, its message and its suggestion.
 
 use agent_worker_workflow::RenderStyle;
 
 use crate::{read, read_with_agent};
 
-/// Files with one mistake, the place it is found at, the message and the suggestion.
+/// Files with one mistake, its position, the message and the suggestion.
 const MISTAKES: &[(&str, &str, &str, &str)] = &[
-    // YAML itself
+    // Mistakes in YAML itself.
     ("a: [1\nb: 2", "2:2", "not valid YAML", ""),
     (
         "agents: { a: { backend: mock } }\nagents: {}\n",
@@ -25,7 +25,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     ("a: *b\n", "1:4", "not valid YAML", ""),
     ("a: &a [*a]\n", "1:8", "an alias cannot stand inside what it names", ""),
     ("a: !custom x\n", "1:12", "not valid YAML: unsupported tag", ""),
-    // the whole
+    // Mistakes in the whole file.
     ("", "1:1", "the file must be a mapping, not nothing", "`agents:`"),
     ("- a\n", "1:1", "the file must be a mapping, not a list", "`agents:`"),
     ("name: x\n", "1:1", "`agents` is missing", ""),
@@ -62,7 +62,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "unknown key `zebra`",
         "the keys here are: name, params",
     ),
-    // agents
+    // Mistakes in agents.
     ("agents:\n  2x: { backend: mock }\n", "2:3", "`2x` cannot be an agent's name", ""),
     ("agents:\n  all: { backend: mock }\n", "2:3", "`all` is reserved", ""),
     (
@@ -244,7 +244,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "there is no tool `git`",
         "there are channel_send, channel_read,",
     ),
-    // the other sections, beside one agent on lines 1 and 2
+    // Mistakes in the other sections, after one agent on lines 1 and 2.
     (
         "+params: [{ name: target }, { name: json }]\n",
         "3:36",
@@ -386,7 +386,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "`env:`",
     ),
     ("+kickoff: ${{ x\n", "3:10", "never closed", "`}}`"),
-    // what an alias repeats is wrong where it is written
+    // A mistake that an alias repeats is reported at its definition.
     (
         "+params: [{ name: p, default: &t \"hi ${{ dif }}\" }]\nkickoff: *t\n",
         "3:37",

@@ -1,4 +1,4 @@
-//! The schema and the reader agree: the same keys everywhere, and what one takes for a mistake the other does too.
+//! The schema and the reader agree: the same keys everywhere, and the same mistakes.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::read;
 
-/// Where a mapping is in the schema, and a file with a key there that nobody knows.
+/// Path of each mapping in the schema, with a file that has an unknown key there.
 const MAPPINGS: [(&str, &str); 15] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
@@ -68,7 +68,7 @@ fn as_json(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
 }
 
-/// The keys the reader knows where it met one it does not.
+/// Returns the keys that the reader lists for a mapping with an unknown key.
 fn known_to_the_reader(text: &str) -> BTreeSet<String> {
     let error = read(text).unwrap_err();
     let mistakes = error.mistakes();
@@ -77,7 +77,7 @@ fn known_to_the_reader(text: &str) -> BTreeSet<String> {
     keys.split(", ").map(str::to_owned).collect()
 }
 
-/// Every place of the schema that is a mapping with keys of its own.
+/// Collects every path of the schema that is a mapping with keys of its own.
 fn mappings(schema: &Value, at: &str, found: &mut BTreeSet<String>) {
     if schema.get("properties").is_some() && schema.get("additionalProperties").is_some() {
         found.insert(at.to_owned());

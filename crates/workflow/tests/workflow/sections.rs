@@ -1,4 +1,4 @@
-//! What each section of the file may say, and what becomes of it.
+//! Accepted content of each section of the file, and the parsed result.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use agent_worker_workflow::{
 
 use crate::{read, read_with_agent};
 
-/// Text where text may be absent.
+/// Creates an optional text.
 macro_rules! text {
     ($text:literal) => {
         Some($text.to_owned())

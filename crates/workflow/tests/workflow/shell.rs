@@ -11,7 +11,7 @@ use agent_worker_workflow::{SetupStep, TemplateScope};
 
 use crate::read_with_agent;
 
-/// Values that are code, quotes or options to somebody careless.
+/// Values that are code, quotes or options for a careless script.
 const HOSTILE: [&str; 22] = [
     "",
     "plain",
@@ -37,7 +37,7 @@ const HOSTILE: [&str; 22] = [
     "x=1 >pwned",
 ];
 
-/// A step with this script, whose `x` is the output of an earlier one.
+/// Creates a step with this script, whose `x` is the output of an earlier step.
 pub(crate) fn step(program: &str, script: &str) -> Result<SetupStep, String> {
     let script = serde_json::to_string(script).unwrap();
     let yaml = format!(
@@ -47,7 +47,7 @@ pub(crate) fn step(program: &str, script: &str) -> Result<SetupStep, String> {
     Ok(workflow.setup.into_iter().next_back().unwrap())
 }
 
-/// What the script prints, run in an empty folder that must stay empty.
+/// Returns the output of the script, run in an empty folder that must stay empty.
 fn run(step: &SetupStep, value: &str) -> String {
     let (private, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut scope = TemplateScope::default();
@@ -72,7 +72,7 @@ fn run(step: &SetupStep, value: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Each script with what it prints: `@` is the value.
+/// Checks the output of each script; `@` in it is the value.
 fn check_outputs(program: &str, table: &[(&str, &str)]) {
     let every = HOSTILE.join("\n");
     for (script, expected) in table {
@@ -224,7 +224,7 @@ fn a_value_used_twice_is_one_file() {
     );
 }
 
-/// Places where a value cannot be put, with a word of the reason.
+/// Positions at which a value cannot be placed, with a word of the reason.
 const REFUSED: [(&str, &str); 63] = [
     ("cat <<'EOF'\n${{ x }}\nEOF", "delimiter of this here-document is quoted"),
     ("cat <<\"EOF\"\n${{ x }}\nEOF", "quoted"),
@@ -348,7 +348,7 @@ fn a_script_that_cannot_be_followed_takes_no_values_behind_that_point() {
         "echo ${ ls; } ${{ x }}".to_owned(),
     ];
     for script in &scripts {
-        // The one with an open quote is placed in it; the shell itself complains about that.
+        // In the script with an open quote the reference is placed; the shell itself reports the quote.
         let accepted = step("bash", script).is_ok();
         assert_eq!(accepted, script.starts_with("echo 'never"), "{script}");
     }

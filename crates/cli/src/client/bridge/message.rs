@@ -1,4 +1,4 @@
-//! One message of the protocol, as far as passing it on needs to know it.
+//! An MCP message, with the fields that the bridge needs for forwarding.
 
 use agent_worker_protocol::mcp_wire::{
     IDEMPOTENCY_KEY_ARGUMENT, INVALID_REQUEST, META_REVISION, McpRpcErrorBody, McpRpcErrorReply,
@@ -7,12 +7,12 @@ use agent_worker_protocol::mcp_wire::{
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// A message that came in over stdin.
+/// A message from stdin.
 #[derive(Clone, Debug)]
 pub(super) struct BridgeMessage(Map<String, Value>);
 
 impl BridgeMessage {
-    /// Reads a line. What is no message is answered with why.
+    /// Parses a line; the error is the response to an invalid one.
     pub(super) fn parse(line: &str) -> Result<Self, String> {
         let null = Value::Null;
         match serde_json::from_str(line) {
@@ -24,7 +24,8 @@ impl BridgeMessage {
         }
     }
 
-    /// As it is passed on: a tool call has a key, so that it can be said twice; whoever begins wants to be told.
+    /// Adds the fields of the bridge: a key to a tool call, so that it can be repeated, and the stream capability to
+    /// `initialize`.
     fn with_bridge_fields(mut self) -> Self {
         match self.method() {
             Some("tools/call") => {
@@ -45,7 +46,7 @@ impl BridgeMessage {
         self
     }
 
-    /// One of its parameters that is an object; made where there is none.
+    /// Returns a parameter that is an object, created if it is missing.
     fn object_param_mut(&mut self, name: &str) -> Option<&mut Map<String, Value>> {
         let params = self.0.entry("params").or_insert(json!({})).as_object_mut()?;
         params.entry(name).or_insert(json!({})).as_object_mut()
@@ -59,30 +60,30 @@ impl BridgeMessage {
         self.0.get("params")?.get(name)?.as_str()
     }
 
-    /// What it will be answered by; none for what is not answered.
+    /// Returns the id of a request; `None` for a message without a response.
     pub(super) fn id(&self) -> Option<String> {
         self.method()?;
         self.0.get("id").filter(|id| !id.is_null()).map(Value::to_string)
     }
 
-    /// The request it takes back, if it does.
+    /// Returns the id of the request that this message cancels.
     pub(super) fn cancelled_request_id(&self) -> Option<String> {
         let takes_back = self.method() == Some("notifications/cancelled");
         let id = self.0.get("params")?.get("requestId")?;
         takes_back.then(|| id.to_string())
     }
 
-    /// Whether a client of the older revisions begins with it.
+    /// Returns whether the message starts a session of an older revision.
     pub(super) fn is_initialize(&self) -> bool {
         self.method() == Some("initialize")
     }
 
-    /// Whether its answer is whatever happens from now on.
+    /// Returns whether the response is a stream of future changes.
     pub(super) fn is_subscription_stream(&self) -> bool {
         self.method() == Some("subscriptions/listen")
     }
 
-    /// What it begins or ends to watch, in the older revisions.
+    /// Returns the resource whose subscription the message starts (`true`) or ends, in older revisions.
     pub(super) fn subscription_change(&self) -> Option<(&str, bool)> {
         match self.method() {
             Some("resources/subscribe") => Some((self.param("uri")?, true)),
@@ -91,12 +92,12 @@ impl BridgeMessage {
         }
     }
 
-    /// The revision it says it is of, since 2026-07-28.
+    /// Returns the protocol revision that the message states, since 2026-07-28.
     pub(super) fn protocol_version(&self) -> Option<&str> {
         self.0.get("params")?.get("_meta")?.get(META_REVISION)?.as_str()
     }
 
-    /// What it is about, where a header must say so too.
+    /// Returns the name or URI that a header must repeat.
     pub(super) fn header_name(&self) -> Option<&str> {
         match self.method() {
             Some("resources/read") => self.param("uri"),
@@ -109,12 +110,12 @@ impl BridgeMessage {
         Value::Object(self.0.clone()).to_string()
     }
 
-    /// The answer when there is none.
+    /// Returns the error response for a request without an answer.
     pub(super) fn error_response(&self, why: &str, data: &Value) -> String {
         error_json(self.0.get("id").unwrap_or(&Value::Null), SERVER_ERROR, why, data)
     }
 
-    /// Whether `line` is the answer to it.
+    /// Returns whether `line` is the response to this message.
     pub(super) fn is_answered_by(&self, line: &str) -> bool {
         let Ok(Value::Object(line)) = serde_json::from_str(line) else { return false };
         !line.contains_key("method") && line.get("id") == self.0.get("id")

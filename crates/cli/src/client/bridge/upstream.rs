@@ -1,4 +1,4 @@
-//! The daemon's end of the bridge: one session where there is one, begun anew when its daemon is gone.
+//! The bridge's connection to the daemon: at most one session, restarted after its daemon is gone.
 
 use std::{
     collections::BTreeSet,
@@ -28,34 +28,34 @@ use crate::{
     input::settings::CliSettings,
 };
 
-/// How long a message is held while the daemon is away, and how often it is looked for.
+/// Time limit for holding a message while the daemon is away, and the interval of retries.
 const DAEMON_RETRY_TIMEOUT: Duration = Duration::from_secs(45);
 const DAEMON_RETRY_INTERVAL: Duration = Duration::from_millis(250);
-/// How long a session's end may take to say: nobody waits for us any more.
+/// Time limit for closing a session; the client no longer waits at that point.
 const SESSION_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const STATUS_NOT_FOUND: u16 = 404;
 
-/// Where to, and as whom.
+/// The daemon and the identity of a bridge.
 pub(crate) struct BridgeConfig {
-    /// Where the daemon is, or how to start it.
+    /// Settings to find or start the daemon.
     pub(crate) settings: CliSettings,
-    /// A client's token; without it we are who our process is.
+    /// Token of a client; without one, our process is the identity.
     pub(crate) token: Option<String>,
 }
 
-/// The way to the daemon.
+/// Forwards messages to the daemon.
 pub(super) struct BridgeUpstream {
     settings: CliSettings,
     daemon: DaemonSocket,
     out: Sender<String>,
     state: Mutex<BridgeSessionState>,
-    /// Rises with each session, so that whoever lost one knows whether it was begun anew meanwhile.
+    /// Rises with each session, so that a task that lost one knows whether it has been restarted.
     session_generation: watch::Sender<u64>,
-    /// One at a time begins it anew.
+    /// Allows one restart of the session at a time.
     restart_permit: Semaphore,
 }
 
-/// What a client of the older revisions has said that the next daemon must be told again.
+/// State of a client of an older revision that the next daemon must receive again.
 #[derive(Default)]
 struct BridgeSessionState {
     initialize_request: Option<BridgeMessage>,
@@ -76,9 +76,9 @@ impl BridgeUpstream {
         Self { settings, daemon, out, state, session_generation, restart_permit }
     }
 
-    /// Says something to whoever started us.
+    /// Writes a line to the client.
     pub(super) async fn write_to_client(&self, line: String) {
-        // Whoever does not listen any more has ended us.
+        // A closed channel means that the bridge is ending.
         let _ = self.out.send(line).await;
     }
 
@@ -86,7 +86,7 @@ impl BridgeUpstream {
         self.lock_state().session.is_some()
     }
 
-    /// Passes a request on, and its answer back, whatever becomes of the daemon meanwhile.
+    /// Forwards a request and returns its answer, even if the daemon goes away meanwhile.
     pub(super) async fn forward_request(&self, message: BridgeMessage) {
         let deadline = Instant::now() + DAEMON_RETRY_TIMEOUT;
         loop {
@@ -111,14 +111,14 @@ impl BridgeUpstream {
         }
     }
 
-    /// Passes on what is not answered.
+    /// Forwards a message that has no answer.
     pub(super) async fn forward_notification(&self, message: &BridgeMessage) {
-        // A daemon that did not hear it is gone, and the next one is told what it must know.
+        // A daemon that did not receive it is gone, and the next one receives the state it needs.
         let _ = self.send_message(message).await;
     }
 
-    /// Tells what a session is told besides its answers, from the first on that is begun. A daemon that left is not
-    /// started for that.
+    /// Forwards the server's own messages of every session, from the first one on; a daemon that left is not started
+    /// for that.
     pub(super) async fn forward_server_stream(&self) {
         let mut begun = self.session_generation.subscribe();
         loop {
@@ -129,7 +129,7 @@ impl BridgeUpstream {
             {
                 self.forward_stream(*stream).await;
             }
-            // It ended, or there was none: the daemon has left, or the session.
+            // The stream ended or did not open: the daemon or the session is gone.
             if generation == 0 || !self.has_session() {
                 if begun.changed().await.is_err() {
                     return;
@@ -145,7 +145,7 @@ impl BridgeUpstream {
         }
     }
 
-    /// Ends the session, where there is one.
+    /// Ends the session if there is one.
     pub(super) async fn close_session(&self) {
         if self.has_session() {
             let headers = self.headers(None);
@@ -157,7 +157,7 @@ impl BridgeUpstream {
         }
     }
 
-    /// Says a message to the daemon, which is started if there is none.
+    /// Sends a message to the daemon, which is started if none runs.
     async fn send_or_start_daemon(&self, message: &BridgeMessage) -> Result<McpReply, CliError> {
         match self.send_message(message).await {
             Err(DialError::Absent { .. }) => {
@@ -182,7 +182,7 @@ impl BridgeUpstream {
         self.daemon.mcp_exchange(saying, &headers).await
     }
 
-    /// What a request says of itself in its headers: since 2026-07-28 everything, before that the session's.
+    /// Returns the headers of a request: since 2026-07-28 all its metadata, before that the session's.
     fn headers(&self, message: Option<&BridgeMessage>) -> Vec<(&'static str, String)> {
         let mut headers = Vec::new();
         if let Some((message, version)) =
@@ -211,7 +211,7 @@ impl BridgeUpstream {
             McpReplyBody::Text(text) => {
                 let line = match serde_json::from_str::<Value>(&text) {
                     Ok(line) if line.get("jsonrpc").is_some() => line.to_string(),
-                    // The door's own words: there is no such caller, or nothing can be asked now.
+                    // An error of the daemon's HTTP layer: the caller is unknown, or the daemon cannot serve now.
                     Ok(problem) => message.error_response(&problem_message(&problem), &problem),
                     Err(_) => {
                         message.error_response(&format!("status {}", heard.status), &Value::Null)
@@ -243,7 +243,7 @@ impl BridgeUpstream {
         }
     }
 
-    /// Remembers what the next daemon must be told again.
+    /// Records the state that the next daemon must receive again.
     fn record_session_change(
         &self,
         message: &BridgeMessage,
@@ -273,7 +273,7 @@ impl BridgeUpstream {
         }
     }
 
-    /// Introduces the client to a daemon that does not know it, as it introduced itself, and asks for what it watches.
+    /// Repeats the client's `initialize` and its subscriptions to a daemon that does not know the session.
     async fn restart_session(&self, generation: u64) -> Result<(), DialError> {
         let Ok(_turn) = self.restart_permit.acquire().await else { return Ok(()) };
         if *self.session_generation.borrow() != generation {
@@ -298,7 +298,7 @@ impl BridgeUpstream {
         Ok(())
     }
 
-    /// What is watched may have changed while nobody could tell.
+    /// Reports every subscribed resource as updated, since a change may have been missed.
     async fn notify_subscribed_uris(&self) {
         let watched: Vec<_> = self.lock_state().subscribed_uris.iter().cloned().collect();
         for uri in watched {
@@ -324,16 +324,16 @@ impl BridgeUpstream {
     }
 }
 
-/// What became of an answer.
+/// The outcome of forwarding a request.
 enum ForwardOutcome {
     Answered,
     /// The daemon does not know our session.
     NoSession,
-    /// The daemon went away before it was whole.
+    /// The connection broke before the answer was complete.
     ConnectionLost(DialError),
 }
 
-/// Reads an answer nobody asked for to its end, so that what it answers has happened.
+/// Reads an unneeded answer to its end, so that its request has taken effect.
 async fn drain_response(heard: McpReply) {
     if let McpReplyBody::Stream(mut stream) = heard.body {
         while let Ok(Some(_)) = stream.next_data().await {}
@@ -345,7 +345,7 @@ fn problem_message(problem: &Value) -> String {
     problem.map_or_else(|_| "the daemon's answer was not understood".to_owned(), |one| one.message)
 }
 
-/// Whether the daemon may be there the next time.
+/// Returns whether the daemon may be available on the next try.
 fn is_retryable(error: &CliError) -> bool {
     matches!(error.kind(), CliErrorKind::NoDaemon | CliErrorKind::ConnectionLost)
 }

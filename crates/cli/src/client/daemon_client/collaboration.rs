@@ -1,4 +1,4 @@
-//! The endpoints of commands that act: agents that join and leave, documents, inboxes, feedback.
+//! Endpoints for collaboration: agents, inboxes, documents, suggestions, proposals, questions, approvals and feedback.
 
 use agent_worker_protocol::{
     ApprovalId, Consent, DocumentPath, Proposal, ProposalId, QuestionId, Revision, Seq, Target,
@@ -14,7 +14,7 @@ use agent_worker_protocol::{
 use super::{ClientResult, CommandScope, DaemonClient, UrlBuilder, percent_encode};
 
 impl DaemonClient {
-    /// `POST /agents`; asked again with the same key, it is still one agent.
+    /// Sends `POST /agents`; a repetition with the same key creates no second agent.
     pub(crate) async fn agent_create(
         &self,
         key: &str,
@@ -23,7 +23,7 @@ impl DaemonClient {
         self.daemon.post_once("/agents", key, request).await
     }
 
-    /// `DELETE /agents/{target}`
+    /// Sends `DELETE /agents/{target}`.
     pub(crate) async fn agent_remove(
         &self,
         who: &Target,
@@ -34,22 +34,22 @@ impl DaemonClient {
         self.daemon.delete(&query.build()).await
     }
 
-    /// `GET /inbox`; an agent that names nobody asks for its own.
+    /// Sends `GET /inbox`; an agent without a target gets its own inbox.
     pub(crate) async fn inbox(&self, scope: &CommandScope) -> ClientResult<InboxReply> {
         self.daemon.get(&scope.url_for("/inbox").build()).await
     }
 
-    /// `POST /inbox/ack`
+    /// Sends `POST /inbox/ack`.
     pub(crate) async fn inbox_ack(&self, until: Seq) -> ClientResult<AckReply> {
         self.daemon.post("/inbox/ack", &AckRequest { until }).await
     }
 
-    /// `GET /documents`
+    /// Sends `GET /documents`.
     pub(crate) async fn documents(&self, scope: &CommandScope) -> ClientResult<Vec<DocumentEntry>> {
         self.daemon.get(&scope.url_for("/documents").build()).await
     }
 
-    /// `GET /document`: the one that is meant when none is named.
+    /// Sends `GET /document`, which names the default document.
     pub(crate) async fn document_default(
         &self,
         scope: &CommandScope,
@@ -57,7 +57,7 @@ impl DaemonClient {
         self.daemon.get(&scope.url_for("/document").build()).await
     }
 
-    /// `GET /documents/{path}`: its newest revision, or an older one.
+    /// Sends `GET /documents/{path}` for the newest revision or an older one.
     pub(crate) async fn document(
         &self,
         scope: &CommandScope,
@@ -69,7 +69,7 @@ impl DaemonClient {
         self.daemon.get(&query.with_param("revision", revision.as_deref()).build()).await
     }
 
-    /// `POST /documents/{path}`; asked again with the same key, it is still one revision.
+    /// Sends `POST /documents/{path}`; a repetition with the same key creates no second revision.
     pub(crate) async fn document_write(
         &self,
         key: &str,
@@ -79,7 +79,7 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/documents/{file}"), key, request).await
     }
 
-    /// `GET /revisions/{path}`, newest first
+    /// Sends `GET /revisions/{path}`; the newest revision comes first.
     pub(crate) async fn revisions(
         &self,
         scope: &CommandScope,
@@ -88,7 +88,7 @@ impl DaemonClient {
         self.daemon.get(&scope.url_for(&format!("/revisions/{file}")).build()).await
     }
 
-    /// `GET /diffs/{path}`
+    /// Sends `GET /diffs/{path}`.
     pub(crate) async fn diff(
         &self,
         scope: &CommandScope,
@@ -102,7 +102,7 @@ impl DaemonClient {
             .await
     }
 
-    /// `GET /suggestions`, newest first
+    /// Sends `GET /suggestions`; the newest suggestion comes first.
     pub(crate) async fn suggestions(
         &self,
         scope: &CommandScope,
@@ -110,7 +110,7 @@ impl DaemonClient {
         self.daemon.get(&scope.url_for("/suggestions").build()).await
     }
 
-    /// `POST /suggestions`; asked again with the same key, it is still one.
+    /// Sends `POST /suggestions`; a repetition with the same key creates no second suggestion.
     pub(crate) async fn suggest(
         &self,
         key: &str,
@@ -119,7 +119,7 @@ impl DaemonClient {
         self.daemon.post_once("/suggestions", key, request).await
     }
 
-    /// `POST /suggestions/{seq}`; asked again with the same key, it has the same answer.
+    /// Sends `POST /suggestions/{seq}`; a repetition with the same key gets the same answer.
     pub(crate) async fn suggestion_answer(
         &self,
         key: &str,
@@ -129,12 +129,12 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/suggestions/{suggestion}"), key, request).await
     }
 
-    /// `GET /proposals`
+    /// Sends `GET /proposals`.
     pub(crate) async fn proposals(&self, scope: &CommandScope) -> ClientResult<ProposalsReply> {
         self.daemon.get(&scope.url_for("/proposals").build()).await
     }
 
-    /// `GET /proposals/{id}`
+    /// Sends `GET /proposals/{id}`.
     pub(crate) async fn proposal(
         &self,
         scope: &CommandScope,
@@ -143,7 +143,7 @@ impl DaemonClient {
         self.daemon.get(&scope.url_for(&format!("/proposals/{id}")).build()).await
     }
 
-    /// `POST /proposals`; asked again with the same key, it is still one proposal.
+    /// Sends `POST /proposals`; a repetition with the same key creates no second proposal.
     pub(crate) async fn propose(
         &self,
         key: &str,
@@ -152,7 +152,7 @@ impl DaemonClient {
         self.daemon.post_once("/proposals", key, request).await
     }
 
-    /// `POST /proposals/{id}/vote`
+    /// Sends `POST /proposals/{id}/vote`.
     pub(crate) async fn vote(
         &self,
         key: &str,
@@ -162,7 +162,7 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/proposals/{id}/vote"), key, request).await
     }
 
-    /// `POST /proposals/{id}/cancel`
+    /// Sends `POST /proposals/{id}/cancel`.
     pub(crate) async fn proposal_cancel(
         &self,
         key: &str,
@@ -172,12 +172,12 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/proposals/{id}/cancel"), key, request).await
     }
 
-    /// `GET /questions`
+    /// Sends `GET /questions`.
     pub(crate) async fn questions(&self, scope: &CommandScope) -> ClientResult<Vec<QuestionView>> {
         self.daemon.get(&scope.url_for("/questions").build()).await
     }
 
-    /// `POST /questions/{id}/answer`
+    /// Sends `POST /questions/{id}/answer`.
     pub(crate) async fn question_answer(
         &self,
         key: &str,
@@ -187,12 +187,12 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/questions/{id}/answer"), key, request).await
     }
 
-    /// `GET /approvals`
+    /// Sends `GET /approvals`.
     pub(crate) async fn approvals(&self, scope: &CommandScope) -> ClientResult<Vec<ApprovalView>> {
         self.daemon.get(&scope.url_for("/approvals").build()).await
     }
 
-    /// `POST /approvals/{id}/approve`, `POST /approvals/{id}/deny`
+    /// Sends `POST /approvals/{id}/approve` or `POST /approvals/{id}/deny`.
     pub(crate) async fn approval_decide(
         &self,
         key: &str,
@@ -207,12 +207,12 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/approvals/{id}/{verb}"), key, request).await
     }
 
-    /// `GET /feedback`
+    /// Sends `GET /feedback`.
     pub(crate) async fn feedback_list(&self) -> ClientResult<Vec<FeedbackView>> {
         self.daemon.get("/feedback").await
     }
 
-    /// `POST /feedback`
+    /// Sends `POST /feedback`.
     pub(crate) async fn feedback_create(
         &self,
         request: &FeedbackRequest,
@@ -220,7 +220,7 @@ impl DaemonClient {
         self.daemon.post("/feedback", request).await
     }
 
-    /// `GET /doctor`
+    /// Sends `GET /doctor`.
     pub(crate) async fn store_report(&self) -> ClientResult<StoreReport> {
         self.daemon.get("/doctor").await
     }

@@ -1,4 +1,4 @@
-//! The endpoints of commands that look at runs and agents, and of those that end them or let them go on.
+//! Endpoints for operating runs, agents, instances and dead letters, and for reading their logs.
 
 use agent_worker_protocol::{
     AttemptId, RunId, Seq, Target,
@@ -12,17 +12,17 @@ use serde_json::json;
 
 use super::{ClientResult, CommandScope, DaemonClient, RunSelection, UrlBuilder, percent_encode};
 
-/// How much time processes get to end by themselves.
+/// The grace period of processes before they are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopGrace {
-    /// As much as the daemon gives.
+    /// The daemon's grace period.
     Default,
-    /// None at all.
+    /// No grace period.
     Immediate,
 }
 
 impl StopGrace {
-    /// The value of `now`.
+    /// Returns the value of the `now` parameter.
     fn now_param(self) -> Option<&'static str> {
         match self {
             Self::Default => None,
@@ -32,7 +32,7 @@ impl StopGrace {
 }
 
 impl DaemonClient {
-    /// `GET /agents/{target}`
+    /// Sends `GET /agents/{target}`.
     pub(crate) async fn agent(
         &self,
         who: &Target,
@@ -41,7 +41,7 @@ impl DaemonClient {
         self.daemon.get(&agent_url(who, "", scope)).await
     }
 
-    /// `POST /agents/{target}/stop`
+    /// Sends `POST /agents/{target}/stop`.
     pub(crate) async fn agent_stop(
         &self,
         who: &Target,
@@ -52,7 +52,7 @@ impl DaemonClient {
         self.daemon.post(&query.build(), &json!({})).await
     }
 
-    /// `POST /agents/{target}/resume`
+    /// Sends `POST /agents/{target}/resume`.
     pub(crate) async fn agent_resume(
         &self,
         who: &Target,
@@ -61,19 +61,19 @@ impl DaemonClient {
         self.daemon.post(&agent_url(who, "/resume", scope), &json!({})).await
     }
 
-    /// `POST /runs/{id}/stop`
+    /// Sends `POST /runs/{id}/stop`.
     pub(crate) async fn run_stop(&self, run: RunId, grace: StopGrace) -> ClientResult<RunStopped> {
         let query =
             UrlBuilder::new(&format!("/runs/{run}/stop")).with_param("now", grace.now_param());
         self.daemon.post(&query.build(), &json!({})).await
     }
 
-    /// `POST /runs/{id}/pause`
+    /// Sends `POST /runs/{id}/pause`.
     pub(crate) async fn run_pause(&self, run: RunId) -> ClientResult<RunView> {
         self.daemon.post(&format!("/runs/{run}/pause"), &json!({})).await
     }
 
-    /// `POST /runs/{id}/resume`; asked again with the same key, it is still one resumption.
+    /// Sends `POST /runs/{id}/resume`; a repetition with the same key resumes only once.
     pub(crate) async fn run_resume(
         &self,
         key: &str,
@@ -83,17 +83,17 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/runs/{run}/resume"), key, request).await
     }
 
-    /// `GET /stats`
+    /// Sends `GET /stats`.
     pub(crate) async fn stats(&self, scope: &CommandScope) -> ClientResult<Vec<StatsView>> {
         self.daemon.get(&scope.url_for("/stats").build()).await
     }
 
-    /// `GET /workflows`
+    /// Sends `GET /workflows`.
     pub(crate) async fn instances(&self, scope: &CommandScope) -> ClientResult<Vec<InstanceView>> {
         self.daemon.get(&scope.url_for("/workflows").build()).await
     }
 
-    /// `POST /workflows/clear`; asked again with the same key, nothing more is hidden.
+    /// Sends `POST /workflows/clear`; a repetition with the same key hides nothing more.
     pub(crate) async fn instance_clear(
         &self,
         key: &str,
@@ -102,7 +102,7 @@ impl DaemonClient {
         self.daemon.post_once("/workflows/clear", key, request).await
     }
 
-    /// `POST /workflows/remove`
+    /// Sends `POST /workflows/remove`.
     pub(crate) async fn instance_remove(
         &self,
         request: &InstanceRequest,
@@ -110,12 +110,12 @@ impl DaemonClient {
         self.daemon.post("/workflows/remove", request).await
     }
 
-    /// `GET /dead`
+    /// Sends `GET /dead`.
     pub(crate) async fn dead_letters(&self, scope: &CommandScope) -> ClientResult<Vec<DeadLetter>> {
         self.daemon.get(&scope.url_for("/dead").build()).await
     }
 
-    /// `POST /dead/redrive`; asked again with the same key, nothing is tried once more.
+    /// Sends `POST /dead/redrive`; a repetition with the same key redrives nothing again.
     pub(crate) async fn dead_redrive(
         &self,
         key: &str,
@@ -124,7 +124,7 @@ impl DaemonClient {
         self.daemon.post_once("/dead/redrive", key, request).await
     }
 
-    /// `POST /dead/drop`
+    /// Sends `POST /dead/drop`.
     pub(crate) async fn dead_drop(
         &self,
         key: &str,
@@ -133,7 +133,7 @@ impl DaemonClient {
         self.daemon.post_once("/dead/drop", key, request).await
     }
 
-    /// `GET /logs`, from byte `after` on; without an attempt, of the last one
+    /// Sends `GET /logs` from byte `after` on; without an attempt, for the last one.
     pub(crate) async fn log(
         &self,
         scope: &CommandScope,
@@ -148,7 +148,7 @@ impl DaemonClient {
         self.daemon.get(&query.build()).await
     }
 
-    /// `GET /messages`: the first `limit` after `since`, oldest first
+    /// Sends `GET /messages` for the first `limit` messages after `since`, oldest first.
     pub(crate) async fn messages_after(
         &self,
         scope: &CommandScope,

@@ -1,7 +1,7 @@
-//! What a daemon that died left behind: workers that go on for a while by themselves, and what they started.
+//! Processes that a dead daemon left behind: workers, which continue for a while by themselves, and their children.
 //!
-//! They are known by their mark, which is the name of their folder in the home, or by their control group. Ending them is a daemon's work, since
-//! only it knows what to write down about it: one is started, and told to stop at once.
+//! They are identified by their mark, which is the name of their folder in the home, or by their control group. Only a
+//! daemon can end them, since only it knows what to record about them: one is started, and stopped at once.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -17,7 +17,7 @@ use crate::{
     output::{text::pluralize, verdict::RunVerdict},
 };
 
-/// Ends what is left where no daemon runs, and says what that was.
+/// Ends the processes that a dead daemon left, and prints the result.
 pub(super) async fn stop_leftovers(
     format: Format,
     ctx: &mut CommandContext<'_>,
@@ -54,7 +54,7 @@ fn process_count_text(number: usize) -> String {
     if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
 }
 
-/// Every living process of a run or an attempt of this home.
+/// Returns every living process of a run or an attempt of this home.
 async fn find_leftovers(home: &Path) -> BTreeSet<Process> {
     let (runs, home) = (home.join("runs"), home.to_owned());
     let look = move || {
@@ -72,7 +72,7 @@ async fn find_leftovers(home: &Path) -> BTreeSet<Process> {
     run_blocking(look).await.unwrap_or_default()
 }
 
-/// The names in a folder; none where there is no such folder.
+/// Returns the names in a folder; none if the folder is missing.
 fn folder_entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()

@@ -1,4 +1,4 @@
-//! What changed in a document, and what others would change: diffs and suggestions.
+//! Changes of a document, made or suggested: diffs and suggestions.
 
 use std::str::FromStr;
 
@@ -23,33 +23,33 @@ use crate::{
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum DocChangeCommand {
-    /// Show what changed between two revisions
+    /// Show the changes between two revisions
     #[command(after_help = "Examples:
-  agent-worker doc diff notes.md          what the newest revision changed
-  agent-worker doc diff notes.md 3        what revision 3 changed
-  agent-worker doc diff notes.md 1..3     what changed from 1 to 3")]
+  agent-worker doc diff notes.md          # changes of the newest revision
+  agent-worker doc diff notes.md 3        # changes of revision 3
+  agent-worker doc diff notes.md 1..3     # changes from revision 1 to 3")]
     Diff {
-        /// Which document [default: the team's, notes.md unless its file says otherwise]
+        /// Path of the document [default: the team's, notes.md unless the workflow file names another]
         file: Option<DocumentPath>,
-        /// Which revision, or from which to which: `3`, `1..3`, `1..`
+        /// Revision or range: `3`, `1..3` or `1..` [default: the newest]
         between: Option<RevisionRangeArg>,
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// Suggest a change to the agent that owns the documents
+    /// Suggest a change to the owner of the documents
     ///
-    /// With --new, accepting it makes the change: in place of --old, or at the end.
+    /// With --new, accepting the suggestion makes the change: in place of --old, or at the end.
     #[command(after_help = "\
 Example: agent-worker doc suggest notes.md \"spelling\" --old teh --new the")]
     Suggest {
-        /// Which document
+        /// Path of the document
         file: DocumentPath,
-        /// What, in words
+        /// Description of the change
         text: String,
-        /// A passage that occurs in it exactly once
+        /// Passage to replace, which must occur exactly once
         #[arg(long, value_name = "TEXT", requires = "new")]
         old: Option<String>,
-        /// What stands in its place; without --old, what is added at the end
+        /// Replacement for --old; without --old, text to append
         #[arg(long, value_name = "TEXT")]
         new: Option<String>,
         #[command(flatten)]
@@ -61,20 +61,20 @@ Example: agent-worker doc suggest notes.md \"spelling\" --old teh --new the")]
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// Accept a suggestion: what it says to the letter is written
+    /// Accept a suggestion and write its change
     #[command(after_help = "Example: agent-worker doc accept 17")]
     Accept {
-        /// Its number, as `doc suggestions` shows it
+        /// Number of the suggestion, as listed by `doc suggestions`
         suggestion: i64,
         #[command(flatten)]
         whose: DocTarget,
     },
-    /// Reject a suggestion; its author is told why
+    /// Reject a suggestion and send the reason to its author
     #[command(after_help = "Example: agent-worker doc reject 17 -r \"it was decided otherwise\"")]
     Reject {
-        /// Its number, as `doc suggestions` shows it
+        /// Number of the suggestion, as listed by `doc suggestions`
         suggestion: i64,
-        /// Why
+        /// Reason for the rejection
         #[arg(long, short, value_name = "WHY")]
         reason: String,
         #[command(flatten)]
@@ -82,7 +82,7 @@ Example: agent-worker doc suggest notes.md \"spelling\" --old teh --new the")]
     },
 }
 
-/// Revisions to be compared, as they are typed.
+/// Revisions to compare, as typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RevisionRangeArg {
     from: Option<i64>,
@@ -249,7 +249,7 @@ fn show_list(
     }
 }
 
-/// Shows what each of these revisions changed.
+/// Prints the changes of each of these revisions.
 pub(super) async fn show_diffs(
     document_client: &DocumentClient,
     entries: &[DocumentEntry],

@@ -1,4 +1,4 @@
-//! Where documents are read and written: what is asked of the daemon, and what to do about a refusal.
+//! Reads and writes documents through the daemon, with hints after a refusal.
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
@@ -13,30 +13,30 @@ use crate::{
     output::text::one_line,
 };
 
-/// So often a forced write meets somebody who was faster.
+/// Maximum number of retries of a forced write after concurrent writes.
 const MAX_WRITE_RETRIES: u32 = 10;
 
-/// What a write takes for granted.
+/// The precondition of a write.
 #[derive(Clone, Copy)]
 pub(super) enum WriteBase {
-    /// There is no such document.
+    /// The document does not exist.
     NewDocument,
     /// This is the newest revision.
     Revision(Revision),
-    /// Whatever is there.
+    /// Any revision is accepted.
     Newest,
 }
 
-/// Where documents are read and written.
+/// Reads and writes the documents of a team.
 pub(super) struct DocumentClient {
-    /// Who keeps them.
+    /// Client for the daemon.
     pub(super) client: DaemonClient,
-    /// Whose they are.
+    /// Scope of the team.
     pub(super) scope: CommandScope,
 }
 
 impl DocumentClient {
-    /// The document that is named, else the one that is meant.
+    /// Returns the named document, else the default one.
     pub(super) async fn resolve_path(
         &self,
         file: Option<DocumentPath>,
@@ -47,7 +47,7 @@ impl DocumentClient {
         }
     }
 
-    /// A document: its newest revision, or an older one.
+    /// Returns the newest revision of a document, or an older one.
     pub(super) async fn read(
         &self,
         file: &DocumentPath,
@@ -66,7 +66,7 @@ impl DocumentClient {
             .with_hint(format!("`{}` shows what there is", self.doc_command_line(&look))))
     }
 
-    /// A command about the same team's documents.
+    /// Returns a command line for the same team's documents.
     fn doc_command_line(&self, words: &str) -> String {
         match &self.scope.target {
             Some(target) => format!("agent-worker doc {words} --target {target}"),
@@ -74,7 +74,7 @@ impl DocumentClient {
         }
     }
 
-    /// The newest revision; `None` when there is no such document.
+    /// Returns the newest revision; `None` if the document does not exist.
     async fn read_newest(&self, file: &DocumentPath) -> Result<Option<DocumentText>, CliError> {
         let newest = None;
         match self.client.document(&self.scope, file, newest).await {
@@ -84,7 +84,7 @@ impl DocumentClient {
         }
     }
 
-    /// Writes a document whole.
+    /// Writes a whole document.
     pub(super) async fn write(
         &self,
         file: &DocumentPath,
@@ -119,7 +119,7 @@ impl DocumentClient {
         }
     }
 
-    /// Writes it. When the answer was lost it is asked for again: the key makes that one revision.
+    /// Sends the write; repeats a lost request with the same key, which creates only one revision.
     pub(super) async fn submit_write(
         &self,
         file: &DocumentPath,
@@ -151,7 +151,7 @@ impl DocumentClient {
         })
     }
 
-    /// What is asked for when `content` is written.
+    /// Builds the request that writes `content`.
     pub(super) fn write_request(&self, content: String, mode: DocumentMode) -> DocumentRequest {
         let project = Some(self.scope.project.clone());
         DocumentRequest {

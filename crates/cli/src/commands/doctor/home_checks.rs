@@ -1,4 +1,4 @@
-//! Looks at the home and its disk that need no daemon.
+//! Checks of the home and its disk that need no daemon.
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
@@ -7,10 +7,10 @@ use rustix::fs::{Access, access, statvfs};
 use super::DoctorFinding;
 use crate::{client::discovery::MAX_SOCKET_PATH_LEN, input::settings::CliSettings};
 
-/// With less than this, messages are refused sooner or later; less than that is worth knowing.
+/// Free bytes below which messages will be refused sooner or later, and below which a note is printed.
 const CRITICAL_FREE_BYTES: u64 = 4 << 20;
 const LOW_FREE_BYTES: u64 = 1 << 30;
-/// What only its owner may open.
+/// Paths that only the owner may open.
 const PRIVATE_PATHS: [&str; 7] = [
     "agent-worker.db",
     "agent-worker.db-wal",
@@ -21,7 +21,7 @@ const PRIVATE_PATHS: [&str; 7] = [
     "cli",
 ];
 
-/// The home: whose it is, who can look in, whether it can be written to.
+/// Checks the home: its owner, its permissions, and whether it can be written to.
 pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {
     let home = &settings.home;
     let shown = home.display();
@@ -73,7 +73,7 @@ pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {
     findings
 }
 
-/// What lies in it and is nobody else's business, whoever opens the home one day.
+/// Checks that the private files are closed to others, even if the home is opened to them one day.
 fn check_private_files(home: &Path) -> Option<DoctorFinding> {
     let is_open = |name: &&str| {
         fs::symlink_metadata(home.join(name)).is_ok_and(|found| found.mode() & 0o077 != 0)
@@ -87,7 +87,7 @@ fn check_private_files(home: &Path) -> Option<DoctorFinding> {
     })
 }
 
-/// How much room is left where the home is.
+/// Checks the free space on the disk of the home.
 pub(super) fn check_disk(settings: &CliSettings) -> Option<DoctorFinding> {
     let there = settings.home.ancestors().find(|folder| folder.exists())?;
     let disk = statvfs(there).ok()?;
@@ -112,7 +112,7 @@ pub(super) fn check_disk(settings: &CliSettings) -> Option<DoctorFinding> {
     })
 }
 
-/// `12.3 GiB`, `40 MiB`, `12 KiB`.
+/// Formats a size: `12.3 GiB`, `40 MiB`, `12 KiB`.
 fn format_size(bytes: u64) -> String {
     let mib = bytes >> 20;
     match mib {

@@ -1,4 +1,4 @@
-//! How each program that speaks MCP is told of the daemon: by a command of its own, else by its user's configuration.
+//! Registers the daemon with a program that speaks MCP: by the program's own command, else in its user's configuration.
 
 use std::{
     fs, io,
@@ -19,7 +19,7 @@ use crate::{
     output::{styled_line::StyledLine, text},
 };
 
-/// What the daemon is called there.
+/// Name of the daemon in those programs.
 const SERVER_NAME: &str = "agent-worker";
 
 /// A program that speaks MCP.
@@ -36,16 +36,16 @@ pub(super) enum McpClientProgram {
     Vscode,
 }
 
-/// What there is to do.
+/// The step that registers the daemon.
 #[derive(Debug, PartialEq, Eq)]
 enum InstallStep {
     /// Run the program's own command.
     Run(Vec<String>),
-    /// Put this under `mcpServers` in the user's own file.
+    /// Add this under `mcpServers` in the user's own file.
     Write(PathBuf, Value),
 }
 
-/// How we are started there.
+/// The command line and environment that start this program as a server.
 struct McpServerEntry {
     command: String,
     args: Vec<String>,
@@ -53,7 +53,7 @@ struct McpServerEntry {
 }
 
 impl McpClientProgram {
-    /// What it is called here.
+    /// Returns the program's name on our command line.
     const fn cli_name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -122,7 +122,7 @@ impl McpServerEntry {
     }
 }
 
-/// Prints what would be done.
+/// Prints the step without performing it.
 pub(super) fn print_step(
     program: McpClientProgram,
     format: Format,
@@ -133,7 +133,7 @@ pub(super) fn print_step(
     show(&step, format, ctx)
 }
 
-/// Shows what is done, and does it.
+/// Prints the step and performs it.
 pub(super) async fn install(
     program: McpClientProgram,
     grant: &Grant,
@@ -156,7 +156,7 @@ pub(super) async fn install(
         InstallStep::Run(words) => run_command(words, ctx.settings).await?,
         InstallStep::Write(file, server) => write_config(file, server.clone())?,
     }
-    // Last: who is told that it failed has granted nothing.
+    // The token comes last, so that a failed step grants nothing.
     let token = ClientToken::for_program(program.cli_name(), ctx.settings);
     let scopes = token.renew(&daemon, grant).await?;
     if format == Format::Json {
@@ -186,7 +186,7 @@ fn show(step: &InstallStep, format: Format, ctx: &mut CommandContext<'_>) -> Res
     }
 }
 
-/// What is done, for programs.
+/// Returns the step as a document for programs.
 fn step_json(step: &InstallStep) -> Value {
     match step {
         InstallStep::Run(words) => json!({ "command": words }),
@@ -196,7 +196,7 @@ fn step_json(step: &InstallStep) -> Value {
     }
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -221,9 +221,9 @@ async fn run_command(words: &[String], settings: &CliSettings) -> Result<(), Cli
     Err(CliError::new(CliErrorKind::Failed, format!("`{}` did not take it: {said}", words[0])))
 }
 
-/// Puts the daemon among the servers in a user's file, and leaves the rest of it as it is.
+/// Adds the daemon to the servers in a user's file, and keeps the rest of the file.
 fn write_config(file: &Path, server: Value) -> Result<(), CliError> {
-    // Those who keep such files elsewhere have a link there.
+    // The path may be a link to a file in another place.
     let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let failed = |error: io::Error| {
         CliError::with_source(

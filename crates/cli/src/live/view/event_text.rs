@@ -1,4 +1,4 @@
-//! How what happened is put into words: one line for an event, one or more for a message.
+//! Formats events and messages: one line for an event, one or more for a message.
 
 use agent_worker_protocol::{
     AgentName, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody, Message,
@@ -11,10 +11,10 @@ use crate::output::{
     text::{self, cut, one_line},
 };
 
-/// The widest a tool's arguments are shown.
+/// Maximum width of a tool's arguments, in columns.
 const MAX_ARGUMENT_WIDTH: usize = 160;
 
-/// A message as `run` and `peek` show it: one line, or a header and its text beneath.
+/// Formats a message for `run` and `peek`: one line, or a header with the text below.
 pub(crate) fn message_lines(message: &Message) -> Vec<StyledLine> {
     let to = message.to.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let to = if to.is_empty() { to } else { format!(" → {to}") };
@@ -36,46 +36,46 @@ pub(crate) fn message_lines(message: &Message) -> Vec<StyledLine> {
     std::iter::once(head).chain(beneath).collect()
 }
 
-/// What a message answers: ` (reply to #5)`.
+/// Returns the reference to the answered message: ` (reply to #5)`.
 pub(crate) fn reply_suffix(message: &Message) -> String {
     message.reply_to.map(|seq| format!(" (reply to #{seq})")).unwrap_or_default()
 }
 
-/// The tool that is called, with its arguments.
+/// Formats a tool call with its arguments.
 pub(super) fn tool_call_text(data: &ToolCallData) -> String {
     let args = cut(&one_line(&data.args.to_string()), MAX_ARGUMENT_WIDTH);
     format!("calls {} {args}", one_line(&data.tool))
 }
 
-/// The result of a tool call.
+/// Formats the result of a tool call.
 pub(super) fn tool_result_text(data: &ToolResultData) -> String {
     let went = if data.ok { "answered" } else { "failed" };
     let summary = cut(&one_line(&data.summary), MAX_ARGUMENT_WIDTH);
     format!("{} {went}: {summary}", one_line(&data.tool))
 }
 
-/// True if a tool call failed that was not a command: commands fail all day, and their agent sees to it.
+/// Returns whether a tool call failed that was not a command: commands fail often, and their agent handles that.
 pub(super) fn is_tool_failure(data: &ToolResultData) -> bool {
     !data.ok && data.tool != SHELL_TOOL
 }
 
-/// The end of a setup command.
+/// Formats the end of a setup command.
 pub(super) fn setup_text(data: &SetupRanData) -> String {
     let status = data.status.map_or_else(|| "null".to_owned(), |status| status.to_string());
     format!("setup of line {} ended with status {status}", data.line)
 }
 
-/// The new revision of a document.
+/// Formats the new revision of a document.
 pub(super) fn written_text(data: &DocumentWrittenData) -> String {
     format!("wrote {}, revision {}", one_line(data.path.as_str()), data.revision)
 }
 
-/// A worker's retry and its cause.
+/// Formats a worker's retry and its cause.
 pub(super) fn retry_text(event: &Event) -> String {
     format!("tries again: {}", cause_of(event))
 }
 
-/// A ballot and its voter.
+/// Formats a ballot and its voter.
 pub(super) fn vote_text(event: &Event, data: &BallotCastData) -> String {
     let by = match (&event.agent, &event.by) {
         (None, Some(by)) => format!("{} ", one_line(by)),
@@ -84,12 +84,12 @@ pub(super) fn vote_text(event: &Event, data: &BallotCastData) -> String {
     format!("{by}votes {} on proposal #{}", one_line(&data.choice), data.proposal)
 }
 
-/// A delivery that became a dead letter.
+/// Formats a delivery that became a dead letter.
 pub(super) fn dead_notice(event: &Event, seq: Option<Seq>) -> Vec<TranscriptLine> {
     undelivered_notice(event, Tone::Bad, "gave up on", seq)
 }
 
-/// A delivery that was dropped.
+/// Formats a delivery that was dropped.
 pub(super) fn dropped_notice(event: &Event, seq: Option<Seq>) -> Vec<TranscriptLine> {
     undelivered_notice(event, Tone::Warn, "will not get", seq)
 }
@@ -104,20 +104,20 @@ fn undelivered_notice(
     agent_notice(event, tone, &format!("{fate} {message}: {}", cause_of(event)))
 }
 
-/// A line about an event, beginning with whose it is.
+/// Formats a line about an event, with its agent in front.
 pub(super) fn agent_notice(event: &Event, tone: Tone, words: &str) -> Vec<TranscriptLine> {
     let who = event.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
     vec![TranscriptLine::Notice(StyledLine::new(tone, format!("{who}{words}")))]
 }
 
-/// A text of a person that is not in its document.
+/// Formats the conflict of a person's edit that is not in its document.
 pub(super) fn conflict_notice(event: &Event, path: &DocumentPath) -> Vec<TranscriptLine> {
     let path = one_line(path.as_str());
     let said = format!("what was written into {path} is set aside: {}", cause_of(event));
     vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, said))]
 }
 
-/// The cause of an event: its own words, else the cause in its data.
+/// Returns the cause of an event: its own text, else the cause in its data.
 pub(super) fn cause_of(event: &Event) -> String {
     let in_data = || match &event.body {
         EventBody::RunPaused(data) => Some(data.cause.to_string()),

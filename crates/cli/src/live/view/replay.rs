@@ -7,10 +7,10 @@ use agent_worker_protocol::{Event, EventKind, Position, RunState, api::RunView};
 
 use super::{RunProgress, TranscriptLine, Verbosity};
 
-/// The view, and the words for the events it already includes.
+/// The view of a run, and the formatter for the events that the view already includes.
 pub(crate) struct Replay {
     view: RunProgress,
-    /// Words the events up to `known`; nothing else is shown of it.
+    /// Formats the events up to `known_position`; its state is not shown.
     past_progress: RunProgress,
     known_position: Position,
     /// True if the run is not paused, so that its earlier pauses are over.
@@ -23,7 +23,7 @@ impl Replay {
         Self { view, past_progress, known_position: Position::default(), is_unpaused: false }
     }
 
-    /// Follows a run from `run` on; earlier events are only worded.
+    /// Follows a run from `run` on; earlier events are only formatted.
     pub(crate) fn from_snapshot(
         run: &RunView,
         past_progress: RunProgress,
@@ -38,7 +38,7 @@ impl Replay {
         }
     }
 
-    /// The run now.
+    /// Returns the current progress.
     pub(crate) fn progress(&mut self) -> &mut RunProgress {
         &mut self.view
     }
@@ -75,7 +75,7 @@ mod tests {
         lines.iter().map(|line| line.paint(Colour::Off) + "\n").collect()
     }
 
-    /// A turn that ends, at positions 1 to 4. All of it has one time stamp, later than the snapshot's.
+    /// Returns a turn that ends, at positions 1 to 4; all its events have one time stamp, later than the snapshot's.
     fn a_turn() -> Vec<Event> {
         let end = json!({"end": "ok"});
         let events = [
@@ -103,7 +103,7 @@ mod tests {
         let told =
             |replay: &mut Replay| a_turn().iter().flat_map(|event| replay.apply(event)).count();
         for known in 0..=4 {
-            // The snapshot at each position: what the events up to it made.
+            // The snapshot at each position is the state after the events up to it.
             let mut view = new();
             for event in &a_turn()[..known] {
                 view.apply(event);

@@ -1,4 +1,4 @@
-//! How a run is drawn at the bottom of a terminal: the run, then who does what.
+//! Draws a run at the bottom of a terminal: the run, then the activity of its agents.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::output::{
 };
 
 impl RunProgress {
-    /// The lines at the bottom of a terminal: the run, then who does what. At most half of the screen.
+    /// Returns the status lines: the run, then the activity of its agents; at most half of the screen.
     pub(crate) fn status_lines(&self, now: Millis, size: TerminalSize) -> Vec<StyledLine> {
         let elapsed = self.started.map_or(Duration::ZERO, |started| now.since(started));
         let head = StyledLine::new(Tone::Strong, self.instance.to_string()).with(

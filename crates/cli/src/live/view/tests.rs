@@ -1,4 +1,4 @@
-//! Events in, lines out.
+//! Tests of the live view: events in, lines out.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What only the user and clients are shown: the tools that begin, end and change something for a team.
+//! Tools for the user and clients only: they start, end and change parts of a team.
 
 use agent_worker_protocol::{Permission, ToolName};
 
@@ -31,7 +31,7 @@ const AGENT_FIELDS: &[ToolField] = &[
 const STOPPED_FIELDS: &[ToolField] =
     &[required("agent", Text), required("instance", Text), required("processes", Number)];
 
-/// Every tool that is not for agents, in the order they are listed.
+/// Every tool that agents do not see, in the order of the list.
 pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 11] = [
     ToolSpec {
         name: ToolName::WorkflowList,

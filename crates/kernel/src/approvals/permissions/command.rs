@@ -1,28 +1,28 @@
-//! What a command is, as far as a pattern can tell. Pure.
+//! Matches commands against patterns. Pure.
 //!
-//! `allow` takes a command at its word alone: one command, in whole words, without anything a shell would make more of.
-//! `deny` and `ask` look for theirs in every part of it, behind what people put before a command. A shell can be told the same
-//! thing in endless ways: what nobody finds here is for `default`, and for `allow` it is nothing.
+//! `allow` accepts only the literal command: one command, in whole words, without shell syntax. `deny` and `ask`
+//! search every part of it, also behind wrapper commands. A shell offers endless ways to express the same command:
+//! a form that is not found here falls to `default`, and is never allowed by `allow`.
 
 use std::borrow::Cow;
 
 use agent_worker_protocol::ArgumentPattern;
 
-/// What strings several commands together, or one into another.
+/// Characters that join several commands, or embed one in another.
 const COMMAND_SEPARATORS: [char; 10] = [';', '|', '&', '\n', '\r', '(', ')', '{', '}', '`'];
-/// What makes a command do more than it says.
+/// Characters that make a command do more than its words show.
 const EXPANSION_CHARS: [char; 3] = ['$', '<', '>'];
-/// What stands before a command and is none.
+/// Words that may precede a command.
 const SHELL_KEYWORDS: [&str; 9] =
     ["!", "do", "elif", "else", "if", "then", "time", "until", "while"];
-/// Commands that carry out another, which is somewhere in their words.
+/// Commands that run another command, which is one of their arguments.
 const WRAPPER_COMMANDS: [&str; 27] = [
     "bash", "builtin", "busybox", "chroot", "command", "dash", "doas", "env", "eval", "exec",
     "find", "flock", "ionice", "ksh", "nice", "nohup", "parallel", "script", "setsid", "sh", "ssh",
     "stdbuf", "su", "sudo", "timeout", "xargs", "zsh",
 ];
 
-/// Whether a command is what a pattern names, and nothing else.
+/// Returns true if a command is exactly the one that a pattern names.
 pub(super) fn covers(fit: &ArgumentPattern, command: &str) -> bool {
     match fit {
         ArgumentPattern::Any => true,
@@ -36,12 +36,12 @@ pub(super) fn covers(fit: &ArgumentPattern, command: &str) -> bool {
     }
 }
 
-/// `git diff` is no beginning of `git difftool`; `./run-` is one of `./run-tests`.
+/// Checks the end of a prefix: `git diff` is no prefix of `git difftool`; `./run-` is one of `./run-tests`.
 fn ends_at_word_boundary(start: &str, rest: &str) -> bool {
     rest.is_empty() || rest.starts_with([' ', '\t']) || !start.ends_with(char::is_alphanumeric)
 }
 
-/// Whether what a pattern names is somewhere in a command.
+/// Returns true if a command contains the one that a pattern names.
 pub(super) fn may_match(fit: &ArgumentPattern, command: &str) -> bool {
     let command = command.replace("\\\n", "");
     let fit = &strip_fit_quotes(fit);
@@ -49,7 +49,7 @@ pub(super) fn may_match(fit: &ArgumentPattern, command: &str) -> bool {
         || command.split(COMMAND_SEPARATORS).any(|part| invokes_match(fit, part))
 }
 
-/// Whether one command is what a pattern names, or carries that out.
+/// Returns true if one command is the one that a pattern names, or runs it.
 fn invokes_match(fit: &ArgumentPattern, part: &str) -> bool {
     let part = strip_quotes(part);
     let mut words: Vec<_> =
@@ -72,14 +72,14 @@ fn begins_with_fit(fit: &ArgumentPattern, call: &str) -> bool {
     match fit {
         ArgumentPattern::Any => true,
         ArgumentPattern::Exact(text) => call == text,
-        // `rm *` is `rm` with anything, and without.
+        // `rm *` matches `rm` with and without arguments.
         ArgumentPattern::Prefix(start) => {
             call.starts_with(start.as_str()) || start.trim_end() == call
         }
     }
 }
 
-/// What a shell is told whatever the quotes: they only say where words end.
+/// Removes quotes, which only mark the ends of words.
 fn strip_quotes(text: &str) -> String {
     let text: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -96,12 +96,12 @@ fn strip_fit_quotes(fit: &ArgumentPattern) -> Cow<'_, ArgumentPattern> {
     }
 }
 
-/// `/bin/rm` is `rm`.
+/// Returns the name of a program without its folder: `rm` for `/bin/rm`.
 fn program_name(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// `NAME=value`, which only says in what surroundings a command runs.
+/// Returns true for `NAME=value`, which only sets the environment of a command.
 fn is_assignment(word: &str) -> bool {
     let named = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     word.split_once('=')

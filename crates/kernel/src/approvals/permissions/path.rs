@@ -1,4 +1,4 @@
-//! Where a path leads. Pure: who knows the links is asked.
+//! Resolves paths of calls. Pure: the caller provides the links.
 
 use std::{
     ffi::OsString,
@@ -9,19 +9,19 @@ use agent_worker_protocol::ArgumentPattern;
 
 use super::PathContext;
 
-/// So many links in one path lead nowhere.
+/// Maximum number of links in a path; a path with more cannot be resolved.
 const MAX_LINKS: usize = 40;
 
-/// A path of a call.
+/// A path in the arguments of a call.
 pub(super) struct CallPath {
-    /// As it is written.
+    /// The path as written.
     lexical: PathBuf,
-    /// Where it leads: some work `..` out before they look, and some while they do.
+    /// The resolved path: some programs remove `..` before they follow links, and some while they do.
     resolved: [PathBuf; 2],
 }
 
 impl CallPath {
-    /// None if somebody else says what it means: a home folder that is filled in later.
+    /// Returns none if another program resolves the path: a home folder that is expanded later.
     pub(super) fn new(path: &str, here: &PathContext<'_>) -> Option<Self> {
         let whole = here.cwd.join(path);
         let plain = normalize(&whole);
@@ -30,13 +30,13 @@ impl CallPath {
         (!path.starts_with('~')).then_some(Self { lexical: plain, resolved: real })
     }
 
-    /// Whether it is what a pattern names, wherever it leads.
+    /// Returns true if a pattern covers every resolution of the path.
     pub(super) fn is_covered_by(&self, fit: &ArgumentPattern, here: &PathContext<'_>) -> bool {
         let (_, leads) = path_patterns(fit, here);
         self.resolved.iter().all(|path| matches_pattern(path, &leads))
     }
 
-    /// Whether it may be what a pattern names.
+    /// Returns true if a pattern may match the path.
     pub(super) fn may_match(&self, fit: &ArgumentPattern, here: &PathContext<'_>) -> bool {
         let (written, leads) = path_patterns(fit, here);
         matches_pattern(&self.lexical, &written)
@@ -44,15 +44,15 @@ impl CallPath {
     }
 }
 
-/// What a pattern's paths begin with, or are.
+/// The paths of a pattern.
 enum PathPattern {
     Any,
     Exactly(PathBuf),
-    /// In this folder, what is called like this.
+    /// Files in this folder with this name prefix.
     Begins(PathBuf, OsString),
 }
 
-/// As it is written, and where that leads.
+/// Returns the pattern as written, and resolved.
 fn path_patterns(fit: &ArgumentPattern, here: &PathContext<'_>) -> (PathPattern, PathPattern) {
     let real =
         |path: &Path| resolve_links(path, here.resolve_link).unwrap_or_else(|| path.to_owned());
@@ -64,7 +64,7 @@ fn path_patterns(fit: &ArgumentPattern, here: &PathContext<'_>) -> (PathPattern,
             (PathPattern::Exactly(path), PathPattern::Exactly(leads))
         }
         ArgumentPattern::Prefix(start) => {
-            // `src/*` is what lies in `src`, not what is called like it.
+            // `src/*` matches the files in `src`, not the names with that prefix.
             let (folder, name) = match start.rsplit_once('/') {
                 Some(("", name)) => ("/", name),
                 Some((folder, name)) => (folder, name),
@@ -88,7 +88,7 @@ fn matches_pattern(path: &Path, named: &PathPattern) -> bool {
     }
 }
 
-/// A whole path without `.` and `..`.
+/// Returns an absolute path without `.` and `..`.
 fn normalize(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -105,7 +105,7 @@ fn normalize(path: &Path) -> PathBuf {
     plain
 }
 
-/// Where a whole path leads once every link in it is followed, whether or not anything is there. None if they go in circles.
+/// Follows every link of an absolute path, whether or not the file exists. Returns none for a cycle.
 fn resolve_links(path: &Path, link: &dyn Fn(&Path) -> Option<PathBuf>) -> Option<PathBuf> {
     let mut left: Vec<OsString> = reversed_components(path);
     let (mut at, mut links) = (PathBuf::from("/"), 0);
@@ -132,7 +132,7 @@ fn resolve_links(path: &Path, link: &dyn Fn(&Path) -> Option<PathBuf>) -> Option
     Some(at)
 }
 
-/// The parts of a path, the last first.
+/// Returns the components of a path in reverse order.
 fn reversed_components(path: &Path) -> Vec<OsString> {
     path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! Calls in, stances out, in a folder with links.
+//! Tests of calls and their actions, in a folder with links.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ fn rules(default: PermissionAction) -> Permissions {
     }
 }
 
-/// A working folder with links in it.
+/// Decides about a call in a working folder with links.
 fn stance_in_linked_folder(rules: &Permissions, tool: &str, args: &Value) -> PermissionAction {
     let link = |path: &Path| {
         let to = match path.to_str().unwrap() {
@@ -59,7 +59,7 @@ fn deny_comes_before_ask_before_allow_and_the_default_is_last() {
         (bash("make install"), PermissionAction::Ask),
         (bash("git diff --output=x"), PermissionAction::Ask),
         (bash("git push"), PermissionAction::Ask),
-        // What hides in a longer command is not what its beginning says.
+        // A longer command is more than its prefix shows.
         (bash("git diff; curl x | sh"), PermissionAction::Ask),
         (bash("git diff $(curl x)"), PermissionAction::Ask),
         (bash("git diff\ncurl x"), PermissionAction::Ask),
@@ -103,14 +103,14 @@ fn a_path_is_where_it_leads() {
         ("src/keys.rs", PermissionAction::Ask),
         ("src/lock/a", PermissionAction::Deny),
         ("other/../src/lock/a", PermissionAction::Deny),
-        // Links: out of the folder, to a file that need not be there, back by `..`, and into what is denied.
+        // Links: out of the folder, to a file that may not exist, back by `..`, and into a denied folder.
         ("src/out/passwd", PermissionAction::Ask),
         ("src/out", PermissionAction::Ask),
         ("src/file", PermissionAction::Ask),
         ("src/out/../main.rs", PermissionAction::Ask),
         ("other/a", PermissionAction::Deny),
         ("/short/other/a", PermissionAction::Deny),
-        // What cannot be worked out is what is denied.
+        // A path that cannot be resolved is denied.
         ("src/round", PermissionAction::Deny),
         ("~/.bashrc", PermissionAction::Deny),
     ] {

@@ -1,8 +1,9 @@
-//! What an address is, as far as a pattern can tell. Pure. Where a server leads on to is not known here.
+//! Matches URLs against patterns. Pure. Redirects of a server are unknown here.
 
 use agent_worker_protocol::ArgumentPattern;
 
-/// Whether an address is what a pattern names. `https://docs.rs*` is that host alone, and not `docs.rs.example.com`.
+/// Returns true if a pattern covers a URL. `https://docs.rs*` covers that host alone, and not
+/// `docs.rs.example.com`.
 pub(super) fn covers(fit: &ArgumentPattern, url: &str) -> bool {
     match fit {
         ArgumentPattern::Any => true,
@@ -17,7 +18,7 @@ pub(super) fn covers(fit: &ArgumentPattern, url: &str) -> bool {
     }
 }
 
-/// Whether an address may be what a pattern names, however it is spelt.
+/// Returns true if a pattern may match a URL in any spelling.
 pub(super) fn may_match(fit: &ArgumentPattern, url: &str) -> bool {
     let url = &normalize_url(url);
     match fit {
@@ -27,7 +28,7 @@ pub(super) fn may_match(fit: &ArgumentPattern, url: &str) -> bool {
     }
 }
 
-/// Small letters, plain slashes, no blanks, and no user before the host.
+/// Normalizes a URL: lower case, forward slashes, no whitespace, and no user before the host.
 fn normalize_url(url: &str) -> String {
     let kept = url.chars().filter(|c| !c.is_whitespace() && !c.is_control());
     let url = kept.collect::<String>().to_lowercase().replace('\\', "/");

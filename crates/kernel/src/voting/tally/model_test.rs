@@ -1,5 +1,5 @@
-//! Random lives of proposals, in the store and in a small model that knows no SQL and counts by trying everything:
-//! no difference. `AW_LIVES` says how many.
+//! Compares random proposals in the store with a small model that has no SQL and counts by trying all combinations.
+//! `AW_LIVES` sets the number of proposals.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,7 +23,7 @@ const VOTERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const OPTIONS: [&str; 3] = ["x", "y", "z"];
 const VOTING_MILLIS: i64 = 100;
 
-/// The same numbers again for the same seed.
+/// A reproducible sequence of numbers for a seed.
 struct SeededChance(u64);
 
 impl SeededChance {
@@ -38,17 +38,17 @@ impl SeededChance {
     }
 }
 
-/// A proposal as the model knows it.
+/// A proposal in the model.
 struct ProposalModel {
     terms: Terms,
     creator: String,
     deadline: i64,
     ballots: BTreeMap<String, String>,
-    /// How it ended: its state's word, and what is decided.
+    /// The end: the word of its state, and the decided option.
     ending: Option<(&'static str, Option<String>)>,
 }
 
-/// What became of something that was tried.
+/// The result of an action.
 #[derive(Debug, PartialEq, Eq)]
 enum VoteActionResult {
     Done,
@@ -98,7 +98,7 @@ impl ProposalModel {
         VoteActionResult::Done
     }
 
-    /// What may have become of it by now: several where chance decides, none while it goes on.
+    /// Returns the possible ends by now: several if chance decides, none while the proposal is open.
     fn possible_endings(&self, now: i64) -> Vec<(&'static str, Option<String>)> {
         let (cast, missing) = (self.counted(), self.missing());
         let quorum = match self.terms.rule {
@@ -137,7 +137,7 @@ impl ProposalModel {
         }
     }
 
-    /// Tries every way in which the missing could vote.
+    /// Returns the certain winner by trying every combination of the missing votes.
     fn certain_winner(&self, missing: usize) -> Option<String> {
         if self.terms.rule == Rule::Unanimous {
             return None;
@@ -162,7 +162,7 @@ impl ProposalModel {
     }
 }
 
-/// The options that win with these votes: none, one, or several that are tied.
+/// Returns the winning options of these votes: none, one, or several that are tied.
 fn winning_options(votes: &[&String], rule: Rule) -> Vec<String> {
     let count = |id: &str| votes.iter().filter(|vote| **vote == id).count();
     let wins = |id: &&&str| match rule {
@@ -173,7 +173,7 @@ fn winning_options(votes: &[&String], rule: Rule) -> Vec<String> {
     OPTIONS.iter().filter(wins).map(ToString::to_string).collect()
 }
 
-/// An instance whose agents are all at work.
+/// An instance whose agents all have a live attempt.
 struct VotingTestInstance {
     store: Database,
     workflow: WorkflowId,
@@ -262,7 +262,7 @@ impl VotingTestInstance {
         self.store.proposal_get(self.workflow, id, at(self.now)).await.unwrap().unwrap()
     }
 
-    /// How often the channel was told of each proposal's end.
+    /// Returns the number of messages about each proposal's end.
     async fn reported_endings(&self) -> BTreeMap<String, u32> {
         let mut told = BTreeMap::new();
         let mut after = Seq::new(0);
@@ -321,7 +321,7 @@ fn random_terms(chance: &mut SeededChance) -> Terms {
     }
 }
 
-/// Holds the store's proposal against the model's; where chance decided, the model learns what it chose.
+/// Compares the stored proposal with the model; if chance decided, the model takes over the result.
 fn compare(model: &mut ProposalModel, stored: &Proposal, now: i64, what: &str) {
     if model.ending.is_none() {
         let ends = model.possible_endings(now);
@@ -351,7 +351,7 @@ fn compare(model: &mut ProposalModel, stored: &Proposal, now: i64, what: &str) {
     assert_eq!(cast, model.ballots, "{what}");
 }
 
-/// An instant of the store's clock, while the wall clock runs backwards: no vote may depend on it.
+/// Returns an instant of the store's clock, while the wall clock runs backwards: no vote may depend on it.
 fn at(now: i64) -> Now {
     Now { store: StoreTime::new(now), wall: Millis::new(1_700_000_000_000 - now) }
 }
@@ -361,7 +361,7 @@ fn tally_rule(tie_break_seed: u64) -> TallyRule {
     TallyRule { tally, tie_break_seed, recipients, effect_text }
 }
 
-/// One life: made, voted on, perhaps taken back, and at last its time is up.
+/// Simulates one proposal: created, voted on, possibly cancelled, and finally past its deadline.
 async fn simulate_proposal(place: &mut VotingTestInstance, seed: u64) -> ProposalId {
     let chance = &mut SeededChance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let terms = random_terms(chance);

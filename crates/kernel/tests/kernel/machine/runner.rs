@@ -1,4 +1,4 @@
-//! Workers and shell commands as tasks of the machine: the kernel's future for one may be dropped, the process goes on.
+//! Workers and shell commands as tasks of the machine: if the kernel drops its future, the process continues.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Machine, ProcessLife, ShellScript, SimulatedProcess, WorkerScript};
 use crate::scripted_worker::{ScriptEnd, ScriptedWorker};
 
-/// How long it takes to see that a process is gone.
+/// Time until the exit of a process is noticed.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[async_trait]
@@ -124,7 +124,7 @@ impl Runner for Machine {
             () = life.gone.cancelled() => {}
             () = stop.cancelled() => life.end().await,
         }
-        // Without a word when a signal ended it.
+        // Without output if a signal ended the command.
         Ok(end.try_recv().unwrap_or_default())
     }
 }
@@ -140,7 +140,7 @@ impl Machine {
         let (script, nth) = self.state().begin_process(&job, &process, self.now());
         let worker = ScriptedWorker::new(job, nth, self.clone(), Arc::clone(&process));
         let kill = process.life.kill.clone();
-        // Also when a script panics: a worker that is not there must not be waited for.
+        // Also if a script panics: a worker that does not exist must not be waited for.
         let gone = process.life.gone.clone().drop_guard();
         let machine = self.clone();
         self.tracker.spawn(async move {
@@ -153,7 +153,7 @@ impl Machine {
         process
     }
 
-    /// Returns when a worker that was told to end does.
+    /// Completes when a worker that was asked to stop exits.
     async fn wait_until_killed(&self, kill: &CancellationToken) {
         kill.cancelled().await;
         let stubborn = self.state().exit_delay;
@@ -180,7 +180,7 @@ impl Machine {
         (life, end)
     }
 
-    /// Ends what lives of a run's shell commands, and looks once more, as one has to with processes.
+    /// Ends the live shell commands of a run, and checks once more, as for real processes.
     async fn end_shells(&self, run: RunId) -> u32 {
         let shells = self.state().shells.clone();
         let mut ended = 0;
@@ -205,7 +205,7 @@ impl Machine {
     }
 }
 
-/// The whole life of a worker that nobody kills.
+/// Runs a worker that is not killed from its start to its end.
 async fn live_process(worker: ScriptedWorker, script: Option<WorkerScript>) {
     if worker.post_event(WorkerEvent::Started { pid: 1 }).await.is_err() {
         return;

@@ -1,4 +1,4 @@
-//! Copying the content of an open database into another file.
+//! Copies the content of an open database into another file.
 
 use std::{path::Path, thread, time::Duration};
 
@@ -6,7 +6,7 @@ use rusqlite::backup::{Backup, StepResult};
 
 use super::{Connection, Error, FailureKind, Result};
 
-/// How long a copy waits for a connection that holds the database, and how often it asks.
+/// The time that a copy waits for a connection that holds the database, and the interval of its retries.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY_INTERVAL: Duration = Duration::from_millis(20);
 

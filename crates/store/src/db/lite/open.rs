@@ -1,4 +1,4 @@
-//! Opening a connection to an SQLite file, and the settings that every connection has.
+//! Opens connections to an SQLite file, with the settings that every connection has.
 
 use std::{path::Path, time::Duration};
 
@@ -7,21 +7,21 @@ use rusqlite::{OpenFlags, config::DbConfig};
 use super::{Connection, Result};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Above the number of distinct statements of the store, so that each is planned once.
+/// More than the number of distinct statements of the store, so that each is planned once.
 const STATEMENT_CACHE_CAPACITY: usize = 256;
 
 /// The processes and connections that share the index of a database's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalIndexSharing {
-    /// Every process, by a shared-memory file next to the database.
+    /// Every process shares the index, by a shared-memory file next to the database.
     Processes,
-    /// The connections of this process, in its memory: for a disk that has no room for that file. Other processes cannot
-    /// open the database meanwhile.
+    /// The connections of this process share the index, in its memory: for a disk without space for that file. Other
+    /// processes cannot open the database meanwhile.
     Connections,
 }
 
 impl Connection {
-    /// Opens a file that exists: one that was removed is never created again behind the writer's back.
+    /// Opens a file that exists. A removed file is never created again without the writer's knowledge.
     pub(crate) fn open_existing(path: &Path, sharing: WalIndexSharing) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = match sharing {
@@ -33,7 +33,7 @@ impl Connection {
         Self::configured(db)
     }
 
-    /// Opens a database that is gone with its connection.
+    /// Opens a database in memory that is deleted with its connection.
     pub(crate) fn open_in_memory() -> Result<Self> {
         Self::configured(rusqlite::Connection::open_in_memory()?)
     }
@@ -43,7 +43,8 @@ impl Connection {
         db.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
         // Savepoints copy each page they touch; in a temporary file that is half of all bytes written.
         db.pragma_update(None, "temp_store", "MEMORY")?;
-        // Else the bundled build plans cached statements again for each new value bound: a third of the writer's time.
+        // Otherwise the bundled build plans cached statements again for each new value bound: a third of the writer's
+        // time.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(Self(db))
     }
@@ -58,7 +59,7 @@ impl Connection {
         Ok(self.0.pragma_update(None, name, value)?)
     }
 
-    /// Sets a pragma to a word.
+    /// Sets a pragma to a keyword.
     pub(crate) fn set_pragma_word(&self, name: &str, value: &str) -> Result<()> {
         Ok(self.0.pragma_update(None, name, value)?)
     }

@@ -1,4 +1,4 @@
-//! Opening the database: who may read the file, how it is set up, which schema it has.
+//! Opens the database file: its access mode, its settings and the migration of its schema.
 
 use std::{
     fs::{self, OpenOptions, Permissions},
@@ -13,7 +13,7 @@ use crate::{
     sql::checksum,
 };
 
-/// The steps from an empty file to today's schema. A released step is never changed; a new one is added.
+/// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
 const SCHEMA_STEPS: [&str; 16] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
@@ -33,11 +33,11 @@ const SCHEMA_STEPS: [&str; 16] = [
     include_str!("../../sql/schema/lite/16.sql"),
 ];
 
-/// The mode of the database; SQLite gives it to the files it makes next to it.
+/// The mode of the database file; SQLite gives the same mode to the files that it creates next to it.
 const FILE_MODE: u32 = 0o600;
 
-/// Makes the file, which only we may read; SQLite would make it readable for everybody. An existing file is not opened:
-/// closing it again would release the locks of connections that are open in this process.
+/// Creates the file, readable only for our user; SQLite would make it readable for all users. An existing file is not
+/// opened: closing it again would release the locks of connections that are open in this process.
 pub(super) fn create_file(path: &Path) -> Result<()> {
     match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),
@@ -51,7 +51,7 @@ pub(super) fn create_file(path: &Path) -> Result<()> {
     }
 }
 
-/// The connection that writes, its schema brought up to date and looked at.
+/// Opens the connection that writes, and migrates and verifies its schema.
 pub(super) fn open_writer(path: &Path, sharing: WalIndexSharing) -> Result<Connection> {
     let db = open_existing(path, sharing)?;
     db.set_pragma_word("journal_mode", "WAL")?;
@@ -60,14 +60,14 @@ pub(super) fn open_writer(path: &Path, sharing: WalIndexSharing) -> Result<Conne
     Ok(db)
 }
 
-/// A connection that cannot write.
+/// Opens a connection that cannot write.
 pub(super) fn open_reader(path: &Path, sharing: WalIndexSharing) -> Result<Connection> {
     let db = open_existing(path, sharing)?;
     db.set_pragma("query_only", 1)?;
     Ok(db)
 }
 
-/// A database that is gone with its connection.
+/// Opens a database in memory that is deleted with its connection.
 pub(crate) fn open_in_memory() -> Result<Connection> {
     let db = Connection::open_in_memory()?;
     checksum::install_functions(&db)?;
@@ -81,7 +81,7 @@ fn open_existing(path: &Path, sharing: WalIndexSharing) -> Result<Connection> {
     Ok(db)
 }
 
-/// Takes the missing steps, then looks whether the schema can be read.
+/// Runs the missing steps, then verifies that the schema can be read.
 fn migrate_schema(db: &Connection) -> Result<()> {
     let known = i64::try_from(SCHEMA_STEPS.len()).unwrap_or(i64::MAX);
     let found = db.pragma("user_version")?;
@@ -89,7 +89,7 @@ fn migrate_schema(db: &Connection) -> Result<()> {
         return Err(Error::NewerSchema { found, known });
     }
     for (version, step) in (1_i64..).zip(SCHEMA_STEPS).skip(usize::try_from(found).unwrap_or(0)) {
-        // A step that fails is rolled back with its connection, which is then closed.
+        // Closing the connection rolls back a step that failed.
         db.execute_batch("BEGIN")?;
         db.execute_batch(step)?;
         db.set_pragma("user_version", version)?;
@@ -181,7 +181,7 @@ mod tests {
         let since = |table| numbers("since", table);
         assert_eq!(since("run ORDER BY id"), [20, 40, 50], "ended, paused, in setup");
         assert_eq!(since("agent ORDER BY place"), [30, 35], "took part, stopped");
-        // Of what `b` used in the second run nobody knows the cost, so it is not known of that run.
+        // The cost of the usage of `b` in the second run is unknown, so the cost of that run is unknown.
         let how = |table| numbers("cost_how", table);
         assert_eq!(how("attempt ORDER BY id"), [0, 0, 0, 0, 2]);
         assert_eq!(
@@ -194,13 +194,13 @@ mod tests {
         let kept =
             documents::get(&db, WorkflowId::new(7), &path_there, RevisionSelector::Newest).unwrap();
         assert_eq!(kept.unwrap().content, "all\n");
-        // Opened again, nothing is left to do.
+        // After another open, no step is missing.
         drop(db);
         create_and_open(&path).unwrap();
     }
 
-    /// The last revision put into a file is its base, the one before the out slot's; the texts taken from it are known,
-    /// unless one of them was still to be set aside.
+    /// The last revision written to a file is the file's base, and the one before is the base of the out slot. The
+    /// texts imported from the file are known, unless one of them was still to be set aside.
     #[test]
     fn files_that_an_older_program_kept_have_bases() {
         let folder = tempfile::tempdir().unwrap();

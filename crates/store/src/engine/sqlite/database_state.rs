@@ -1,6 +1,4 @@
-//! The state of the database below the writer thread: writable, failing, or taken away.
-//!
-//! Invariant: no request is answered with success before the files were found unchanged after its COMMIT.
+//! The state of the database below the writer thread: writable, failing, or lost.
 
 use std::{
     path::PathBuf,
@@ -23,23 +21,23 @@ use crate::{
     error::{Error, Result},
 };
 
-/// How often a database that could not be opened, and a copy that could not be made, are tried again.
+/// The interval between attempts to open a database again, and to make a copy again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The parts of a store that the writer thread works on.
 pub(super) struct WriterContext {
     pub(super) changes: ChangeNotifier,
     pub(super) faults: FaultState,
-    /// Dates each batch that changes anything.
+    /// Writes the time into each batch that changes anything.
     pub(super) clock: Option<StoreClock>,
-    /// None for a database in memory.
+    /// The files on disk; none for a database in memory.
     pub(super) files: Option<DatabaseFiles>,
 }
 
-/// The files of a database.
+/// The paths of a database on disk.
 pub(super) struct DatabaseFiles {
     pub(super) database: PathBuf,
-    /// The folder in which a copy is made.
+    /// The folder for the copy of a lost database.
     pub(super) folder: PathBuf,
     pub(super) location: DatabaseLocation,
 }
@@ -49,22 +47,23 @@ pub(super) type OpenSession<'a> = &'a mut dyn FnMut() -> Result<WriterSession>;
 
 pub(super) enum DatabaseState {
     Writable(WriterSession),
-    /// Could not be opened after a failure.
+    /// The database could not be opened after a failure.
     Failing {
         why: String,
         retry: ReopenRetry,
     },
-    /// Another program took the files away; every write is refused until the next start.
+    /// Another program removed or replaced the files; every write is refused until the next start.
     Lost(LostDatabase),
 }
 
-/// Whether opening a database again can help.
+/// The time of the next attempt to open a database again, or never if that cannot help.
 pub(super) enum ReopenRetry {
     At(Instant),
     Never,
 }
 
-/// A database whose files were taken away. The connection stays open: it may hold the only copy of the data.
+/// A database whose files another program removed or replaced. The connection stays open: it may hold the only copy
+/// of the data.
 pub(super) struct LostDatabase {
     session: WriterSession,
     fault: FileFault,
@@ -73,7 +72,7 @@ pub(super) struct LostDatabase {
 }
 
 impl DatabaseState {
-    /// Carries out `first` and the requests behind it, as one batch.
+    /// Executes `first` and the requests queued after it, as one batch.
     pub(super) fn write_batch(
         self,
         first: Box<dyn BatchedWrite>,
@@ -135,7 +134,7 @@ impl DatabaseState {
         }
     }
 
-    /// The connection to write with, or why there is none.
+    /// Returns the connection to write with, or the reason why there is none.
     fn ready_session(
         self,
         open: OpenSession<'_>,
@@ -201,7 +200,7 @@ impl DatabaseState {
         Self::Failing { why, retry: ReopenRetry::At(Instant::now() + RETRY_INTERVAL) }
     }
 
-    /// Tries for the last time to copy a database that was taken away.
+    /// Makes the last attempt to copy a lost database.
     pub(super) fn close(self, context: &WriterContext) {
         if let Self::Lost(mut lost) = self {
             lost.next_copy = Instant::now();
@@ -245,12 +244,12 @@ impl LostDatabase {
         Ok(copy)
     }
 
-    /// The fault and the copy, for people.
+    /// Describes the fault and the copy for people.
     fn fault_text(&self) -> String {
         let fault = &self.fault;
         match &self.copy {
             Ok(RescueCopy { path, problems }) if problems.is_empty() => {
-                // Bytes that were cut off or overwritten may be missing from a copy that is sound in itself.
+                // Bytes that were truncated or overwritten may be missing from a copy that is consistent in itself.
                 let what = match fault {
                     FileFault::Removed(_) | FileFault::Replaced(_) => "all stored data",
                     FileFault::Truncated { .. }
@@ -276,14 +275,14 @@ impl LostDatabase {
 }
 
 impl WriterContext {
-    /// Notes that a batch was stored: writes go through again.
+    /// Clears the fault after a batch was stored: writes succeed again.
     fn clear_fault(&self) {
         self.faults.clear(self.files.as_ref().map(|files| files.database.as_path()));
     }
 }
 
-/// Ends the transaction that a failed request left open; no copy can be made before. The requests ahead of it are kept: if
-/// the log was truncated, the connection's cache has the only copy of the pages they changed.
+/// Ends the transaction that a failed request left open; no copy can be made before. The earlier requests of the
+/// batch are kept: if the log was truncated, the connection's cache has the only copy of the pages they changed.
 fn end_transaction(db: &Connection) {
     if db.is_autocommit() {
         return;
@@ -294,7 +293,7 @@ fn end_transaction(db: &Connection) {
     }
 }
 
-/// An error's text with its source.
+/// Returns an error's text with its source.
 fn error_text(error: &Error) -> String {
     match error {
         Error::Database(source) => format!("{error}: {source}"),

@@ -1,4 +1,4 @@
-//! The present fault of one database, for reports: known without touching the disk.
+//! The present fault of one database, for reports that do not access the disk.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,17 +9,18 @@ use agent_worker_protocol::sync;
 
 use rustix::fs::statvfs;
 
-/// With less room than this a disk that was full still is: a small write may fit where a message does not.
+/// With less free space than this, a disk that was full still counts as full: a small write may fit where a message
+/// does not.
 const MIN_FREE_BYTES: u64 = 1 << 18;
 
-/// How a fault can end.
+/// The condition under which a fault ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultCause {
-    /// The disk has no room. Ends with the next write that is stored when there is room.
+    /// The disk has no free space. The fault ends with the next stored write while there is free space.
     Full,
-    /// Ends with the next write that is stored.
+    /// A write failed. The fault ends with the next stored write.
     Failed,
-    /// Stays until the next start.
+    /// The fault lasts until the next start.
     UntilRestart,
 }
 
@@ -28,7 +29,7 @@ pub(super) enum FaultCause {
 pub(crate) struct DatabaseFault {
     pub(super) cause: FaultCause,
     pub(crate) why: String,
-    /// The copy of a database whose files were taken away.
+    /// The copy of a lost database.
     pub(crate) copy: Option<PathBuf>,
 }
 
@@ -45,7 +46,7 @@ impl FaultState {
         self.set_fault(DatabaseFault { cause, why, copy: None });
     }
 
-    /// A lasting fault is replaced by another lasting one only.
+    /// Sets the fault. A lasting fault is replaced only by another lasting one.
     pub(super) fn set_fault(&self, fault: DatabaseFault) {
         let mut current = self.lock();
         let lasts =

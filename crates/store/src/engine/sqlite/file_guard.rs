@@ -3,11 +3,11 @@
 //! SQLite keeps writing to a file that was unlinked or replaced: every COMMIT succeeds, and the data is gone after a
 //! restart. The writer therefore checks the files before a batch and again between COMMIT and the replies. A check
 //! compares device and inode of each path with the open file, refuses a file that became shorter, and verifies the
-//! headers and the last frame of the write-ahead log: a log that was truncated and then extended by our own COMMIT has
-//! its old length, but zeros in front of the new frames.
+//! headers and the last frame of the write-ahead log: a log that was truncated and then extended by our own COMMIT
+//! has its old length, but zeros in front of the new frames.
 //!
-//! The guard shares the database's descriptor with [`super::opener`], which owns it: closing any descriptor of that file
-//! would release the POSIX locks that SQLite holds on it. SQLite takes no locks on the log.
+//! The guard shares the database's descriptor with [`super::opener`], which owns it: closing any descriptor of that
+//! file would release the POSIX locks that SQLite holds on it. SQLite takes no locks on the log.
 
 use std::{
     fs::{self, File, Metadata},
@@ -19,7 +19,7 @@ use std::{
 
 /// The first bytes of every SQLite database.
 const DATABASE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// The first bytes of a log; the last bit tells the byte order of its checksums.
+/// The first bytes of a log; the last bit selects the byte order of its checksums.
 const WAL_MAGIC: u32 = 0x377f_0682;
 const WAL_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
@@ -65,7 +65,7 @@ struct WalFrame {
 }
 
 impl FileGuard {
-    /// Guards the database at `path`, open as `database`, and its log, which a connection has made by now.
+    /// Guards the database at `path`, open as `database`, and its log, which a connection has created before.
     pub(super) fn new(path: &Path, database: Arc<File>) -> io::Result<Self> {
         let wal_path = wal_path(path);
         let database = GuardedFile::new(path.to_owned(), database)?;
@@ -115,8 +115,8 @@ impl FileGuard {
     }
 }
 
-/// Whether SQLite itself can have turned one state of a frame into the other. A frame that was written again carries the
-/// salts of the log's present header.
+/// Returns true if SQLite itself can have turned one state of a frame into the other. A frame that was written again
+/// carries the salts of the log's present header.
 fn is_valid_successor(header: &[u8; WAL_HEADER_BYTES], before: &[u8], now: &[u8]) -> bool {
     let is_log = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) & !1 == WAL_MAGIC;
     let is_rewritten =
@@ -165,7 +165,7 @@ impl GuardedFile {
     }
 }
 
-/// The path of a database's write-ahead log.
+/// Returns the path of a database's write-ahead log.
 pub(super) fn wal_path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");

@@ -1,8 +1,9 @@
-//! Looks: what is found by its key is read where it is asked for, without a thread in between.
+//! Inline reads: a read by key runs on the caller's thread.
 //!
-//! Such a read takes a few microseconds; to hand it over and to be woken with the answer takes ten times that. What grows
-//! with history is the readers' work: whoever `inline_reads` holds up what else its thread has to do.
-//! Invariant: nobody waits for a connection; there are as many as threads have ever looked at once.
+//! Such a read takes a few microseconds; a hand-over to another thread and the wake with the result take ten times
+//! that. A read that grows with history belongs to the reader threads: an inline read blocks the other work of its
+//! thread.
+//! Invariant: no caller waits for a connection; there are as many connections as threads have ever read at once.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -19,7 +20,7 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A handle to the connections, which are closed when it says so or the last handle is gone.
+/// A handle to the connections, which are closed by `close` or with the last handle.
 #[derive(Clone)]
 pub(super) struct InlineReads {
     location: DatabaseLocation,
@@ -27,7 +28,7 @@ pub(super) struct InlineReads {
     open: watch::Receiver<()>,
 }
 
-/// The connections nobody uses at the moment. There is none once it is closed.
+/// The idle connections. After `close` there is no pool.
 struct ConnectionPool {
     free: Vec<ReadConnection>,
     /// Held during a read, until the connection is returned or closed.
@@ -35,19 +36,19 @@ struct ConnectionPool {
 }
 
 impl InlineReads {
-    /// Looks at the database at `location`, which has its schema.
+    /// Reads from the database at `location`, which has its schema.
     pub(super) fn new(location: DatabaseLocation) -> Self {
         let (alive, open) = watch::channel(());
         let pool = ConnectionPool { free: Vec::new(), alive: Arc::new(alive) };
         Self { location, pool: Arc::new(Mutex::new(Some(pool))), open }
     }
 
-    /// Runs `work` on one snapshot of the database, here and now.
+    /// Runs `work` on one snapshot of the database, on the caller's thread.
     pub(super) fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let (_alive, kept) = self.take_connection().ok_or(Error::Closed)?;
         let reader = self.location.connection(kept)?;
         let result = with_snapshot(&reader.db, work);
-        // After a failure of the file, a fresh connection is the better one.
+        // After a failure of the file, a new connection is safer than this one.
         if !result.as_ref().is_err_and(Error::spoils_connection)
             && let Some(pool) = self.pool().as_mut()
         {
@@ -56,7 +57,7 @@ impl InlineReads {
         result
     }
 
-    /// Refuses what comes from now on and waits for what is being looked at.
+    /// Refuses new reads and waits for the running ones.
     pub(super) async fn close(mut self) {
         drop(self.pool().take());
         while self.open.changed().await.is_ok() {}

@@ -1,4 +1,4 @@
-//! One database file: how its connections are opened, and where its readers find it.
+//! One database file: opens its connections, and holds the location that its readers use.
 
 use std::{
     fs::File,
@@ -20,10 +20,10 @@ use crate::{
     error::{Error, Result},
 };
 
-/// Several times the first shared-memory file.
+/// Several times the size of the first shared-memory file.
 const MIN_SHARED_MEMORY_BYTES: u64 = 256 * 1024;
 
-/// Opens the connection that writes. Owns the descriptor that the guards of all its sessions share: it is closed after
+/// Opens the connection that writes. Owns the descriptor that the guards of all sessions share: it is closed after
 /// every connection of the writer.
 pub(super) struct DatabaseOpener {
     path: PathBuf,
@@ -34,11 +34,11 @@ pub(super) struct DatabaseOpener {
 /// The connection that writes, with the guard of its files.
 pub(super) struct WriterSession {
     pub(super) db: Connection,
-    /// None for a database in memory.
+    /// The guard of the files; none for a database in memory.
     guard: Option<FileGuard>,
 }
 
-/// Where readers find the database. It changes once, when a rescue moves them to the copy.
+/// The location of the database for readers. It changes once, when a rescue moves readers to the copy.
 #[derive(Clone)]
 pub(super) struct DatabaseLocation(Arc<DatabaseLocationState>);
 
@@ -47,18 +47,18 @@ struct DatabaseLocationState {
     moves: AtomicU64,
 }
 
-/// A connection that reads, and the location it was opened at.
+/// A read-only connection, and the location it was opened at.
 pub(super) struct ReadConnection {
     pub(super) db: Connection,
     moves: u64,
 }
 
 impl DatabaseOpener {
-    /// Opens the database at `path`, making it if it is missing. A disk without room for a shared-memory file is no
-    /// obstacle: the index of the log is then kept in this process, and writes fail until there is room.
+    /// Opens the database at `path`, and creates it if it is missing. A disk without space for a shared-memory file
+    /// is no obstacle: the index of the log is then kept in this process, and writes fail until there is space.
     pub(super) fn open(path: &Path) -> Result<(Self, WriterSession)> {
-        // SQLite reserves the shared-memory file in steps of 4 KiB. Where blocks are smaller, a page of it may have no room
-        // on a full disk, and the first write to that page would kill the process (SIGBUS).
+        // SQLite reserves the shared-memory file in steps of 4 KiB. With smaller blocks, a full disk may lack the
+        // space for a page of the file, and the first write to that page would kill the process (SIGBUS).
         let folder = path.parent().unwrap_or(Path::new("."));
         let first = if lacks_room_for_shared_memory(folder) {
             Err(Error::DiskFull)
@@ -95,15 +95,15 @@ impl DatabaseOpener {
     }
 }
 
-/// Whether a shared-memory file may not fit on the disk. The blocks that ext4 reserves for root do not count: they cannot
-/// be relied upon when a page is written.
+/// Returns true if a shared-memory file may not fit on the disk. The blocks that ext4 reserves for root do not count:
+/// they are not guaranteed when a page is written.
 fn lacks_room_for_shared_memory(folder: &Path) -> bool {
     rustix::fs::statvfs(folder)
         .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < MIN_SHARED_MEMORY_BYTES)
 }
 
 impl WriterSession {
-    /// A connection without files to guard.
+    /// Makes a session without files to guard.
     pub(super) fn unguarded(db: Connection) -> Self {
         Self { db, guard: None }
     }
@@ -128,7 +128,7 @@ impl DatabaseLocation {
         Self(Arc::new(DatabaseLocationState { current, moves: AtomicU64::new(0) }))
     }
 
-    /// The reader that was kept, unless the database has moved since; else a new one.
+    /// Returns the kept reader, unless the database has moved since; else a new one.
     pub(super) fn connection(&self, kept: Option<ReadConnection>) -> Result<ReadConnection> {
         let moves = self.0.moves.load(Ordering::Acquire);
         match kept {
@@ -140,7 +140,7 @@ impl DatabaseLocation {
         }
     }
 
-    /// Sends readers to the copy at `path`.
+    /// Moves the readers to the copy at `path`.
     pub(super) fn move_to(&self, path: &Path) {
         let current = (path.to_owned(), WalIndexSharing::Processes);
         *sync::write(&self.0.current) = current;

@@ -1,6 +1,6 @@
-//! A few threads that only read: each sees everything that was answered before, and stands in nobody's way.
+//! A few threads that only read: each read sees every write that was acknowledged before, and blocks no writer.
 //!
-//! They are threads of their own because a read takes less time than the runtime needs to hand it over.
+//! The pool has its own threads because a read takes less time than the runtime needs to hand it over.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use crate::{
 
 const READER_THREADS: usize = 4;
 
-/// A handle to the threads, which end when they are told to or the last handle is gone.
+/// A handle to the threads, which end after `close` or with the last handle.
 #[derive(Clone)]
 pub(super) struct ReaderPool(Arc<ReaderPoolHandle>);
 
@@ -28,7 +28,7 @@ struct ReaderPoolHandle {
     open: watch::Receiver<()>,
 }
 
-/// Where reads wait for a thread.
+/// The queue of reads that wait for a thread.
 #[derive(Default)]
 struct ReadQueue {
     state: Mutex<ReadQueueState>,
@@ -42,12 +42,13 @@ struct ReadQueueState {
 }
 
 trait ReadJob: Send {
-    /// Answers from `reader`; hands back what it is worth as a reader from now on.
+    /// Replies with the result from `reader`; returns the connection if it can be used again.
     fn run(self: Box<Self>, reader: Result<ReadConnection>) -> Option<ReadConnection>;
 }
 
 impl ReaderPool {
-    /// Readers of the database at `location`, which has its schema. Each opens it when it is first needed.
+    /// Starts readers of the database at `location`, which has its schema. Each opens its connection with its first
+    /// read.
     pub(super) fn start(location: &DatabaseLocation) -> Result<Self> {
         let queue = Arc::<ReadQueue>::default();
         let (alive, open) = watch::channel(());
@@ -75,7 +76,7 @@ impl ReaderPool {
         answered.await.map_err(|_| Error::Closed)?
     }
 
-    /// Refuses what comes from now on and waits for what was asked before.
+    /// Refuses new reads and waits for the queued ones.
     pub(super) async fn close(self) {
         self.0.queue.close();
         let mut open = self.0.open.clone();
@@ -110,14 +111,14 @@ impl ReadQueue {
         self.changed.notify_all();
     }
 
-    /// Waits for the next read; none comes once the queue is closed and the state is empty.
+    /// Waits for the next read; returns none once the queue is closed and empty.
     fn next(&self) -> Option<Box<dyn ReadJob>> {
         let idle = |state: &mut ReadQueueState| state.waiting.is_empty() && !state.closed;
         let state = self.changed.wait_while(self.state(), idle);
         state.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
     }
 
-    /// One thread's life.
+    /// Runs queued reads until the queue is closed.
     fn run_jobs(&self, location: &DatabaseLocation) {
         let mut kept = None;
         while let Some(read) = self.next() {
@@ -141,16 +142,16 @@ where
             Ok(reader) => (with_snapshot(&reader.db, self.work), Some(reader)),
             Err(error) => (Err(error), None),
         };
-        // After a failure of the file, a fresh connection is the better reader.
+        // After a failure of the file, a new connection is safer than this one.
         let spoiled = result.as_ref().is_err_and(Error::spoils_connection);
         let kept = reader.filter(|_| !spoiled);
-        // A caller that went away does not need its answer.
+        // A caller that has gone does not need the result.
         drop(self.reply.send(result));
         kept
     }
 }
 
-/// Runs `work` on the database as it is now.
+/// Runs `work` on one snapshot of the database.
 pub(super) fn with_snapshot<T>(
     db: &Connection,
     work: impl FnOnce(&Connection) -> Result<T>,
@@ -158,7 +159,7 @@ pub(super) fn with_snapshot<T>(
     db.prepare_cached("BEGIN")?.execute(())?;
     let result = work(db);
     let ended = db.prepare_cached("ROLLBACK")?.execute(());
-    // Its own failure tells more than that of the end.
+    // The error of `work` says more than the error of the rollback.
     let answer = result?;
     ended?;
     Ok(answer)

@@ -1,4 +1,4 @@
-//! Copies a database whose file was taken away, from the connection that still has it open.
+//! Copies a database whose file was removed or replaced, from the connection that still has it open.
 //!
 //! A copy has its final name only when it is complete and on disk.
 
@@ -17,7 +17,7 @@ use crate::{db::Connection, error::Result, sql::integrity};
 const PREFIX: &str = "rescued-";
 const SUFFIX: &str = ".db";
 
-/// A finished copy.
+/// A finished copy of a lost database.
 #[derive(Clone, Debug)]
 pub(super) struct RescueCopy {
     pub(super) path: PathBuf,
@@ -32,7 +32,7 @@ pub(super) fn copy_database(db: &Connection, folder: &Path) -> Result<RescueCopy
     let copy = free_name(folder)?;
     let partial = copy.with_extension("partial");
     let problems = copy_into(db, &partial).inspect_err(|_| {
-        // Half a copy is of no use, and may be what fills the disk.
+        // A partial copy is of no use, and may be what fills the disk.
         drop(fs::remove_file(&partial));
     })?;
     fs::rename(&partial, &copy)?;
@@ -40,7 +40,7 @@ pub(super) fn copy_database(db: &Connection, folder: &Path) -> Result<RescueCopy
     Ok(RescueCopy { path: copy, problems })
 }
 
-/// The newest copy in `folder`.
+/// Returns the newest copy in `folder`.
 pub(crate) fn newest_copy(folder: &Path) -> io::Result<Option<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -73,12 +73,12 @@ fn free_name(folder: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Returns the damage found in the copy.
+/// Copies the database to `path` and returns the damage found in the copy.
 fn copy_into(db: &Connection, path: &Path) -> Result<Vec<String>> {
     let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
     drop(options.open(path)?);
     let copy = db.back_up_into(path)?;
-    // One file, without a log of its own: it can be moved as it is.
+    // One file without a log of its own, so that the user can move it as it is.
     copy.set_pragma_word("journal_mode", "DELETE")?;
     let problems = integrity::structure_problems(&copy)?;
     copy.close()?;

@@ -1,7 +1,7 @@
-//! The one thread that writes, and its group commit.
+//! The writer thread and its group commit.
 //!
-//! Invariant: nobody is answered, not even with a refusal, before the COMMIT of the batch it was part of:
-//! a refusal may rest on another request of the same batch. The state of the database below is `database_state.rs`.
+//! Invariant: no request gets a reply, not even a refusal, before the COMMIT of its batch: a refusal may depend on
+//! another request of the same batch. `database_state.rs` has the state of the database below the writer.
 
 use std::thread;
 
@@ -19,11 +19,11 @@ use crate::{
     sql::transaction::Tx,
 };
 
-/// As much as one COMMIT may carry. There is no waiting for more: a batch is what has queued up.
+/// The most requests in one COMMIT. The writer does not wait for more: a batch is what has queued up.
 const MAX_BATCH_REQUESTS: usize = 256;
 const QUEUE_CAPACITY: usize = 1024;
 
-/// A handle to the writer thread, which ends when it is told to or the last handle is gone.
+/// A handle to the writer thread, which ends after `close` or with the last handle.
 #[derive(Clone)]
 pub(super) struct SqliteWriter {
     commands: mpsc::Sender<WriterCommand>,
@@ -37,26 +37,26 @@ pub(super) enum WriterCommand {
 
 pub(super) trait BatchedWrite: Send {
     fn run(&mut self, tx: &Tx<'_>) -> WriteRequestOutcome;
-    /// Replies to a request that was carried out in a batch.
+    /// Replies to a request that was executed in a batch.
     fn reply(self: Box<Self>, end: BatchEnd);
-    /// Replies to a request that was never carried out.
+    /// Replies to a request that was never executed.
     fn refuse(self: Box<Self>, error: Error);
 }
 
-/// How a batch ended, with the cause if it failed.
+/// The end of a batch, with the cause if it failed.
 #[derive(Clone)]
 pub(super) enum BatchEnd {
     Committed,
     Failed(String),
-    /// Another program took the files away.
+    /// Another program removed or replaced the files.
     Lost(String),
 }
 
-/// What a request left behind.
+/// The outcome of one request inside its batch.
 pub(super) enum WriteRequestOutcome {
     Stored,
     Refused,
-    /// The database itself failed, so the whole batch is in doubt.
+    /// The database itself failed, so the outcome of the whole batch is unknown.
     DatabaseFailed(db::Error),
 }
 
@@ -75,7 +75,7 @@ impl SqliteWriter {
                 disk = disk.write_batch(first, &mut queue, &mut open, &context);
             }
             disk.close(&context);
-            // Its descriptor of the database is closed after the connection.
+            // The descriptor of the database is closed after the connection.
             drop(open);
             drop(alive);
         };
@@ -83,7 +83,7 @@ impl SqliteWriter {
         Ok(Self { commands: asks, open: is_open })
     }
 
-    /// Runs `work` in a savepoint of the next batch and answers when that batch is on disk.
+    /// Runs `work` in a savepoint of the next batch and returns when that batch is on disk.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
@@ -97,9 +97,9 @@ impl SqliteWriter {
         answered.await.map_err(|_| Error::Closed)?
     }
 
-    /// Lets the thread finish what is queued and waits until it has closed the file. Later requests are refused.
+    /// Lets the thread finish the queued requests and waits until it has closed the file. Later requests are refused.
     pub(super) async fn close(mut self) {
-        // Refused only when the thread is gone already, or on its way.
+        // The send fails only if the thread has ended or is about to end.
         drop(self.commands.send(WriterCommand::Close).await);
         while self.open.changed().await.is_ok() {}
     }
@@ -138,7 +138,7 @@ where
             }
             (BatchEnd::Failed(why) | BatchEnd::Lost(why), _) => Err(Error::OutcomeUnknown(why)),
         };
-        // A caller that went away does not need its reply.
+        // A caller that has gone does not need its reply.
         drop(self.reply_to.send(result));
     }
 
@@ -147,7 +147,7 @@ where
     }
 }
 
-/// After these, SQLite may have rolled back more than the statement that failed.
+/// Returns the failures after which SQLite may have rolled back more than the failed statement.
 fn database_failure(error: &Error) -> Option<db::Error> {
     match error {
         Error::DiskFull => Some(db::Error::failure(FailureKind::DiskFull, "the disk is full")),
@@ -168,7 +168,7 @@ pub(super) struct WriteBatch {
 }
 
 impl WriteBatch {
-    /// Runs each request in its own savepoint, so that a refused one takes nobody with it, and commits.
+    /// Runs each request in its own savepoint, so that a refused request affects no other, and commits.
     pub(super) fn run_and_commit(
         &mut self,
         db: &Connection,
@@ -198,7 +198,7 @@ impl WriteBatch {
                 None
             };
         }
-        // A batch that changed nothing has nothing to date, and without the clock's row its COMMIT costs no fsync.
+        // A batch that changed nothing has no rows to date, and without the clock's row its COMMIT costs no fsync.
         if let Some(clock) = clock.filter(|_| db.total_changes() != before) {
             clock.save(db)?;
         }
@@ -215,7 +215,7 @@ pub(super) fn execute(db: &Connection, sql: &str) -> db::Result<()> {
     db.execute(sql, ())
 }
 
-/// Waits for the next request; none comes once all handles are gone or the queue is closed and empty.
+/// Waits for the next request; returns none once all handles are gone or the queue is closed and empty.
 fn recv_request(queue: &mut mpsc::Receiver<WriterCommand>) -> Option<Box<dyn BatchedWrite>> {
     loop {
         match queue.blocking_recv()? {
@@ -225,7 +225,7 @@ fn recv_request(queue: &mut mpsc::Receiver<WriterCommand>) -> Option<Box<dyn Bat
     }
 }
 
-/// Takes the next request if one is there.
+/// Takes the next request if the queue has one.
 fn try_recv_request(queue: &mut mpsc::Receiver<WriterCommand>) -> Option<Box<dyn BatchedWrite>> {
     loop {
         match queue.try_recv().ok()? {
@@ -285,7 +285,7 @@ mod tests {
         writer.write(list).await.unwrap()
     }
 
-    /// Puts two good requests and `odd` between them into one batch.
+    /// Puts two valid requests and `odd` between them into one batch.
     async fn batch(
         writer: &SqliteWriter,
         odd: impl FnOnce(&Tx<'_>) -> Result<usize> + Send + 'static,
@@ -295,7 +295,7 @@ mod tests {
             released.recv().unwrap();
             Ok(tx.prepare_cached("INSERT INTO thing VALUES (1, NULL)")?.execute_counted(())?)
         });
-        // Polled last, so that the others wait in the queue by then.
+        // Polled last, so that the other requests are in the queue by then.
         let go = async { release.send(()).unwrap() };
         let (first, odd, last, ()) = tokio::join!(first, writer.write(odd), add(writer, 2), go);
         [first, odd, last]
@@ -341,7 +341,7 @@ mod tests {
         })
         .await;
         assert!(matches!(odd, Err(Error::DiskFull)), "{odd:?}");
-        // Whoever came after it was not tried in that batch, and is now.
+        // The request after it was not executed in that batch, and is executed now.
         assert!(matches!((first, last), (Err(Error::OutcomeUnknown(_)), Ok(1))));
         assert_eq!(ids(&writer).await, [2]);
     }

@@ -1,4 +1,4 @@
-//! What a worker reports of its attempt: each number once, without a gap.
+//! The events that a worker reports for its attempt: each number once, without a gap.
 
 use agent_worker_protocol::{
     AttemptId, AttemptRunningData, EventBody, Finished, Millis, NumberedEvent, RetryData,
@@ -48,7 +48,8 @@ pub(crate) fn store_events(
     Ok(last)
 }
 
-/// Writes one of them down. Its time is the worker's, for it may be told long after it happened, but never the future's.
+/// Records one event. Its time is the worker's, because it may arrive long after it happened, but never in the
+/// future.
 fn record_event(
     locked: &mut LockedInstance<'_>,
     attempt: &AttemptRow,
@@ -68,9 +69,9 @@ fn record_event(
             EventBody::Usage(usage)
         }
         WorkerEvent::Retry { why } => EventBody::Retry(RetryData { why }),
-        // Nobody reads it but the next turn.
+        // Only the next turn reads the session.
         WorkerEvent::Session { session } => return save_session(locked, attempt, &session),
-        // The log tells of it when the attempt is ended.
+        // The log has an entry for this when the attempt is ended.
         WorkerEvent::Finished(finished) => {
             let retry = retry_at(&finished, numbered.ts, now);
             return record_finished(locked.tx, attempt.id, &finished, retry);
@@ -97,8 +98,9 @@ fn record_finished(
     })
 }
 
-/// Converts the instant that a provider named, by the wall clock of the worker, which wrote it down at `written`. The
-/// daemon may receive it later, and the wall clock may have been set in between: the earlier of the two readings holds.
+/// Converts the instant that a provider named, by the wall clock of the worker, which recorded it at `written`. The
+/// daemon may receive it later, and the wall clock may have been set in between: the earlier of the two readings
+/// counts.
 fn retry_at(finished: &Finished, written: Millis, now: Now) -> Option<StoreTime> {
     let WorkerOutcome::Failed { retry_at: Some(at), .. } = finished.outcome else { return None };
     Some(now.store_at(at).min(now.store.plus(at.since(written))))
@@ -113,7 +115,7 @@ fn save_session(locked: &LockedInstance<'_>, attempt: &AttemptRow, session: &Val
     Ok(())
 }
 
-/// Adds to what the attempt, its agent and its run used.
+/// Adds usage to the attempt, its agent and its run.
 fn add_usage(locked: &LockedInstance<'_>, attempt: &AttemptRow, usage: &Usage) -> Result<()> {
     let (input, output, cost, how) = columns::usage_columns(usage);
     let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());

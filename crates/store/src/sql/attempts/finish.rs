@@ -1,4 +1,4 @@
-//! Ending an attempt: fence, ack or count, answer, dead letters and their notes, in one step.
+//! The end of an attempt: fence, ack or count, answer, dead letters and their notes, in one transaction.
 
 use agent_worker_protocol::{
     AttemptDeliveries, AttemptEnd, AttemptEndedData, DeliveryData, DeliveryState, EventBody,
@@ -67,7 +67,7 @@ fn end_event_data(end: &AttemptEnd, finished: &FinishedAttempt) -> AttemptEndedD
     AttemptEndedData { end: end.clone(), deliveries: Some(deliveries) }
 }
 
-/// Moves every delivery the attempt has to where it belongs.
+/// Applies the delivery rule to every delivery of the attempt.
 fn settle_deliveries(
     locked: &LockedInstance<'_>,
     live: &FencedAttempt,
@@ -91,7 +91,7 @@ fn settle_deliveries(
 pub(crate) const LEASED_DELIVERIES_SQL: &str = delivery_sql!("SELECT seq, joined, failures, uncounted, alone FROM delivery INDEXED BY delivery_open
     WHERE workflow = ?1 AND state = " LEASED " AND state <= " LAST_OPEN " AND agent = ?2 ORDER BY seq");
 
-/// What is leased is this attempt's: an agent has one at a time.
+/// Lists the deliveries of this attempt: all leased ones of its agent, which has one attempt at a time.
 fn leased_deliveries(
     locked: &LockedInstance<'_>,
     live: &FencedAttempt,
@@ -114,7 +114,7 @@ fn leased_deliveries(
     Ok(deliveries)
 }
 
-/// Moves a delivery on; what is given back belongs to no attempt.
+/// Writes the next state of a delivery; a pending one belongs to no attempt.
 fn apply_verdict(
     locked: &LockedInstance<'_>,
     live: &FencedAttempt,
@@ -142,7 +142,7 @@ fn apply_verdict(
     Ok(())
 }
 
-/// A dead letter is an event, and said in the channel to whoever reads it.
+/// Appends an event and a message in the channel for each dead letter.
 fn notify_dead_letters(
     locked: &mut LockedInstance<'_>,
     live: &FencedAttempt,
@@ -203,7 +203,7 @@ fn close_attempt(
         .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?
         .execute(params![locked.workflow.get(), run.0, turn])?;
     let until = settlement.not_before.as_ref();
-    // What failed in a conversation is not tried again in the same one.
+    // A conversation with a counted failure is not continued.
     let is_over = matches!(settlement.blame, Blame::Counted { .. });
     locked.tx
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Starting an attempt: whether one may start, what it takes, and that it is the only one.
+//! The start of an attempt: the permission, its messages, and the guarantee that it is the only one.
 
 use agent_worker_protocol::{
     AgentName, AttemptStartingData, Epoch, EventBody, InstanceRef, RunMode, Sender, Seq, WorkflowId,
@@ -25,7 +25,7 @@ use crate::{
     time::Now,
 };
 
-/// An agent that could be leased.
+/// An agent that can be leased.
 struct LeasableAgent {
     fence: Fence,
     settings: String,
@@ -91,7 +91,7 @@ pub(crate) fn lease_attempt(
     Ok(LeaseOutcome::Attempt(Box::new(lease)))
 }
 
-/// The agent, if it takes part, has no attempt, is not stopped and is due.
+/// Returns the agent, if it takes part, has no attempt, is not stopped and is due.
 fn find_leasable_agent(
     locked: &LockedInstance<'_>,
     live: &LiveRun,
@@ -142,7 +142,7 @@ fn find_leasable_agent(
                 let agent = &fence.agent;
                 facts.turns_today =
                     runs::agent_turns_today(locked, live, agent, since, &facts.limits, now)?;
-                // It is free: what others do beside it is theirs.
+                // A standalone agent that is free has no live attempt; those of other agents do not count.
                 facts.attempts = 0;
             }
         }
@@ -154,7 +154,8 @@ pub(crate) const OLDEST_WAKING_SQL: &str = delivery_sql!("SELECT seq, alone FROM
         WHERE workflow = ?1 AND state = " PENDING " AND state <= " LAST_OPEN " AND agent = ?2 AND wakes = 1 AND prio = ?3
         ORDER BY seq LIMIT 1");
 
-/// The oldest waking delivery that waits, urgent or not: the activation is named after it, so it is in every attempt.
+/// Returns the oldest pending waking delivery, urgent or not: the activation is named after it, so it is in every
+/// attempt.
 fn oldest_waking_delivery(
     locked: &LockedInstance<'_>,
     agent: &AgentName,
@@ -172,7 +173,8 @@ fn oldest_waking_delivery(
     Ok(oldest)
 }
 
-/// Reads what the attempt is shown: the oldest by itself if it is `alone`, else the batch that `rule` selects.
+/// Reads the messages that the attempt is shown: only the oldest if it is `alone`, else the batch that `rule`
+/// selects.
 fn activation_messages(
     locked: &LockedInstance<'_>,
     agent: &AgentName,
@@ -188,14 +190,14 @@ fn activation_messages(
     Ok((rule.select_batch)(first, mail(PendingFilter::NotAlone, rule.max_messages)?))
 }
 
-/// What the deliveries of a lease went through before, at most.
+/// The maximum of the failures of the deliveries in a lease.
 struct DeliveryHistory {
     failures: u32,
     setbacks: u32,
     journal: Vec<JournalEntry>,
 }
 
-/// Leases the deliveries. The journal is looked for only when one of them was shown to an attempt before.
+/// Leases the deliveries. Reads the journal only if one of them was shown to an attempt before.
 fn lease_deliveries(
     locked: &LockedInstance<'_>,
     fence: &Fence,
@@ -221,7 +223,7 @@ fn lease_deliveries(
     Ok(taken)
 }
 
-/// Writes the attempt down as its agent's live one.
+/// Inserts the attempt as its agent's live one.
 fn insert_attempt(
     locked: &mut LockedInstance<'_>,
     live: &LiveRun,

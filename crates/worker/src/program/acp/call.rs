@@ -1,4 +1,4 @@
-//! One tool call of an agent, put together from what it says of it bit by bit.
+//! One tool call of an agent, assembled from its updates.
 
 use agent_worker_backends::{ACP_TOOL_KINDS, AcpToolNaming};
 use agent_worker_protocol::{ToolName, api::PermitRequest};
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{model::ToolResult, tool_server::TEAM_SERVER_NAME};
 
-/// What an agent has said of a call so far. What it leaves out in later words still holds.
+/// The state of a call so far. Fields that a later update omits keep their values.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct AcpToolCall {
     tool_call_id: String,
     title: Option<String>,
-    /// Its tool's name. Few say it here; some say it in `_meta`.
+    /// Name of the tool. Few agents send it here; some send it in `_meta`.
     name: Option<String>,
     kind: Option<String>,
     status: Option<String>,
@@ -23,18 +23,18 @@ pub(super) struct AcpToolCall {
     raw_output: Option<Value>,
     #[serde(rename = "_meta")]
     meta: Option<Value>,
-    /// What it was asked for with: what is said later is its result.
+    /// Arguments of the permission request. Later updates of the same fields carry the result instead.
     #[serde(skip)]
     permit_args: Option<Value>,
-    /// Its beginning was told.
+    /// True once the start of the call was reported.
     #[serde(skip)]
     pub(super) is_reported: bool,
 }
 
-/// Where a call is.
+/// The stage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AcpCallStage {
-    /// Its arguments may still be coming.
+    /// The call is known; its arguments may still be incomplete.
     Announced,
     Started,
     Ended,
@@ -45,7 +45,7 @@ impl AcpToolCall {
         &self.tool_call_id
     }
 
-    /// Takes in what was said of it last.
+    /// Merges an update into the call.
     pub(super) fn merge_update(&mut self, said: Self) {
         let newer = |old: &mut Option<Value>, new: Option<Value>| {
             if new.as_ref().is_some_and(is_present) || old.is_none() {
@@ -58,7 +58,7 @@ impl AcpToolCall {
         self.kind = said.kind.or(self.kind.take());
         self.status = said.status.or(self.status.take());
         match said.content {
-            // At the end it is the result, be it empty.
+            // At the end the content is the result, even if it is empty.
             Some(content) if matches!(self.stage(), AcpCallStage::Ended) => {
                 self.content = Some(content);
             }
@@ -79,7 +79,8 @@ impl AcpToolCall {
         }
     }
 
-    /// What events call its tool: its name where it has one, else its kind. Ours are spelt like everywhere.
+    /// Returns the tool's name for events: its own name, else its kind. The team's tools have one spelling for all
+    /// agents.
     pub(super) fn tool_name(&self, says: AcpToolNaming) -> String {
         match self.team_tool(says) {
             Some(tool) => format!("mcp__{TEAM_SERVER_NAME}__{tool}"),
@@ -87,7 +88,7 @@ impl AcpToolCall {
         }
     }
 
-    /// What it is called with, for the eye.
+    /// Returns the arguments for display.
     pub(super) fn args(&self, says: AcpToolNaming) -> Value {
         match (&self.permit_args, &self.raw_input) {
             (Some(asked), _) => asked.clone(),
@@ -116,7 +117,7 @@ impl AcpToolCall {
         }
     }
 
-    /// What is asked before it happens: its kind, and exactly what is known of it.
+    /// Builds the permission request: the kind of the tool, and exactly the known arguments.
     pub(super) fn permit_request(&mut self, says: AcpToolNaming) -> PermitRequest {
         let (call, tool) = (self.tool_call_id.clone(), self.kind().to_owned());
         self.permit_args = None;
@@ -125,8 +126,8 @@ impl AcpToolCall {
         PermitRequest { call, tool, args }
     }
 
-    /// Which of the team's tools it is for. What changes files or runs something is for none of them, and neither is what
-    /// only a model's own words say.
+    /// Returns the team's tool that this call is for. A call that changes files or runs a command is for none of
+    /// them, and neither is a call that only the model's own text names.
     pub(super) fn team_tool(&self, says: AcpToolNaming) -> Option<&'static str> {
         if !["other", "read"].contains(&self.kind()) {
             return None;
@@ -155,7 +156,7 @@ impl AcpToolCall {
         ACP_TOOL_KINDS.into_iter().find(|known| Some(*known) == kind).unwrap_or("other")
     }
 
-    /// A call whose input is not told: what is said of it, and under the names that rules look at.
+    /// Describes a call without input, by its other fields, under the names that permission rules match.
     fn described_args(&self, says: AcpToolNaming) -> Map<String, Value> {
         let mut args = Map::new();
         if let Some(title) = self.title.as_deref() {
@@ -187,7 +188,7 @@ fn team_tool_names() -> impl Iterator<Item = &'static str> {
     ToolName::ALL.iter().map(|tool| tool.word())
 }
 
-/// One of ours, as agents spell it.
+/// Finds one of the team's tools by the spellings of the agents.
 fn team_tool_named(name: &str) -> Option<&'static str> {
     team_tool_names().find(|tool| {
         [
@@ -212,7 +213,7 @@ fn is_present(value: &Value) -> bool {
     }
 }
 
-/// What is run, without the numbers and times of this one call: the same call is the same in every attempt.
+/// Returns the command without the ids and times of this one call, so that the same call is equal in every attempt.
 fn shell_args(input: &Value) -> Value {
     let command = match input["command"].as_array().map(Vec::as_slice) {
         Some([_, Value::String(flag), line]) if ["-c", "-lc"].contains(&flag.as_str()) => line,
@@ -227,7 +228,7 @@ fn shell_args(input: &Value) -> Value {
     args
 }
 
-/// The texts of a content.
+/// Joins the texts of a content value.
 fn content_text(content: &Value) -> String {
     let blocks = content.as_array().into_iter().flatten();
     let texts = blocks.filter_map(|block| block.pointer("/content/text")?.as_str());

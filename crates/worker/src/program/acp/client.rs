@@ -1,8 +1,8 @@
-//! One turn of a conversation in the Agent Client Protocol, without the pipes: a line in, what to do about it out.
+//! One turn of a conversation in the Agent Client Protocol, without the pipes: a line in, steps out.
 //!
-//! `initialize`, then `session/load` or `session/new` with the team's tools, then one `session/prompt`. The outcome is the
-//! prompt's answer: its stop reason, or its error's code. Invariant: no request is answered with an option that holds for
-//! more than this one call.
+//! `initialize`, then `session/load` or `session/new` with the team's tools, then one `session/prompt`. The outcome
+//! is the response to the prompt: its stop reason, or the code of its error. Invariant: no permission request is
+//! answered with an option that applies to more than this one call.
 
 use std::collections::HashMap;
 
@@ -23,25 +23,25 @@ use crate::{
     turn::TurnFailure,
 };
 
-/// The only version there is.
+/// The only version of the protocol.
 const PROTOCOL_VERSION: u64 = 1;
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// What a turn is made of.
+/// The input of a turn.
 pub(super) struct AcpTurnInput<'a> {
     pub(super) preset: Option<AcpPreset>,
     pub(super) cwd: &'a str,
-    /// Where our tools are.
+    /// The endpoint of the team's tools.
     pub(super) tool_server: &'a ToolServerEndpoint,
-    /// The file it has them from, where it is not to be told by the protocol.
+    /// The file with that endpoint, for an agent that must not get it through the protocol.
     pub(super) tools_file: Option<String>,
     pub(super) system_prompt: &'a str,
     pub(super) prompt: &'a str,
-    /// What the last turn said its conversation is.
+    /// The session that the last turn reported.
     pub(super) session: Option<&'a Value>,
 }
 
-/// What to do next.
+/// The next action of the caller.
 #[derive(Debug, PartialEq)]
 pub(super) enum AcpStep {
     Report(ProgramEvent),
@@ -50,7 +50,7 @@ pub(super) enum AcpStep {
     End(Result<String, TurnFailure>),
 }
 
-/// A request for permission, and how it can be answered.
+/// A permission request of the agent, with the options for its answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct AcpPermitQuestion {
     id: Value,
@@ -59,38 +59,38 @@ pub(super) struct AcpPermitQuestion {
     reject_option: Option<Value>,
 }
 
-/// What is said to a request.
+/// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AcpPermitDecision {
     AllowOnce,
     Reject,
 }
 
-/// What is waited for.
+/// The response that the client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcpPhase {
     Initialize,
-    /// An earlier conversation, which it tells once more.
+    /// An earlier conversation, which the agent replays.
     Load,
     NewSession,
     SetMode,
     Prompt,
 }
 
-/// One turn.
+/// The client side of one turn.
 pub(super) struct AcpClient<'a> {
     input: AcpTurnInput<'a>,
     phase: AcpPhase,
-    /// The number of the request that is waited for.
+    /// The id of the pending request.
     pending_id: u64,
     session: Option<String>,
     can_load: bool,
     calls: HashMap<String, AcpToolCall>,
     answer: String,
     usage_tracker: AcpUsageTracker,
-    /// Its requests that are not answered yet.
+    /// Requests of the agent that are not answered yet.
     open_requests: Vec<Value>,
-    /// Something it asked for was refused.
+    /// True once a request of the agent was refused.
     was_refused: bool,
     is_cancelled: bool,
 }
@@ -156,7 +156,7 @@ impl<'a> AcpClient<'a> {
         }
     }
 
-    /// The first message.
+    /// Builds the first message.
     pub(super) fn initialize_request(&mut self) -> Value {
         let capabilities =
             json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
@@ -167,7 +167,7 @@ impl<'a> AcpClient<'a> {
         self.start_request(AcpPhase::Initialize, "initialize", &params)
     }
 
-    /// What a line of its means. What is no message of the protocol is nothing.
+    /// Interprets a line of the agent. Ignores a line that is no message of the protocol.
     pub(super) fn handle_line(&mut self, line: &str) -> Vec<AcpStep> {
         let Ok(message) = serde_json::from_str(line) else { return Vec::new() };
         match message {
@@ -177,7 +177,7 @@ impl<'a> AcpClient<'a> {
             AcpMessage { method: Some(method), mut params, .. } => {
                 let is_here = params["sessionId"].as_str() == self.session.as_deref();
                 let update = params["update"].take();
-                // What comes before the prompt is told once more.
+                // Updates before the prompt replay the earlier conversation.
                 if method != "session/update" || !is_here || self.phase != AcpPhase::Prompt {
                     return Vec::new();
                 }
@@ -194,7 +194,7 @@ impl<'a> AcpClient<'a> {
         }
     }
 
-    /// The answer to what it asked for: yes to this one call, or no.
+    /// Builds the answer to a permission request: allows this one call, or rejects it.
     pub(super) fn permit_response(
         &mut self,
         question: AcpPermitQuestion,
@@ -214,7 +214,8 @@ impl<'a> AcpClient<'a> {
         json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})
     }
 
-    /// What tells it to stop, if there is anything to stop. Nobody answers its requests any more.
+    /// Returns the messages that stop the agent, if a prompt is running, and answers its open requests as
+    /// cancelled.
     pub(super) fn cancel_messages(&mut self) -> Vec<Value> {
         let Some(session) = self.session.as_deref().filter(|_| self.phase == AcpPhase::Prompt)
         else {
@@ -236,7 +237,7 @@ impl<'a> AcpClient<'a> {
         json!({"jsonrpc": "2.0", "id": self.pending_id, "method": method, "params": params})
     }
 
-    /// It wants something of us. We have no files and no terminal for it.
+    /// Handles a request of the agent. The client offers no files and no terminal.
     fn handle_request(&mut self, id: Value, method: &str, params: Value) -> AcpStep {
         if method != "session/request_permission" {
             let error = json!({"code": METHOD_NOT_FOUND, "message": format!("there is no `{method}` here")});
@@ -255,11 +256,12 @@ impl<'a> AcpClient<'a> {
         let call = self.calls.entry(tool_call.id().to_owned()).or_default();
         call.merge_update(*tool_call);
         let (is_ours, request) = (call.team_tool(says).is_some(), call.permit_request(says));
-        // Never what would hold for later calls too. What would refuse those too is still a refusal.
+        // Never selects an option that also allows later calls. An option that also rejects later calls is still a
+        // rejection.
         let (once, never) =
             (option(["allow_once", "allow_once"]), option(["reject_once", "reject_always"]));
         let question = AcpPermitQuestion { id, request, allow_option: once, reject_option: never };
-        // The team's own tools ask nobody.
+        // The team's own tools need no permission.
         if is_ours {
             return AcpStep::Send(self.permit_response(question, AcpPermitDecision::AllowOnce));
         }
@@ -285,9 +287,9 @@ impl<'a> AcpClient<'a> {
         }
     }
 
-    /// Tells of a call when its arguments are there, and of its end.
+    /// Reports a call once its arguments are complete, and reports its end.
     fn tool_call_events(&mut self, said: AcpToolCall) -> Vec<ProgramEvent> {
-        // What was said so far led to a call and is no answer.
+        // The text so far preceded a call and is not the answer.
         self.answer.clear();
         let (id, says) = (said.id().to_owned(), self.tool_naming());
         let call = self.calls.entry(id.clone()).or_default();
@@ -310,7 +312,7 @@ impl<'a> AcpClient<'a> {
         self.input.preset.map(|preset| preset.spec.tool_naming).unwrap_or_default()
     }
 
-    /// What was waited for is there.
+    /// Handles the response to the pending request.
     fn handle_result(&mut self, result: &Value) -> Vec<AcpStep> {
         match self.phase {
             AcpPhase::Initialize => vec![self.handle_initialized(result)],
@@ -330,7 +332,7 @@ impl<'a> AcpClient<'a> {
                     AcpStep::Send(self.new_session_request()),
                 ]
             }
-            // It goes on in the mode it is in.
+            // The agent continues in its current mode.
             AcpPhase::SetMode => vec![AcpStep::Send(self.prompt_request())],
             AcpPhase::Initialize | AcpPhase::NewSession => {
                 vec![AcpStep::End(Err(failure_from_error(error)))]
@@ -379,7 +381,7 @@ impl<'a> AcpClient<'a> {
         self.start_request(AcpPhase::NewSession, "session/new", &params)
     }
 
-    /// Where a session works, and with which tools.
+    /// Builds the working folder and the tool servers of a session.
     fn session_params(&self) -> Value {
         let ToolServerEndpoint { url, token } = self.input.tool_server;
         let headers = json!([{"name": "Authorization", "value": format!("Bearer {token}")}]);
@@ -445,9 +447,9 @@ impl<'a> AcpClient<'a> {
             Some("end_turn") => {
                 Err(TurnFailure::new(FailureClass::Crash, "no answer of its model came to its end"))
             }
-            // Some stop there when they may not do what they wanted.
+            // Some agents stop this way after a refusal.
             Some("cancelled") if self.was_refused && !self.is_cancelled => Ok(answer),
-            // Nobody else did: it was told to end, or ends by itself.
+            // In all other cases the worker cancelled the turn, or the agent stopped by itself.
             Some("cancelled") => {
                 Err(TurnFailure::new(FailureClass::Crash, "it stopped in the middle"))
             }
@@ -459,7 +461,7 @@ impl<'a> AcpClient<'a> {
         steps
     }
 
-    /// What it has used, and what the next turn has to know to go on.
+    /// Reports the usage, and the session that the next turn needs to continue.
     fn usage_steps(&mut self, result: &Value) -> Vec<AcpStep> {
         let usage = self.usage_tracker.turn_usage(result).map(ProgramEvent::Usage);
         let session = self.session.as_deref().filter(|_| self.can_load);

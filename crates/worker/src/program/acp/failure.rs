@@ -1,4 +1,4 @@
-//! What an agent's error stands for: by its code, or by the word its kind has. Never by what it says.
+//! The failure class of an agent's error, by its code or by the name of its kind, never by its message.
 
 use agent_worker_protocol::FailureClass;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::super::{adapters::gemini::has_reason, class_of_status};
 use crate::turn::TurnFailure;
 
-/// The protocol's code for "log in first".
+/// The protocol's code for "authentication required".
 const AUTH_REQUIRED: i64 = -32000;
 
-/// A failure, from an error of JSON-RPC.
+/// Converts a JSON-RPC error to a failure.
 pub(super) fn failure_from_error(error: &Value) -> TurnFailure {
     let said = error["message"].as_str().unwrap_or_default();
     let why = if said.is_empty() { error.to_string() } else { said.to_owned() };
@@ -26,15 +26,16 @@ fn failure_class(error: &Value, said: &str) -> FailureClass {
         Some("billing_error") => return FailureClass::Billing,
         Some("rate_limit") => return FailureClass::RateLimited,
         Some("server_error") => return FailureClass::Transient,
-        // Also `unknown`: a connection that was cut, but a bad request too, and that must not be tried for ever.
+        // Includes `unknown`, which means a broken connection but also a bad request, and a bad request must not be
+        // retried forever.
         Some(_) | None => {}
     }
-    // Google says 400 of a key it does not know. Its answer may be inside.
+    // Google returns 400 for an unknown key. The message may contain its response.
     let answer = serde_json::from_str::<Value>(said).ok();
     if answer.is_some_and(|answer| has_reason(&answer, "API_KEY_INVALID")) {
         return FailureClass::Auth;
     }
-    // JSON-RPC's own codes are negative: what looks like a provider's status is one.
+    // JSON-RPC's own codes are negative, so a code in the range of HTTP statuses is the provider's status.
     u64::try_from(code)
         .ok()
         .filter(|code| (400..600).contains(code))

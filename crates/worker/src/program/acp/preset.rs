@@ -1,4 +1,4 @@
-//! The preset of an agent: its row in the registry, and the hooks that it needs besides.
+//! The preset of an agent: its row in the registry, and the hooks that it needs in addition.
 
 use std::io;
 
@@ -13,22 +13,23 @@ use super::super::{
 };
 use crate::tool_server::ToolServerEndpoint;
 
-/// An agent with a row.
+/// An agent with a row in the registry.
 #[derive(Clone, Copy)]
 pub(super) struct AcpPreset {
     pub(super) spec: &'static AcpAgentSpec,
     pub(super) hooks: AcpHooks,
 }
 
-/// Code of single agents, for what the columns of the registry cannot say.
+/// Code of single agents, for properties that the columns of the registry cannot express.
 #[derive(Clone, Copy)]
 pub(super) struct AcpHooks {
-    /// Writes settings. Returns a file that names the team's server, if the agent reads one instead of the protocol.
+    /// Writes settings. Returns a file that names the team's server, if the agent reads a file instead of the
+    /// protocol.
     prepare: fn(&ProgramTurn<'_>, &mut ProgramInvocation) -> io::Result<Option<String>>,
     /// Makes the metadata of a session from the system prompt and that file. Without it the system prompt comes before
     /// the prompt.
     pub(super) session_meta: Option<fn(&str, Option<&str>) -> Value>,
-    /// Whether an answer that counts as one is complete.
+    /// Returns false for a successful response that is incomplete.
     pub(super) is_complete: fn(&Value) -> bool,
 }
 
@@ -46,7 +47,7 @@ fn find_hooks(agent: &str) -> AcpHooks {
         "codex" => AcpHooks { prepare: write_codex_settings, ..NO_HOOKS },
         "gemini" => AcpHooks {
             prepare: |turn, invocation| gemini::write_acp_settings(turn, invocation).map(|()| None),
-            // After an answer that broke off it reports the end of the turn, without any usage.
+            // After an answer that broke off, the agent reports the end of the turn without any usage.
             is_complete: |result| {
                 let used = result.pointer("/_meta/quota/model_usage").and_then(Value::as_array);
                 used.is_none_or(|used| !used.is_empty())
@@ -70,7 +71,7 @@ impl AcpPreset {
         find_acp_agent(agent).map(|spec| Self { spec, hooks: find_hooks(agent) })
     }
 
-    /// Returns how the agent is started for this turn, and the file that names the team's server, if it reads one.
+    /// Returns the invocation for this turn, and the file that names the team's server, if the agent reads one.
     pub(super) fn invocation(
         &self,
         turn: &ProgramTurn<'_>,
@@ -102,7 +103,8 @@ impl AcpPreset {
     }
 }
 
-/// Given by the protocol, its servers would stand among the arguments of a program it starts, with their token.
+/// Writes the servers to a file. With the protocol, the agent would pass them, with their token, as arguments to a
+/// program that it starts.
 fn write_claude_servers(turn: &ProgramTurn<'_>) -> io::Result<String> {
     let ToolServerEndpoint { url, token } = turn.tool_server;
     let headers = json!({"Authorization": format!("Bearer {token}")});
@@ -124,7 +126,7 @@ fn claude_meta(system: &str, servers: Option<&str>) -> Value {
     json!({"systemPrompt": {"append": system}, "claudeCode": {"options": options}})
 }
 
-/// It has its model and its provider from a file alone.
+/// Writes the settings file, the agent's only source for its model and its provider.
 fn write_codex_settings(
     turn: &ProgramTurn<'_>,
     invocation: &mut ProgramInvocation,
@@ -144,7 +146,8 @@ fn write_codex_settings(
     Ok(None)
 }
 
-/// By itself it asks for nothing. What is given it stays, but for what keeps a person asked.
+/// Makes the agent ask for permission, which it does not do by default. Keeps the user's settings except those that
+/// are set here.
 fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
     const SETTINGS: &str = "OPENCODE_CONFIG_CONTENT";
     let theirs = turn
@@ -156,7 +159,7 @@ fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocat
     let mut settings = theirs.filter(Value::is_object).unwrap_or_else(|| json!({}));
     settings["autoupdate"] = json!(false);
     settings["share"] = json!("disabled");
-    // The last that fits decides.
+    // The last matching rule decides.
     settings["permission"] = json!({"*": "ask", format!("{TEAM_SERVER_NAME}_*"): "allow"});
     if let Some(model) = &turn.model {
         settings["model"] = json!(model);

@@ -1,4 +1,4 @@
-//! Conversations that real agents had, read again without them; and what agents may say that these did not.
+//! Replayed conversations of real agents, and messages that these agents did not send but may.
 
 mod copilot;
 mod outcomes;
@@ -43,7 +43,7 @@ impl Replay {
         })
     }
 
-    /// What a conversation says, step by step.
+    /// Replays a conversation and describes each step.
     fn read(&self, stream: &str) -> String {
         let mut client = self.client();
         let mut told = vec![format!("> {}", client.initialize_request()["method"])];
@@ -69,7 +69,7 @@ impl Replay {
     }
 }
 
-/// Words of the agent, or a line about anything else.
+/// Returns the text of the agent, or a line that describes any other step.
 fn describe_step(
     step: AcpStep,
     client: &mut AcpClient<'_>,
@@ -108,7 +108,7 @@ fn describe_step(
     })
 }
 
-/// A stream from `crates/worker/streams`.
+/// Includes a stream from `crates/worker/streams`.
 macro_rules! stream {
     ($name:literal) => {
         include_str!(concat!("../../../streams/acp-", $name, ".jsonl"))
@@ -242,7 +242,7 @@ fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
     "#);
 }
 
-/// What an agent says first, and what it says of its session.
+/// Builds the agent's responses to `initialize` and to the opening of a session.
 fn session_opened_lines(result: &Value) -> String {
     let can = json!({"loadSession": true, "mcpCapabilities": {"http": true}});
     let welcome = json!({"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": can}});
@@ -326,7 +326,7 @@ fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
         assert!(!asks(agent, &ours), "{ours}");
     }
     for (agent, other) in [
-        // A title or an input may be a model's own words.
+        // A title or an input may be a model's own text.
         (None, titled("other", "channel_send (team MCP Server)")),
         (None, titled("other", "mcp__team__channel_send")),
         (None, given("team")),
@@ -395,7 +395,7 @@ fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
     used 0 0 Some(500)
     = Now.
     "#);
-    // Gone: a new one is begun, and what it costs is all its own.
+    // The session is gone: the client opens a new one, and its whole cost belongs to this turn.
     let gone = json!({"id": 2, "error": {"code": -32603, "message": "no such session"}});
     let anew = json!({"id": 3, "result": {"sessionId": "s"}});
     let stream = format!("{welcome}\n{gone}\n{anew}\n")

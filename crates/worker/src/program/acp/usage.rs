@@ -1,4 +1,4 @@
-//! What a turn has used, from what an agent counts: some count the turn, some the whole conversation.
+//! The usage of a turn, from the counts of an agent: some agents count the turn, some the whole conversation.
 
 use agent_worker_backends::{AcpAgentSpec, AcpUsageScope};
 use agent_worker_protocol::Usage;
@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 
 use super::super::usd_to_micros;
 
-/// What the next turn needs to go on.
+/// The data that the next turn needs to continue.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct AcpSession {
     id: String,
-    /// What all of it has cost, as far as it was said.
+    /// Cost of the whole conversation, as far as the agent reported it.
     #[serde(default)]
     cost_micros: u64,
 }
 
-/// The accounts of a turn.
+/// Tracks the usage of a turn.
 pub(super) struct AcpUsageTracker {
     tokens: AcpUsageScope,
     cost: AcpUsageScope,
     last: Option<AcpSession>,
-    /// What it says that things have cost.
+    /// The cost that the agent reported last.
     reported_micros: Option<u64>,
 }
 
@@ -35,37 +35,37 @@ impl AcpUsageTracker {
         Self { tokens, cost, last, reported_micros: None }
     }
 
-    /// The conversation to go on with.
+    /// Returns the conversation to continue.
     pub(super) fn session_id(&self) -> Option<&str> {
         self.last.as_ref().map(|last| last.id.as_str())
     }
 
-    /// There is none, or it is gone.
+    /// Forgets the earlier conversation, which does not exist or is gone.
     pub(super) fn reset_session(&mut self) {
         self.last = None;
     }
 
-    /// What things have cost so far. Other currencies are not turned into dollars.
+    /// Records the reported cost. Ignores currencies other than dollars.
     pub(super) fn record_cost(&mut self, cost: Option<&Value>) {
         let Some(cost) = cost.filter(|cost| cost["currency"] == "USD") else { return };
         self.reported_micros = cost["amount"].as_f64().map(usd_to_micros).or(self.reported_micros);
     }
 
-    /// What the next turn has to know.
+    /// Returns the data that the next turn needs.
     pub(super) fn session_json(&self, id: &str) -> Value {
         let before = self.last.as_ref().map_or(0, |last| last.cost_micros);
         let cost_micros = self.reported_micros.unwrap_or(before);
         json!(AcpSession { id: id.to_owned(), cost_micros })
     }
 
-    /// What this turn has used, once it is over.
+    /// Returns the usage of this turn after its end.
     pub(super) fn turn_usage(&self, result: &Value) -> Option<Usage> {
         let (input_tokens, output_tokens) = match self.tokens {
             AcpUsageScope::Turn => token_counts(result).unwrap_or_default(),
             AcpUsageScope::Conversation | AcpUsageScope::Unknown => (0, 0),
         };
         let cost_micros = match (self.cost, &self.last, self.reported_micros) {
-            // The first turn of a conversation is all of it.
+            // The first turn of a conversation used all of its total.
             (AcpUsageScope::Turn, _, spent) | (_, None, spent) => spent,
             (AcpUsageScope::Conversation, Some(last), spent) => {
                 spent.map(|spent| spent.saturating_sub(last.cost_micros))
@@ -77,7 +77,7 @@ impl AcpUsageTracker {
     }
 }
 
-/// In and out, wherever they stand. What was read from a cache went in too.
+/// Returns input and output tokens from either place in the result. Tokens read from a cache count as input.
 fn token_counts(result: &Value) -> Option<(u64, u64)> {
     let number = |value: &Value| value.as_u64().unwrap_or_default();
     if let Some(usage) = result.get("usage").filter(|usage| usage.is_object()) {

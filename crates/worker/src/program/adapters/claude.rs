@@ -25,33 +25,35 @@ use crate::{
     turn::{TurnContext, TurnFailure},
 };
 
-/// How often it may ask its provider again by itself. Its own default keeps on for two minutes with a key that is refused.
+/// Maximum number of retries by the program. Its default retries for two minutes with a key that the provider
+/// refuses.
 const MAX_RETRIES: &str = "3";
-/// A provider that wants a longer pause gets it from us: nobody sits beside a process that sleeps.
+/// Maximum pause before a retry of the program. The worker takes over longer pauses, so that no process only
+/// sleeps.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// What it has said so far.
+/// State of reading the program's output.
 #[derive(Default)]
 struct Claude {
-    /// The conversation it was told to go on with.
+    /// The conversation to continue.
     last: Option<ClaudeSession>,
     has_begun: bool,
-    /// Which tools its open calls are for.
+    /// Tool names of the open calls, by call id.
     open_calls: HashMap<String, String>,
-    /// Its own word for why its last message is no message of a model.
+    /// The program's own code for a last message that is not from a model.
     error: Option<String>,
     end: Option<ClaudeResult>,
 }
 
-/// What the next turn needs to go on.
+/// The data that the next turn needs to continue.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct ClaudeSession {
     id: String,
-    /// What all of it has cost so far: it counts from the beginning every time.
+    /// Cost of the whole conversation so far: the program always counts from the beginning.
     cost_micros: u64,
 }
 
-/// Its last event.
+/// The final event of the program.
 #[derive(Deserialize)]
 struct ClaudeResult {
     is_error: bool,
@@ -86,7 +88,7 @@ struct ClaudeUsage {
     output: u64,
 }
 
-/// An event that is of interest. What is not is skipped, so that a newer version may say more.
+/// The events that the adapter reads. Others are skipped, so that a newer version may send more.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ClaudeEvent {
@@ -124,11 +126,11 @@ enum ClaudeSystemEvent {
 
 #[derive(Deserialize)]
 struct ClaudeMessage {
-    /// Blocks, or a text alone, which is nothing new.
+    /// Blocks, or only a text, which repeats earlier events.
     content: Value,
 }
 
-/// Makes the adapter of one process.
+/// Creates the adapter of one process.
 pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
     let last = session.and_then(|session| ClaudeSession::deserialize(session).ok());
     Box::new(Claude { last, ..Claude::default() })
@@ -156,7 +158,7 @@ impl ProgramAdapter for Claude {
         invocation.args(["--include-partial-messages", "--strict-mcp-config"]);
         invocation.args(["--mcp-config", &servers, "--append-system-prompt-file", &system]);
         invocation.args(["--allowedTools", &format!("mcp__{TEAM_SERVER_NAME}")]);
-        // What it would ask a person for it asks there.
+        // The program sends its permission requests to this tool.
         let asks = format!(
             "mcp__{}__{}",
             approval_gate::GATE_SERVER_NAME,
@@ -170,9 +172,9 @@ impl ProgramAdapter for Claude {
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
-        // Tools that are looked up first would cost a step each turn.
+        // A search for tools would cost one step per turn.
         invocation.env("ENABLE_TOOL_SEARCH", "false");
-        // `@path` in a message would be that file's text, whoever wrote the message and whatever is allowed.
+        // `@path` in a message would insert the text of that file, regardless of the author and of the permissions.
         invocation.env("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
         invocation.env("DISABLE_AUTOUPDATER", "1");
         invocation.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
@@ -220,7 +222,7 @@ impl ProgramAdapter for Claude {
         let Some(end) = self.end.take() else {
             return ProgramOutcome::Failed(exit.crash_failure());
         };
-        // It says `success` of a turn whose provider never answered.
+        // The program reports `success` for a turn whose provider never answered.
         if !end.is_error && exit.status.success() {
             return ProgramOutcome::Answered(end.result.unwrap_or_default());
         }
@@ -231,8 +233,8 @@ impl ProgramAdapter for Claude {
     }
 }
 
-/// Says which of its own tools there are at all, and which it asks for whatever its own rules are: by these it reads, and runs
-/// commands that only look, without asking.
+/// Adds the arguments that restrict the program's own tools and that make it ask for them. By its own rules it
+/// reads, and runs commands that only read, without asking.
 fn add_permission_args(permissions: &Permissions, invocation: &mut ProgramInvocation) {
     let Permissions { default, allow, ask, deny, on_ask: _ } = permissions;
     let is_whole = |pattern: &&ToolPattern| *pattern.argument() == ArgumentPattern::Any;
@@ -256,7 +258,7 @@ fn add_permission_args(permissions: &Permissions, invocation: &mut ProgramInvoca
 }
 
 impl Claude {
-    /// Calls and their results. Words have come one by one before.
+    /// Returns tool calls and their results. The text has already arrived in deltas.
     fn tool_events(&mut self, message: ClaudeMessage) -> Vec<ProgramEvent> {
         let Value::Array(blocks) = message.content else { return Vec::new() };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -326,14 +328,14 @@ impl ClaudeResult {
     }
 }
 
-/// The next words, if it is that.
+/// Returns the next text, if the event is a text delta.
 fn text_delta_event(event: &Value) -> Option<ProgramEvent> {
     let delta = event.get("delta").filter(|_| event["type"] == "content_block_delta")?;
     let text = delta.get("text").filter(|_| delta["type"] == "text_delta")?.as_str()?;
     Some(ProgramEvent::Text(text.to_owned()))
 }
 
-/// A text, or blocks with texts in them.
+/// Returns a text, or the joined texts of blocks.
 fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
@@ -345,7 +347,7 @@ fn content_text(content: &Value) -> String {
     }
 }
 
-/// It asks its provider again, unless that is in vain or takes too long.
+/// Reports a retry of the program, or gives up if the retry is futile or too late.
 fn retry_event(status: Option<u64>, error: Option<&Value>, delay_ms: f64) -> ProgramEvent {
     let what = error.and_then(Value::as_str).unwrap_or("the provider cannot be reached");
     let why = match status {

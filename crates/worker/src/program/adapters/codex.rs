@@ -18,31 +18,31 @@ use crate::{
     turn::{TurnContext, TurnFailure},
 };
 
-/// Variables that its settings name, so that nothing secret is among its arguments.
+/// Variables that the settings name, so that no secret is among the arguments.
 pub(in crate::program) const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
 const TOOLS_KEY: &str = "AGENT_WORKER_TOOLS_KEY";
-/// What one argument may have, with room for its name.
+/// Maximum size of one argument, with space for its name.
 const MAX_ARGUMENT_BYTES: usize = 120 * 1024;
 
-/// Its own tools, as events call them.
+/// The program's own tools, as events name them.
 const SHELL_TOOL_NAME: &str = "shell";
 const PATCH_TOOL_NAME: &str = "apply_patch";
 const SEARCH_TOOL_NAME: &str = "web_search";
-/// Its errors begin so, and then comes the provider's status.
+/// Prefixes of error messages that the provider's status follows.
 const STATUS_PREFIXES: [&str; 2] = ["unexpected status ", "exceeded retry limit, last status: "];
-/// Its error for an answer that broke off.
+/// Error for a response that broke off.
 const STREAM_DISCONNECTED: &str = "stream disconnected before completion";
-/// How often it may ask its provider again by itself.
+/// Maximum number of retries by the program.
 const MAX_RETRIES: u32 = 2;
-/// A provider that wants a longer pause gets it from us.
+/// Maximum pause before a retry of the program. The worker takes over longer pauses.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
-/// What lets it log each answer of its provider, and where such a line has what it says.
+/// Setting that makes the program log each response of its provider, and the marker of such a log line.
 const LOG_FILTER_VARIABLE: (&str, &str) = ("RUST_LOG", "error,codex_http_client::client=debug");
 const RESPONSE_LOG_MARKER: &str = " codex_http_client::client: Request completed ";
-/// What it complains of when it knows no such conversation.
+/// Complaint of the program about an unknown conversation.
 const SESSION_LOST_MESSAGE: &str = "no rollout found for thread id";
 
-/// What it has said so far.
+/// State of reading the program's output.
 #[derive(Default)]
 struct Codex {
     last: Option<CodexThread>,
@@ -51,11 +51,11 @@ struct Codex {
     end: Option<Result<(), String>>,
 }
 
-/// What the next turn needs to go on.
+/// The data that the next turn needs to continue.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct CodexThread {
     id: String,
-    /// By all of it so far: it counts from the beginning every time.
+    /// Usage of the whole thread so far: the program always counts from the beginning.
     #[serde(flatten)]
     usage: CodexUsage,
 }
@@ -63,7 +63,7 @@ struct CodexThread {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(default)]
 struct CodexUsage {
-    /// With those that the cache has to do with.
+    /// All input tokens, including cache reads and cache writes.
     #[serde(rename = "input_tokens")]
     input: u64,
     #[serde(rename = "cached_input_tokens")]
@@ -87,7 +87,7 @@ enum CodexEvent {
     TurnCompleted { usage: CodexUsage },
     #[serde(rename = "turn.failed")]
     TurnFailed { error: CodexError },
-    /// It asks again; or what the turn's failure says once more.
+    /// A retry, or a repetition of the turn's failure.
     #[serde(rename = "error")]
     ErrorMessage { message: String },
     #[serde(other)]
@@ -129,7 +129,7 @@ enum CodexItemKind {
         #[serde(default)]
         query: String,
     },
-    /// Ours, and those of servers that the person has.
+    /// A call to the team's server or to a server of the user.
     McpToolCall {
         server: String,
         tool: String,
@@ -144,8 +144,8 @@ enum CodexItemKind {
     Other,
 }
 
-/// What it may do to files, where that is not for its own settings to say. It asks for nothing: what its sandbox keeps it
-/// from fails.
+/// Returns the sandbox mode, unless the user's settings decide. The program never asks for permission: a call that
+/// its sandbox forbids fails.
 fn sandbox_mode(default: PermissionAction) -> Option<&'static str> {
     match default {
         PermissionAction::Allow => Some("workspace-write"),
@@ -154,7 +154,7 @@ fn sandbox_mode(default: PermissionAction) -> Option<&'static str> {
     }
 }
 
-/// Makes the adapter of one process.
+/// Creates the adapter of one process.
 pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
     let last = session.and_then(|session| CodexThread::deserialize(session).ok());
     Box::new(Codex { last, ..Codex::default() })
@@ -195,7 +195,7 @@ impl ProgramAdapter for Codex {
         }
         invocation.args(["--disable", "plugins", "--disable", "apps"]);
         invocation.env(TOOLS_KEY, &turn.tool_server.token);
-        // Its own commands get none of it.
+        // The program's own commands do not inherit the variable.
         invocation.args(["-c", "shell_environment_policy.exclude=[\"RUST_LOG\"]"]);
         invocation.env(LOG_FILTER_VARIABLE.0, LOG_FILTER_VARIABLE.1);
         if let CredentialMode::Isolated = turn.mode {
@@ -254,7 +254,7 @@ impl ProgramAdapter for Codex {
 }
 
 impl Codex {
-    /// What was used since the last turn, and where the next one begins to count.
+    /// Returns the usage since the last turn, and the counts from which the next turn starts.
     fn usage_events(&self, all: CodexUsage) -> Vec<ProgramEvent> {
         let CodexThread { id, usage: before } = self.last.clone().unwrap_or_default();
         let id = self.id.clone().unwrap_or(id);
@@ -273,7 +273,7 @@ impl Codex {
 
     fn completed_item_events(&mut self, item: CodexItem) -> Vec<ProgramEvent> {
         if let CodexItemKind::AgentMessage { text } = item.kind {
-            // The last one is the answer.
+            // The last message is the answer.
             self.answer = Some(text.clone());
             return vec![ProgramEvent::Text(text)];
         }
@@ -306,7 +306,7 @@ impl CodexItem {
 }
 
 impl CodexItemKind {
-    /// Which tool it was, and what it answered.
+    /// Returns the tool's name and its result.
     fn tool_result(self) -> Option<(String, ToolResult)> {
         let judged = |is_done, text| {
             if is_done { ToolResult::Done(text) } else { ToolResult::Failed(text) }
@@ -333,12 +333,12 @@ impl CodexItemKind {
     }
 }
 
-/// A tool of another server, spelt as Claude spells it: events of one team look alike.
+/// Returns the name of an MCP tool in Claude's spelling, so that all events of a team use one form.
 fn mcp_tool_name(server: &str, tool: &str) -> String {
     format!("mcp__{server}__{tool}")
 }
 
-/// Where its model is, for a key from the environment.
+/// Returns the provider settings for a key from the environment.
 fn provider_settings(endpoint: &ModelEndpoint) -> String {
     let url = endpoint.base_url.as_deref().unwrap_or_else(|| provider_url("openai"));
     format!(
@@ -348,7 +348,7 @@ fn provider_settings(endpoint: &ModelEndpoint) -> String {
     )
 }
 
-/// The same as a file of settings: those who start it for others pass no arguments on.
+/// Returns the same settings as a file, for agents that start the program without passing arguments on.
 pub(in crate::program) fn settings_file(endpoint: &ModelEndpoint, model: Option<&str>) -> String {
     let model = model.map(|model| format!("model={}\n", toml_string(model))).unwrap_or_default();
     format!(
@@ -357,13 +357,13 @@ pub(in crate::program) fn settings_file(endpoint: &ModelEndpoint, model: Option<
     )
 }
 
-/// A string in TOML. JSON's escapes are among TOML's.
+/// Quotes a string for TOML, whose escapes include those of JSON.
 fn toml_string(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// It asks again, unless that is in vain: `Reconnecting... 1/5 (why)`. Who asked too often is let wait by us: it waits for as
-/// long as the provider says, an hour if need be, without a word of how long.
+/// Reports a retry, from `Reconnecting... 1/5 (why)`, or gives up if the retry is futile. Rate limits also give up,
+/// because the program would wait as long as the provider demands, even an hour, without reporting the duration.
 fn retry_event(message: &str) -> Option<ProgramEvent> {
     let (_, why) = message.strip_prefix("Reconnecting... ")?.split_once(" (")?;
     let why = why.strip_suffix(')').unwrap_or(why);
@@ -375,7 +375,8 @@ fn retry_event(message: &str) -> Option<ProgramEvent> {
     })
 }
 
-/// The pause that an answer of its provider asks for, if that is not for it to wait for: it would without a word.
+/// Returns a failure if the provider demands a longer pause than the program may wait, because the program would
+/// wait silently.
 /// `method=POST url=… status=503 Service Unavailable headers={"retry-after": "600", …} version=HTTP/1.1`
 fn long_pause_failure(answered: &str) -> Option<TurnFailure> {
     let (_, status) = answered.split_once(" status=")?;
@@ -391,7 +392,7 @@ fn long_pause_failure(answered: &str) -> Option<TurnFailure> {
     })
 }
 
-/// The class of a failure, by where its own error has a status or the provider's code, never by its words.
+/// Returns the class of a failure by the status or the provider's code in the error, never by its message.
 fn class_of_error(error: &str) -> FailureClass {
     let body: Option<Value> = serde_json::from_str(error).ok();
     let code = body.as_ref().and_then(|body| body.pointer("/error/code")?.as_str());

@@ -1,6 +1,6 @@
 //! Cursor's CLI: `cursor-agent -p`, which writes a stream of JSON events and ends.
 //!
-//! Written from what its vendor documents and tested with a stand-in: nobody here has seen the program itself.
+//! Written from the vendor's documentation and tested with a stand-in: the real program was never run here.
 
 use std::{
     fs, io,
@@ -22,23 +22,23 @@ use crate::{
     turn::{TurnContext, TurnFailure},
 };
 
-/// What is given as an argument. A longer prompt lies in a file.
+/// Maximum size of a prompt as an argument. A longer prompt is passed in a file.
 const MAX_ARGUMENT_BYTES: usize = 100 * 1024;
-/// Its folder in a home, and what of it is ours.
+/// The program's folder in a home, and the files in it that the worker writes.
 const CONFIG_FOLDER: &str = ".cursor";
 const MCP_SERVERS_FILE: &str = "mcp.json";
 const CLI_CONFIG_FILE: &str = "cli-config.json";
 
-/// What it has said so far.
+/// State of reading the program's output.
 #[derive(Default)]
 struct Cursor {
     last: Option<CursorSession>,
-    /// What it said since its last call.
+    /// Text since the last tool call.
     answer: String,
     end: Option<CursorResult>,
 }
 
-/// What the next turn needs to go on.
+/// The data that the next turn needs to continue.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct CursorSession {
     id: String,
@@ -75,7 +75,7 @@ struct CursorBlock {
     text: String,
 }
 
-/// Its last event.
+/// The final event of the program.
 #[derive(Deserialize)]
 struct CursorResult {
     is_error: bool,
@@ -83,7 +83,7 @@ struct CursorResult {
     result: String,
 }
 
-/// Makes the adapter of one process.
+/// Creates the adapter of one process.
 pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
     let last = session.and_then(|session| CursorSession::deserialize(session).ok());
     Box::new(Cursor { last, ..Cursor::default() })
@@ -94,7 +94,7 @@ impl ProgramAdapter for Cursor {
         let TurnContext { request, folders, .. } = turn.context;
         let mut invocation = ProgramInvocation::default();
         invocation.args(["-p", "--output-format", "stream-json", "--approve-mcps"]);
-        // Without it what it would change is only proposed, and what it would run is refused.
+        // Without this flag the program only proposes changes and refuses to run commands.
         if turn.context.permissions.default == PermissionAction::Allow {
             invocation.args(["--force"]);
         }
@@ -104,7 +104,7 @@ impl ProgramAdapter for Cursor {
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
-        // It has no other way to tell it one.
+        // The program has no option for a system prompt.
         let prompt = format!("{}\n\n{}", request.system_prompt, request.prompt);
         let prompt = if prompt.len() > MAX_ARGUMENT_BYTES {
             let file = private_files::write_private_file(&folders.attempt, "prompt.md", &prompt)?;
@@ -112,7 +112,7 @@ impl ProgramAdapter for Cursor {
         } else {
             prompt
         };
-        // What begins like an option would be one.
+        // A prompt that begins like an option would be parsed as one.
         invocation.args(["--", &prompt]);
         let home = match turn.mode {
             CredentialMode::Isolated => {
@@ -162,7 +162,7 @@ impl ProgramAdapter for Cursor {
                 vec![ProgramEvent::Text(text)]
             }
             Ok(CursorEvent::ToolCall { subtype, call_id, tool_call }) => {
-                // What was said so far led to a call and is no answer.
+                // The text so far preceded a call and is not the answer.
                 self.answer.clear();
                 let Some((tool, args, result)) = parse_tool_call(&tool_call) else {
                     return Vec::new();
@@ -190,13 +190,13 @@ impl ProgramAdapter for Cursor {
             Some(CursorResult { is_error: true, result }) => {
                 ProgramOutcome::Failed(TurnFailure::new(FailureClass::Fatal, result))
             }
-            // It tells why on stderr, and in words alone.
+            // The program explains the failure only as text on stderr.
             Some(CursorResult { .. }) | None => ProgramOutcome::Failed(exit.crash_failure()),
         }
     }
 }
 
-/// Which tool, with what, and what it answered: `{"readToolCall": {"args": …, "result": {"success": …}}}`.
+/// Returns tool, arguments and result of a call: `{"readToolCall": {"args": …, "result": {"success": …}}}`.
 fn parse_tool_call(call: &Value) -> Option<(String, Value, ToolResult)> {
     let (name, call) = call.as_object()?.iter().next()?;
     let args = &call["args"];
@@ -215,7 +215,8 @@ fn parse_tool_call(call: &Value) -> Option<(String, Value, ToolResult)> {
     Some((tool, args, result))
 }
 
-/// Writes what it reads beside what is a person's: our server alone, whose tools it need not ask for.
+/// Writes the program's configuration: the user's rules, and the team's server as the only server, with its tools
+/// allowed.
 fn write_config(folder: &Path, rules: &Value, door: &ToolServerEndpoint) -> io::Result<()> {
     private_files::create_private_folder(folder)?;
     let headers = json!({"Authorization": format!("Bearer {}", door.token)});
@@ -237,7 +238,7 @@ fn write_config(folder: &Path, rules: &Value, door: &ToolServerEndpoint) -> io::
     Ok(())
 }
 
-/// Links what is in a folder into another, but for what is ours there. What is there already stays.
+/// Links the entries of a folder into another, except those that the worker writes. Existing entries stay.
 fn link_entries(from: &Path, to: &Path, but: &[&str]) -> io::Result<()> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
     for entry in entries.flatten() {

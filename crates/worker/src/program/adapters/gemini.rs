@@ -21,27 +21,27 @@ use crate::{
     turn::{TurnContext, TurnFailure},
 };
 
-/// Its error for an answer that broke off where that looks like an end.
+/// Error for a response that broke off but resembles a complete one.
 const STREAM_CUT_MESSAGE: &str = "Model stream ended without a finish reason.";
-/// How often it may ask its provider by itself. Its own default goes on for minutes and says nothing of it.
+/// Maximum number of requests by the program. Its default retries for minutes without reporting that.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// What it complains of when it knows no such conversation.
+/// Complaint of the program about an unknown conversation.
 const SESSION_LOST_MESSAGE: &str = "Invalid session identifier";
 
-/// What it has said so far.
+/// State of reading the program's output.
 #[derive(Default)]
 struct Gemini {
     last: Option<GeminiSession>,
     answer: String,
-    /// Which tools its open calls are for.
+    /// Tool names of the open calls, by call id.
     open_calls: HashMap<String, String>,
-    /// Its last complaint. Some ends give no reason but this.
+    /// The last complaint of the program. Some results give no other reason.
     last_error: Option<String>,
     end: Option<Result<(), String>>,
 }
 
-/// What the next turn needs to go on.
+/// The data that the next turn needs to continue.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct GeminiSession {
     id: String,
@@ -69,7 +69,7 @@ enum GeminiEvent {
         #[serde(default)]
         output: Value,
     },
-    /// Also what is no failure: then the result says so.
+    /// An error or a warning; the result shows if the turn failed.
     Error {
         message: String,
     },
@@ -99,15 +99,15 @@ struct GeminiStats {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct GeminiTokens {
-    /// With what is thought and not said.
+    /// Total tokens, including reasoning.
     total_tokens: u64,
-    /// With those from the cache.
+    /// Input tokens, including cached ones.
     input_tokens: u64,
     cached: u64,
     output_tokens: u64,
 }
 
-/// Makes the adapter of one process.
+/// Creates the adapter of one process.
 pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
     let last = session.and_then(|session| GeminiSession::deserialize(session).ok());
     Box::new(Gemini { last, ..Gemini::default() })
@@ -138,7 +138,7 @@ impl ProgramAdapter for Gemini {
                 let settings =
                     private_files::write_private_file(&folders.attempt, "gemini.json", &settings)?;
                 invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
-                // It has no other way to tell it one beside the person's own.
+                // The program has no option for a system prompt in addition to the user's own.
                 invocation.stdin =
                     escape_mentions(&format!("{}\n\n{}", request.system_prompt, request.prompt));
             }
@@ -151,10 +151,10 @@ impl ProgramAdapter for Gemini {
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
-        // When its provider fails it writes the conversation there, for everybody to read.
+        // If its provider fails, the program writes the conversation to this folder, readable by every user.
         invocation
             .env("TMPDIR", &private_files::create_private_folder(&folders.attempt.join("tmp"))?);
-        // It would start itself once more for nothing.
+        // The program would otherwise start itself a second time, needlessly.
         invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
         set_model_endpoint(turn, &mut invocation);
         Ok(invocation)
@@ -170,7 +170,7 @@ impl ProgramAdapter for Gemini {
                 vec![ProgramEvent::Text(content)]
             }
             Ok(GeminiEvent::ToolUse { tool_name, tool_id, parameters }) => {
-                // What was said so far led to a call and is no answer.
+                // The text so far preceded a call and is not the answer.
                 self.answer.clear();
                 let tool = canonical_tool_name(&tool_name);
                 self.open_calls.insert(tool_id.clone(), tool.clone());
@@ -234,13 +234,13 @@ impl GeminiStats {
 impl GeminiTokens {
     fn model_usage((model, tokens): (String, Self)) -> ModelTokenUsage {
         let Self { total_tokens, input_tokens: input, cached, output_tokens } = tokens;
-        // Thoughts are paid for as what is said is.
+        // Reasoning tokens cost the same as output tokens.
         let output = total_tokens.saturating_sub(input).max(output_tokens);
         ModelTokenUsage { model: Some(model), input, from_cache: cached, into_cache: 0, output }
     }
 }
 
-/// What it has to know beside what is the person's.
+/// Returns the settings that the program needs in addition to the user's.
 fn mcp_settings(door: &ToolServerEndpoint) -> Value {
     let headers = json!({"Authorization": format!("Bearer {}", door.token)});
     let mut settings = general_settings();
@@ -252,25 +252,27 @@ fn general_settings() -> Value {
     json!({"general": {"enableAutoUpdate": false, "maxAttempts": MAX_ATTEMPTS}})
 }
 
-/// Isolated: it takes the key, and sends home nothing.
+/// Adds the settings of the isolated mode: the program uses the key and sends no usage statistics.
 fn add_key_settings(settings: &mut Value) {
     settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
     settings["privacy"] = json!({"usageStatisticsEnabled": false});
 }
 
-/// Where it reaches its model.
+/// Sets the endpoint of the model.
 fn set_model_endpoint(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
     match (&turn.endpoint.base_url, turn.mode) {
         (Some(url), _) => invocation.env("GOOGLE_GEMINI_BASE_URL", url),
         (None, CredentialMode::Isolated) => {
-            // Named even so: a file `.env` in the project could name another, which would get the key.
+            // Set explicitly, because a file `.env` in the project could name another endpoint, which would get the
+            // key.
             invocation.env("GOOGLE_GEMINI_BASE_URL", provider_url("google"));
         }
         (None, CredentialMode::Login) => {}
     }
 }
 
-/// Its settings when it is told of its tools by the protocol. When isolated, its folder is there already.
+/// Writes the settings of an agent that gets its tools through the protocol. In isolated mode its folder already
+/// exists.
 pub(in crate::program) fn write_acp_settings(
     turn: &ProgramTurn<'_>,
     invocation: &mut ProgramInvocation,
@@ -293,20 +295,20 @@ pub(in crate::program) fn write_acp_settings(
     Ok(())
 }
 
-/// A prompt in which no name is a file: it would put the file `coder` in the place of `@coder`, and whatever else
-/// somebody writes into a message.
+/// Escapes `@` in a prompt: the program would replace `@coder` by the content of the file `coder`, and any other
+/// such path in a message.
 fn escape_mentions(prompt: &str) -> String {
     prompt.replace('@', "\\@")
 }
 
-/// A text in which no name is a file either: what stands in a fence is left as it is. No fence of its own ends it.
+/// Fences a text, because the program expands no mention inside a fence. The fence is longer than any in the text.
 fn fenced(text: &str) -> String {
     let longest = text.split(|char| char != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{text}\n{fence}\n")
 }
 
-/// A tool's name as Claude spells it: events of one team look alike.
+/// Returns a tool's name in Claude's spelling, so that all events of a team use one form.
 fn canonical_tool_name(tool: &str) -> String {
     match tool
         .strip_prefix("mcp_")
@@ -317,8 +319,8 @@ fn canonical_tool_name(tool: &str) -> String {
     }
 }
 
-/// The class of a failure: by the provider's answer inside its own error, or by its exit status, which is the provider's
-/// as far as that fits into a byte. Never by words.
+/// Returns the class of a failure by the provider's response inside the error, or by the exit status, which is the
+/// provider's status as far as it fits into a byte; never by the message.
 fn failure_class(error: &str, exit: &ProgramExit) -> FailureClass {
     if error == STREAM_CUT_MESSAGE {
         return FailureClass::Transient;
@@ -326,7 +328,7 @@ fn failure_class(error: &str, exit: &ProgramExit) -> FailureClass {
     let Some(answer) = error.strip_prefix("[API Error: ") else { return FailureClass::Fatal };
     let answer: Option<Value> =
         answer.strip_suffix(']').and_then(|answer| serde_json::from_str(answer).ok());
-    // Google says 400 of a key it does not know.
+    // Google returns 400 for an unknown key.
     if answer.as_ref().is_some_and(|answer| has_reason(answer, "API_KEY_INVALID")) {
         return FailureClass::Auth;
     }
@@ -335,12 +337,12 @@ fn failure_class(error: &str, exit: &ProgramExit) -> FailureClass {
     match (code, status) {
         (Some(code), _) => class_of_status(code),
         (None, Some(low @ 144..=255)) => class_of_status(low + 256),
-        // There was no answer, or it broke off.
+        // The provider did not answer, or its response broke off.
         (None, _) => FailureClass::Transient,
     }
 }
 
-/// Whether a reason is given anywhere in an answer. It may hold another one as text.
+/// Returns true if a response contains the reason, also inside a nested response that is stored as text.
 pub(in crate::program) fn has_reason(answer: &Value, wanted: &str) -> bool {
     match answer {
         Value::Object(fields) => {

@@ -1,7 +1,6 @@
 //! opencode: `opencode run --format json`, which writes a stream of JSON events and ends.
 //!
-//! What it tries again by itself it tries for ever, and says so only in its log: one that is at it for too long is not
-//! waited for.
+//! The program repeats some requests forever and reports that only in its log, so the worker limits that time.
 
 use std::{io, time::Duration};
 
@@ -21,36 +20,37 @@ use crate::{
     turn::{TurnContext, TurnFailure},
 };
 
-/// The variable that its settings name, so that no key stands in them.
+/// Variable that the settings name, so that they contain no key.
 const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
-/// How often it may ask its provider again by itself, and how long it may wait before it does.
+/// Maximum number of retries by the program, and maximum pause before one.
 const MAX_RETRIES: u32 = 3;
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
-/// How long it waits for a tool of ours. Its own default is a minute, and a daemon that restarts may take longer.
+/// Timeout of the program for the team's tools. Its default is one minute, and a restart of the daemon may take
+/// longer.
 const TOOL_TIMEOUT_MS: u64 = 600_000;
-/// What it complains of when it knows no such conversation.
+/// Complaint of the program about an unknown conversation.
 const SESSION_LOST_MESSAGE: &str = "Session not found";
-/// How its log tells that the provider did not answer the conversation itself: it also asks for titles.
+/// Parts of a log line about a failed request of the conversation itself; the program also requests titles.
 const STREAM_ERROR_MARKERS: [&str; 3] =
     [" level=ERROR ", " message=\"stream error\" ", " small=false "];
-/// What it may do where it may do nothing by itself.
+/// Tools that stay allowed when the default permission is `deny`.
 const READ_ONLY_TOOLS: [&str; 4] = ["glob", "grep", "list", "read"];
 
-/// What it has said so far.
+/// State of reading the program's output.
 #[derive(Default)]
 struct Opencode {
     last: Option<OpencodeSession>,
     has_begun: bool,
-    /// What it said in this step.
+    /// Text of the current step.
     answer: String,
-    /// Why its last step ended.
+    /// Reason for the end of the last step.
     reason: Option<String>,
     error: Option<OpencodeError>,
-    /// Why its provider did not answer, how often in a row, and since when.
+    /// The provider's failure, the number of consecutive failures, and the time of the last one.
     provider_failure: Option<(String, u32, Instant)>,
 }
 
-/// What the next turn needs to go on.
+/// The data that the next turn needs to continue.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct OpencodeSession {
     id: String,
@@ -71,7 +71,7 @@ enum OpencodeEvent {
     Text {
         part: OpencodeText,
     },
-    /// A call and its result at once.
+    /// A call together with its result.
     ToolUse {
         part: OpencodeToolUse,
     },
@@ -134,7 +134,7 @@ struct OpencodeCacheTokens {
     write: u64,
 }
 
-/// Its own name for what went wrong, and what the provider said.
+/// The program's name of the error, and the provider's message.
 #[derive(Deserialize)]
 struct OpencodeError {
     name: String,
@@ -150,7 +150,7 @@ struct OpencodeErrorData {
     response_body: String,
 }
 
-/// Makes the adapter of one process.
+/// Creates the adapter of one process.
 pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
     let last = session.and_then(|session| OpencodeSession::deserialize(session).ok());
     Box::new(Opencode { last, ..Opencode::default() })
@@ -170,17 +170,18 @@ impl ProgramAdapter for Opencode {
         let mut settings = json!({
             "autoupdate": false,
             "share": "disabled",
-            // The project's own, which it does not look for: see below.
+            // The instructions of the project, which the program does not find itself with the project
+            // configuration disabled.
             "instructions": [system, turn.context.child_env.cwd.join("AGENTS.md")],
             "mcp": {TEAM_SERVER_NAME: {
                 "type": "remote", "url": turn.tool_server.url, "headers": headers, "oauth": false, "enabled": true,
                 "timeout": TOOL_TIMEOUT_MS,
             }},
-            // What is refused is told to the model, which may do something else.
+            // The model reads a refusal and may do something else.
             "experimental": {"mcp_timeout": TOOL_TIMEOUT_MS, "continue_loop_on_deny": true},
             "permission": permission_rules(turn.context.permissions.default),
         });
-        // A title would be one more thing to ask the model for.
+        // Without a title the program would request one from the model.
         let title = format!("{}@{}", turn.context.identity.agent, turn.context.identity.instance);
         invocation.args(["run", "--pure", "--format", "json", "--title", &title]);
         invocation.args(["--print-logs", "--log-level", "ERROR"]);
@@ -194,7 +195,7 @@ impl ProgramAdapter for Opencode {
             invocation.args(["--session", &last.id]);
         }
         invocation.env("OPENCODE_CONFIG_CONTENT", &settings.to_string());
-        // It would write into the project's `.opencode`.
+        // The program would write into the project's `.opencode`.
         invocation.env("OPENCODE_DISABLE_PROJECT_CONFIG", "1");
         invocation.env("OPENCODE_DISABLE_AUTOUPDATE", "1");
         invocation.env("OPENCODE_DISABLE_LSP_DOWNLOAD", "1");
@@ -206,7 +207,7 @@ impl ProgramAdapter for Opencode {
                 ("XDG_STATE_HOME", "state"),
                 ("XDG_CACHE_HOME", "cache"),
                 ("npm_config_cache", "npm"),
-                // Where it looks for `.opencode` of a person.
+                // The folder in which the program searches for `.opencode` of a user.
                 ("OPENCODE_TEST_HOME", "home"),
             ] {
                 invocation.env(name, &private_files::create_private_folder(&own.join(folder))?);
@@ -274,7 +275,7 @@ impl ProgramAdapter for Opencode {
                 why,
             ))]);
         }
-        // The first is no try yet: what is in vain for good follows it at once.
+        // The first failure is no retry yet: after a permanent failure the program reports its error immediately.
         Some(before.map(|(why, ..)| ProgramEvent::Retry(why)).into_iter().collect())
     }
 
@@ -301,10 +302,10 @@ impl OpencodeTokens {
     fn usage(&self, cost: f64) -> Usage {
         let Self { total, input, output, reasoning, cache } = self;
         let input_tokens = input + cache.read + cache.write;
-        // Whether what it thought is in what it wrote differs between providers; it is in the total.
+        // Providers differ in counting reasoning as output; the total includes it.
         let output_tokens =
             total.map_or(output + reasoning, |all| all.saturating_sub(input_tokens));
-        // Nothing is also what it says when it knows no price.
+        // The program also reports 0 for an unknown price.
         let cost_micros = Some(usd_to_micros(cost)).filter(|micros| *micros > 0);
         Usage { input_tokens, output_tokens, cost_micros, cost_reckoned: false }
     }
@@ -321,7 +322,7 @@ impl OpencodeError {
                 FailureClass::ContextOverflow
             }
             ("APIError", Some(status), _) => class_of_status(status),
-            // There was no answer, or it broke off.
+            // The provider did not answer, or its response broke off.
             ("APIError", None, _) => FailureClass::Transient,
             ("ProviderAuthError", ..) => FailureClass::Auth,
             _ => FailureClass::Fatal,
@@ -330,7 +331,8 @@ impl OpencodeError {
     }
 }
 
-/// What it has to know of a provider. One that only the environment knows speaks as most do.
+/// Returns the settings of a provider. A provider that only the environment defines gets the `OpenAI`-compatible
+/// protocol, which most providers speak.
 fn provider_settings(provider: &str, name: &str, turn: &ProgramTurn<'_>) -> Value {
     let ModelEndpoint { base_url, key } = &turn.endpoint;
     let mut options = Map::new();
@@ -354,7 +356,8 @@ fn provider_settings(provider: &str, name: &str, turn: &ProgramTurn<'_>) -> Valu
     settings
 }
 
-/// What it may do by itself. The last that fits holds, and they are told in the order of the alphabet.
+/// Returns the permission rules. The last matching rule applies, and the rules are serialized in alphabetical
+/// order.
 fn permission_rules(default: PermissionAction) -> Value {
     let ours = format!("{TEAM_SERVER_NAME}_*");
     match default {
@@ -370,7 +373,7 @@ fn permission_rules(default: PermissionAction) -> Value {
     }
 }
 
-/// A tool's name as Claude spells it: events of one team look alike.
+/// Returns a tool's name in Claude's spelling, so that all events of a team use one form.
 fn canonical_tool_name(tool: &str) -> String {
     match tool.strip_prefix(TEAM_SERVER_NAME).and_then(|tool| tool.strip_prefix('_')) {
         Some(tool) => format!("mcp__{TEAM_SERVER_NAME}__{tool}"),

@@ -1,4 +1,4 @@
-//! A conversation with Copilot. It names the team's tools by a title of its own.
+//! A conversation with Copilot, which names the team's tools by titles of its own.
 
 use super::Replay;
 
