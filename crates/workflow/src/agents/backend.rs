@@ -1,7 +1,7 @@
 //! How an agent reaches its model: as its `backend` says, or as the rest shows.
 
 use agent_worker_backends::{
-    ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, find_backend,
+    ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, available_backends, find_backend,
 };
 use agent_worker_protocol::{Acp, Backend, CredentialMode, MockRule, Native, SessionPolicy};
 
@@ -17,10 +17,6 @@ use crate::{
 /// What is wrong with a word, and what to do about it.
 pub(crate) type BackendChoiceError = (String, String);
 
-/// The order in which the choices are listed.
-const LISTED_KINDS: [BackendKind; 4] =
-    [BackendKind::Program, BackendKind::Acp, BackendKind::Command, BackendKind::Mock];
-
 /// What there is to choose from.
 pub fn backend_choices() -> String {
     format!(
@@ -31,8 +27,7 @@ pub fn backend_choices() -> String {
 
 /// The words this version has, as a file has them.
 pub(crate) fn backend_words() -> impl Iterator<Item = &'static str> {
-    let of_kind = |kind| BACKENDS.iter().filter(move |spec| spec.kind == kind);
-    LISTED_KINDS.into_iter().flat_map(of_kind).map(|spec| spec.name)
+    available_backends().map(|spec| spec.name)
 }
 
 /// Returns the backend that a word means.
