@@ -82,11 +82,11 @@ fn what_cannot_be_made_is_said_before_a_daemon_is_started_for_it() {
     "), @r#"
     $ agent-worker new
     ! error: an agent needs a backend
-    ! hint: this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
+    ! hint: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice -b sdk
     ! error: the backend `sdk` is not in this version
-    ! hint: this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
+    ! hint: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice -b mok
     ! error: there is no backend `mok`
@@ -94,7 +94,7 @@ fn what_cannot_be_made_is_said_before_a_daemon_is_started_for_it() {
     (exit 2)
     $ agent-worker new alice -m openai/gpt-5
     ! error: the model `openai/gpt-5` does not say by which backend
-    ! hint: add a backend; this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
+    ! hint: add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice@review --workflow review -b mock
     ! error: where it joins is said twice

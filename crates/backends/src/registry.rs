@@ -13,11 +13,12 @@ use crate::{
     },
 };
 
-/// Passes the names of the rows with `BackendKind::Program` to a macro. The worker makes its table of adapters of them.
+/// Passes the names of the rows with `BackendKind::Program` to a macro. The worker makes its table of adapters of them;
+/// messages and the schema of the workflow file list them in this order.
 #[macro_export]
 macro_rules! for_each_program {
     ($callback:ident) => {
-        $callback! { claude codex cursor opencode gemini }
+        $callback! { claude codex gemini opencode cursor }
     };
 }
 
@@ -37,6 +38,10 @@ pub(crate) const CODEX_VARIABLES: &[&str] =
 /// Variables of Gemini CLI, also over the Agent Client Protocol.
 pub(crate) const GEMINI_VARIABLES: &[&str] =
     &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"];
+
+macro_rules! names {
+    ($($name:ident)*) => { [$(stringify!($name)),*] };
+}
 
 /// A row with nothing in it.
 const EMPTY: BackendSpec = BackendSpec {
@@ -239,6 +244,14 @@ pub fn find_backend(word: &str) -> Option<&'static BackendSpec> {
     BACKENDS.iter().find(|spec| spec.name == word || spec.aliases.contains(&word))
 }
 
+/// Returns the backends of this version in the order in which messages and the schema list them: programs first.
+pub fn available_backends() -> impl Iterator<Item = &'static BackendSpec> {
+    let of_kind = |kind| BACKENDS.iter().filter(move |spec| spec.kind == kind);
+    let others = [BackendKind::Acp, BackendKind::Command, BackendKind::Mock].into_iter();
+    let programs = for_each_program!(names).into_iter().filter_map(find_backend);
+    programs.chain(others.flat_map(of_kind))
+}
+
 /// Returns the variables that a worker gets in addition to the common ones and those that the workflow file names.
 pub fn backend_variables(backend: &Backend) -> &'static [&'static str] {
     match backend {
@@ -256,15 +269,16 @@ mod tests {
     use super::*;
     use crate::{acp_agents::ACP_AGENTS, spec::CapabilitySupport};
 
-    macro_rules! names {
-        ($($name:ident)*) => { [$(stringify!($name)),*] };
-    }
-
     #[test]
     fn the_macro_names_every_row_with_a_program() {
         let rows = BACKENDS.iter().filter(|row| row.kind == BackendKind::Program);
-        let rows: Vec<_> = rows.map(|row| row.name).collect();
-        assert_eq!(rows, for_each_program!(names));
+        let mut rows: Vec<_> = rows.map(|row| row.name).collect();
+        let mut named = for_each_program!(names);
+        rows.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(rows, named);
+        let available = BACKENDS.iter().filter(|row| row.is_available()).count();
+        assert_eq!(available_backends().count(), available);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Backend of an agent: from its `backend` key, or derived from the other keys.
 
 use agent_worker_backends::{
-    ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, find_backend,
+    ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, available_backends, find_backend,
 };
 use agent_worker_protocol::{Acp, Backend, CredentialMode, MockRule, Native, SessionPolicy};
 
@@ -17,10 +17,6 @@ use crate::{
 /// Error message about a word, and a suggestion.
 pub(crate) type BackendChoiceError = (String, String);
 
-/// The order in which the choices are listed.
-const LISTED_KINDS: [BackendKind; 4] =
-    [BackendKind::Program, BackendKind::Acp, BackendKind::Command, BackendKind::Mock];
-
 /// Returns the list of available backends as a sentence.
 pub fn backend_choices() -> String {
     format!(
@@ -31,8 +27,7 @@ pub fn backend_choices() -> String {
 
 /// Returns the words of the backends in this version, as written in a file.
 pub(crate) fn backend_words() -> impl Iterator<Item = &'static str> {
-    let of_kind = |kind| BACKENDS.iter().filter(move |spec| spec.kind == kind);
-    LISTED_KINDS.into_iter().flat_map(of_kind).map(|spec| spec.name)
+    available_backends().map(|spec| spec.name)
 }
 
 /// Returns the backend that a word means.

@@ -1,6 +1,6 @@
 //! `permissions:` section: calls that an agent may make alone, and calls that need an approval.
 
-use agent_worker_backends::{BACKENDS, PermissionSupport, find_backend};
+use agent_worker_backends::{PermissionSupport, available_backends, find_backend};
 use agent_worker_protocol::{Backend, OnAsk, PermissionAction, Permissions, ToolPattern};
 
 use crate::{
@@ -73,7 +73,7 @@ fn check_backend_support(
 /// Lists the backends that keep permissions.
 fn support_hint() -> String {
     let names = |is_it: fn(PermissionSupport) -> bool| {
-        let rows = BACKENDS.iter().filter(|spec| is_it(spec.permissions));
+        let rows = available_backends().filter(|spec| is_it(spec.permissions));
         let names: Vec<_> = rows.map(|spec| format!("`{}`", spec.name)).collect();
         match names.split_last() {
             Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),

@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    const CHOICE: &str = "this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`";
+    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`";
 
     fn draft(backend: Option<&str>, model: Option<&str>) -> AgentDraft {
         AgentDraft {
@@ -167,7 +167,7 @@ mod tests {
                 None,
                 Some("gpt"),
                 "the model `gpt` does not say by which backend",
-                "add a backend; this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`",
+                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`",
             ),
             (
                 Some("command"),

@@ -93,7 +93,7 @@ tasks: []
     4 |   tester: { backend: sdk }
       |                      ^^^
       |
-      = help: this version has `claude`, `codex`, `cursor`, `opencode`, `gemini`, `acp`, `command`, `mock`
+      = help: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`
 
     error: `limits.hops` must be between 1 and 1000000
      --> team.yaml:5:17
