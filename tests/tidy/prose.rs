@@ -30,10 +30,11 @@ fn few_doc_lines_start_with_a_wh_word() {
 }
 
 #[test]
-fn comments_and_texts_contain_no_banned_words() {
+fn comments_contain_no_banned_words() {
     let mut problems = Vec::new();
     for file in rust_files().iter().filter(|file| file.path != "tests/tidy/prose.rs") {
-        for (index, line) in file.text.lines().enumerate() {
+        let comments = file.text.lines().enumerate();
+        for (index, line) in comments.filter(|(_, line)| line.trim_start().starts_with("//")) {
             let padded: String = line
                 .chars()
                 .map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
@@ -52,7 +53,9 @@ fn comments_and_texts_contain_no_banned_words() {
 #[test]
 fn a_doc_comment_has_more_than_two_words() {
     let mut problems = Vec::new();
-    for file in rust_files() {
+    // Help texts of commands may be as short as `List documents`.
+    let is_help = |path: &str| path.contains("/commands/");
+    for file in rust_files().iter().filter(|file| !is_help(&file.path)) {
         let mut previous = 0;
         let lines: Vec<_> = file.doc_lines().collect();
         for (index, (line, doc)) in lines.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::{
     spec::TEAM_SERVER_NAME,
 };
 
-/// One agent.
+/// An agent of the protocol, as a row of the registry.
 #[derive(Debug)]
 pub struct AcpAgentSpec {
     /// The word in `agent:`.
@@ -34,7 +34,7 @@ pub struct AcpAgentSpec {
     pub model_setting: AcpModelSetting,
     /// The mode in which it asks a person, if it starts in another.
     pub mode: Option<&'static str>,
-    /// Whether it can continue a conversation.
+    /// Its support for continuing a conversation.
     pub session_support: AcpSessionSupport,
     /// The scope of the tokens it reports.
     pub tokens: AcpUsageScope,
@@ -49,13 +49,13 @@ pub struct AcpAgentSpec {
 pub enum AcpModelSetting {
     /// An option on the command line.
     Argument(&'static str),
-    /// A variable.
+    /// An environment variable.
     Variable(&'static str),
     /// A settings file, which a hook in the worker writes.
     Settings,
 }
 
-/// Whether an agent can continue a conversation.
+/// Support of an agent for continuing a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcpSessionSupport {
     /// As it advertises.
@@ -67,11 +67,11 @@ pub enum AcpSessionSupport {
 /// The scope of a figure that an agent reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcpUsageScope {
-    /// This turn.
+    /// Usage of this turn.
     Turn,
     /// All turns of the conversation so far.
     Conversation,
-    /// Unknown.
+    /// The scope is unknown.
     Unknown,
 }
 

@@ -27,7 +27,7 @@ pub enum ModelNames {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
-    /// `provider/model`.
+    /// The name as `provider/model`.
     pub model: String,
     /// Tokens that were not in the cache.
     #[serde(deserialize_with = "micros")]

@@ -1,6 +1,6 @@
 //! Providers of models: their environment variables and their own endpoints.
 
-/// One provider.
+/// A provider of models, as a row of the registry.
 #[derive(Debug)]
 pub struct ProviderSpec {
     /// Its word in `provider/model`.

@@ -65,7 +65,7 @@ const EMPTY: BackendSpec = BackendSpec {
 /// The tests have a model of their own, and keys that only it accepts.
 const UNVERIFIED_VENDOR_ACCESS: &[&str] = &["the vendor's own servers", "a login of yours"];
 
-/// All backends.
+/// The rows of all backends.
 pub static BACKENDS: [BackendSpec; 9] = [
     BackendSpec {
         name: "mock",

@@ -30,7 +30,7 @@ pub struct BackendSpec {
     pub aliases: &'static [&'static str],
     /// One line for people.
     pub description: &'static str,
-    /// How a worker runs it.
+    /// The way in which a worker runs it.
     pub kind: BackendKind,
     /// Names of its program, the usual one first. Empty if it needs none.
     pub programs: &'static [&'static str],
@@ -46,7 +46,7 @@ pub struct BackendSpec {
     pub endpoint: EndpointSource,
     /// The form in which it takes the name of a model.
     pub model_names: ModelNames,
-    /// Its abilities.
+    /// The abilities of the backend.
     pub can: BackendCapabilities,
     /// The part of `permissions:` that it keeps.
     pub permissions: PermissionSupport,
@@ -56,7 +56,7 @@ pub struct BackendSpec {
     pub unverified: &'static [&'static str],
 }
 
-/// How a worker runs a backend.
+/// The way in which a worker runs a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {
     /// A vendor's program, by its adapter in the worker.
@@ -89,11 +89,11 @@ pub struct BackendCapabilities {
 /// The degree of an ability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapabilitySupport {
-    /// Always.
+    /// The ability is always available.
     Yes,
     /// With this restriction.
     Limited(&'static str),
-    /// Never.
+    /// The ability is not available.
     No,
 }
 
@@ -114,7 +114,7 @@ pub enum PermissionSupport {
 }
 
 impl BackendSpec {
-    /// Whether this version can use it.
+    /// True if this version can use it.
     pub fn is_available(&self) -> bool {
         self.kind != BackendKind::Planned
     }

@@ -73,7 +73,7 @@ pub enum Principal {
 /// An agent that asks, known by its live attempt.
 #[derive(Clone, Debug)]
 pub struct AgentPrincipal {
-    /// The attempt.
+    /// The id of the attempt.
     pub attempt: AttemptId,
     /// The run of the attempt.
     pub run: RunId,

@@ -1,4 +1,4 @@
-//! How a worker reaches a model: a vendor's program, an agent of a protocol, any other program, or a script.
+//! Backends of agents: a vendor's program, an agent of a protocol, any other program, or a script.
 //!
 //! The shape of the setting only: which vendors and agents there are is in the registry (`crates/backends`).
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{mock::MockRule, words::words};
 
-/// How a worker reaches a model, with what that way needs.
+/// The way in which a worker reaches a model, with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "backend", rename_all = "snake_case")]
 pub enum Backend {
     /// A script instead of a model.
     Mock {
-        /// The script.
+        /// The rules of the script.
         rules: Vec<MockRule>,
     },
-    /// A vendor's own agent, started anew for every turn.
+    /// A vendor's own agent, started for every turn.
     Native(Native),
-    /// An agent that speaks the Agent Client Protocol, started anew for every turn.
+    /// An agent that speaks the Agent Client Protocol, started for every turn.
     Acp(Acp),
-    /// Any executable.
+    /// Any executable that reads a prompt and writes events.
     Command {
         /// The program and its arguments.
         command: Vec<String>,
@@ -30,15 +30,15 @@ pub enum Backend {
 /// A vendor's own agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Native {
-    /// Whose.
+    /// The vendor of the program.
     pub cli: VendorCli,
     /// The program and what always comes first, if it is not found by its usual name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Where its settings and its login come from. Absent: isolated if there is a key, else login.
+    /// Source of the settings and the login. Absent: isolated if there is a key, else login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<CredentialMode>,
-    /// Whether a turn goes on with the conversation of the last one.
+    /// Decides if a turn continues the previous conversation.
     #[serde(default)]
     pub session: SessionPolicy,
 }
@@ -46,17 +46,17 @@ pub struct Native {
 /// An agent that speaks the Agent Client Protocol: one whose ways are known, or any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acp {
-    /// Which, if its ways are known.
+    /// The known agent; absent for any other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AcpAgent>,
     /// The program and its arguments. Of a known agent: the program and what always comes first, if it is not found by its
     /// usual name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Where a known agent has its settings and its login from. Absent: isolated if there is a key, else login.
+    /// Source of the settings and the login of a known agent. Absent: isolated if there is a key, else login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<CredentialMode>,
-    /// Whether a turn goes on with the conversation of the last one.
+    /// Decides if a turn continues the previous conversation.
     #[serde(default)]
     pub session: SessionPolicy,
 }
@@ -71,7 +71,7 @@ pub struct AcpAgent(String);
 #[serde(transparent)]
 pub struct VendorCli(String);
 
-/// Where a vendor's agent has its settings and its login from.
+/// Source of the settings and the login of a vendor's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialMode {
@@ -81,14 +81,14 @@ pub enum CredentialMode {
     Login,
 }
 
-/// What a turn knows of the one before.
+/// The conversation that a turn starts with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionPolicy {
     /// The whole conversation, where the backend keeps it.
     #[default]
     Continue,
-    /// Nothing.
+    /// Starts without the previous conversation.
     Fresh,
 }
 

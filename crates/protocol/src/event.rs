@@ -39,21 +39,21 @@ use crate::{
 pub struct Event {
     /// Its place in its instance's log; absent for what is live only (text, heartbeat).
     pub pos: Option<Position>,
-    /// When.
+    /// Wall-clock time of the event.
     pub ts: Millis,
-    /// Where.
+    /// The instance of the event.
     pub instance: InstanceRef,
-    /// In which run.
+    /// The run of the event.
     pub run: Option<RunId>,
-    /// To whom.
+    /// The agent that the event is about.
     pub agent: Option<AgentName>,
-    /// In which attempt.
+    /// The attempt that the event is about.
     pub attempt: Option<AttemptId>,
-    /// Why, in words.
+    /// The reason, as text.
     pub cause: Option<String>,
     /// On whose behalf: `user`, `system`, an agent, `client:name`.
     pub by: Option<String>,
-    /// When it goes on by itself.
+    /// Time of the next automatic step.
     pub next: Option<Millis>,
     /// The kind and its data: `kind` and `data` on the wire.
     #[schemars(flatten)]

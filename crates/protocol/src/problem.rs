@@ -15,7 +15,7 @@ pub const DAMAGED_HEADER: &str = "agent-worker-damaged";
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Problem {
-    /// Stable.
+    /// A stable word for programs.
     pub code: Code,
     /// One sentence: what failed and why.
     pub message: String,
@@ -28,7 +28,7 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub struct ProblemBody {
-    /// Stable.
+    /// A stable word for programs.
     pub code: Code,
     /// One sentence: what failed and why.
     pub message: String,

@@ -65,14 +65,14 @@ pub enum ProblemDetails {
     },
     /// The text is longer than allowed.
     TextTooLarge {
-        /// In bytes.
+        /// Size in bytes.
         size: usize,
-        /// In bytes.
+        /// Size in bytes.
         limit: usize,
     },
     /// The body of the request is longer than allowed.
     BodyTooLarge {
-        /// In bytes.
+        /// Size in bytes.
         limit: usize,
     },
     /// A vote has to open the gate before the tool may be called.

@@ -24,7 +24,7 @@ word_enum! {
         Read => "read",
         /// Sends messages, makes proposals and takes its own back, keeps resources, says what it thinks of the program.
         Send => "send",
-        /// Writes documents.
+        /// Creates and writes documents.
         Documents => "documents",
         /// Starts, stops, pauses and resumes runs.
         Run => "run",

@@ -11,7 +11,7 @@ word_enum! {
     pub enum ToolName {
         /// Writes to the channel.
         ChannelSend => "channel_send",
-        /// Reads it.
+        /// Reads the channel.
         ChannelRead => "channel_read",
         /// Shows what came since the turn began.
         InboxCheck => "inbox_check",
@@ -21,11 +21,11 @@ word_enum! {
         WorkflowAgents => "workflow_agents",
         /// Reads a document.
         DocumentRead => "document_read",
-        /// Writes one, new or whole.
+        /// Creates or replaces a document.
         DocumentWrite => "document_write",
-        /// Adds to one.
+        /// Appends to a document.
         DocumentAppend => "document_append",
-        /// Lists them.
+        /// Lists the documents.
         DocumentList => "document_list",
         /// Writes one that must not be there yet.
         DocumentCreate => "document_create",
@@ -35,13 +35,13 @@ word_enum! {
         SuggestionAnswer => "suggestion_answer",
         /// Keeps a long text.
         ResourceCreate => "resource_create",
-        /// Reads one.
+        /// Reads a resource.
         ResourceRead => "resource_read",
         /// Says something about the program itself.
         FeedbackSubmit => "feedback_submit",
         /// Lets the team vote.
         ProposalCreate => "proposal_create",
-        /// Votes.
+        /// Casts a vote.
         Vote => "vote",
         /// Shows what is voted on.
         ProposalStatus => "proposal_status",
@@ -49,17 +49,17 @@ word_enum! {
         ProposalCancel => "proposal_cancel",
         /// Asks a person.
         AskHuman => "ask_human",
-        /// Lists instances.
+        /// Lists the instances.
         WorkflowList => "workflow_list",
-        /// Lists runs.
+        /// Lists the runs.
         RunList => "run_list",
-        /// Shows one.
+        /// Shows a run.
         RunStatus => "run_status",
-        /// Starts one from a file.
+        /// Starts a run from a file.
         RunStart => "run_start",
-        /// Ends one.
+        /// Ends a run.
         RunStop => "run_stop",
-        /// Lets a paused one go on.
+        /// Resumes a paused run.
         RunResume => "run_resume",
         /// Explains an agent.
         AgentShow => "agent_show",

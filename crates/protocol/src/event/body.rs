@@ -245,7 +245,7 @@ fn kind_schema(word: &str, about: &str, data: Option<Schema>) -> Schema {
     schema
 }
 
-/// Describes [`EventBody::Other`].
+/// Returns the schema of [`EventBody::Other`].
 fn other_schema() -> Schema {
     json_schema!({
         "description": "A kind or data of another version, or a kind whose data is missing; `cause` says why.",
