@@ -110,8 +110,9 @@ pub struct RunView {
     /// Proposals that are voted on, questions and requests that wait for a person: what else keeps it open.
     #[serde(default)]
     pub pending: u32,
-    /// The change that comes next by itself, where one is due.
+    /// The change that comes next by itself, where one is due. Not part of the documented API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
     pub imminent: Option<ImminentChange>,
     /// The newest event this view includes; later events change it.
     #[serde(default)]
