@@ -232,18 +232,23 @@ fn help_behind_a_file_is_the_help_of_that_file() {
 }
 
 #[test]
-fn what_the_daemon_refuses_is_told_in_its_words() {
-    let live = json!({"code": "conflict", "message": "review is already running", "hint": "stop it first"});
+fn what_the_daemon_refuses_is_told_with_the_commands_to_type() {
+    let details = json!({"reason": "already_running", "instance": "review"});
+    let live = json!({
+        "code": "conflict", "message": "review is already running", "hint": "`POST /runs/{id}/stop` ends it",
+        "details": details,
+    });
     let world = TestHome::with_daemon(vec![("POST /runs", FakeReply::Refusal(live))]);
     world.file("review.yaml", FILE);
     let seen = world.run_command(&["run", "review.yaml", "--target", "main"]);
     assert!(seen.exits(1), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
     error: review is already running
-    hint: stop it first
+    hint: `agent-worker stop @review` ends it, --replace does so first, --tag NAME starts another one beside it
     ");
     let json = world.run_command(&["run", "--json", "review.yaml", "--target", "main"]).json();
     assert_eq!((&json["outcome"], &json["error"]["code"]), (&json!("failed"), &json!("conflict")));
+    assert_eq!(json["error"]["details"], details);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use agent_worker_kernel::{
     Error, InstanceSelector, ListingScope, Options, Principal, RecoverySummary, ShellOutcome,
 };
 use agent_worker_protocol::{
-    Code, DeliveryState, EffectKey, EventKind, ProblemDetails, RunId, RunMode, RunState,
+    Code, DeliveryState, EffectKey, EventKind, ProblemDetails, RunId, RunMode, RunState, Target,
     api::{AgentRequest, AgentView},
 };
 use serde_json::json;
@@ -107,7 +107,7 @@ async fn a_name_is_given_once_and_only_while_the_run_lives() {
         let there = problem(new_agent(&world, mock_agent_request(Some(name), Some("@team"))).await);
         assert_eq!(there.code, Code::Conflict);
         assert_eq!(there.message, format!("there is an agent `{name}@team` already"));
-        let target = format!("{name}@team").parse().unwrap();
+        let target = Target::agent(name.parse().unwrap(), &"team".parse().unwrap());
         assert_eq!(there.details, Some(Box::new(ProblemDetails::AgentExists { target })));
     }
     world.stop(run).await.unwrap();
