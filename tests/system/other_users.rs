@@ -104,7 +104,7 @@ fn an_agent_of_one_home_is_nobody_at_the_daemon_of_another() {
     assert_eq!(code, 0, "{envelope}\n{}", ours.log());
     let tried = fs::read_to_string(ours.project().join("tried")).unwrap();
     let refused = "error: this process belongs to an agent or a setup command of another daemon, and is nobody here\n\
-                   hint: an agent speaks with the daemon that started it; leave AGENT_WORKER_HOME as it is\n";
+                   hint: an agent talks to the daemon that started it; leave AGENT_WORKER_HOME as it is\n";
     assert_eq!(tried, refused.repeat(4));
     // No agent was created there, and the home still belongs to its user.
     let agents = theirs.json(&["ls", "--all", "--json"]);

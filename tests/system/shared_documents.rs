@@ -81,7 +81,7 @@ fn what_changed_is_shown_and_suggestions_are_answered_by_the_user() {
     suggestion 2 waits for scribe
     $ agent-worker doc suggest notes.md "spelling" --old notse --new Notes
     ! error: the text to be replaced occurs 0 times in the document
-    ! hint: read it, and quote as much as occurs there once, to the letter
+    ! hint: read the document, and quote a passage that occurs in it exactly once
     (exit 1)
     $ agent-worker doc suggestions
     NUMBER  FILE      BY    STATE  WHAT

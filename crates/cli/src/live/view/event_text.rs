@@ -1,8 +1,10 @@
 //! Formats events and messages: one line for an event, one or more for a message.
 
+use std::borrow::Cow;
+
 use agent_worker_protocol::{
     AgentName, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody, Message,
-    MessageKind, SHELL_TOOL, Seq, SetupRanData, ToolCallData, ToolResultData,
+    MessageKind, Problem, SHELL_TOOL, Seq, SetupRanData, ToolCallData, ToolResultData,
 };
 
 use super::TranscriptLine;
@@ -50,8 +52,16 @@ pub(super) fn tool_call_text(data: &ToolCallData) -> String {
 /// Formats the result of a tool call.
 pub(super) fn tool_result_text(data: &ToolResultData) -> String {
     let went = if data.ok { "answered" } else { "failed" };
-    let summary = cut(&one_line(&data.summary), MAX_ARGUMENT_WIDTH);
+    let summary = cut(&one_line(&result_summary(data)), MAX_ARGUMENT_WIDTH);
     format!("{} {went}: {summary}", one_line(&data.tool))
+}
+
+/// Returns the message of a problem that the daemon reported; any other result as it is.
+fn result_summary(data: &ToolResultData) -> Cow<'_, str> {
+    match serde_json::from_str::<Problem>(&data.summary) {
+        Ok(problem) if !data.ok => Cow::Owned(problem.message),
+        Ok(_) | Err(_) => Cow::Borrowed(&data.summary),
+    }
 }
 
 /// Returns whether a tool call failed that was not a command: commands fail often, and their agent handles that.
