@@ -73,7 +73,16 @@ fn commit_subjects_have_at_most_72_characters() {
         return;
     }
     let history = Command::new("git")
-        .args(["-C", &root().to_string_lossy(), "log", "--format=%s", "-n", "50"])
+        .args([
+            "-c",
+            "safe.directory=*",
+            "-C",
+            &root().to_string_lossy(),
+            "log",
+            "--format=%s",
+            "-n",
+            "50",
+        ])
         .output()
         .unwrap();
     assert!(history.status.success(), "{history:?}");
