@@ -201,7 +201,7 @@ fn a_pid_that_somebody_else_has_now_is_left_alone() {
     assert_eq!(world.run(&["daemon", "stop", "--now"]).code, 0);
     assert_eq!(world.run(&["feedback", "hello"]).code, 0);
     assert_ne!(world.daemon_pid(), Some(stranger.id()));
-    assert_eq!(stranger.try_wait().unwrap(), None, "it goes on");
+    assert_eq!(stranger.try_wait().unwrap(), None, "it continues");
     stranger.kill().unwrap();
     stranger.wait().unwrap();
 }

@@ -322,11 +322,11 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
         cd here && agent-worker ls owl
     "), @r"
     $ cd here && agent-worker up team.yaml
-    @team goes on
+    @team continues
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ cd there && agent-worker up team.yaml 2> /dev/null
-    @team goes on
+    @team continues
     $ cd here && agent-worker send coder@team 'a note from here' --wait
     noted
     ! #1 → coder

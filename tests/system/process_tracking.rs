@@ -127,7 +127,7 @@ fn a_stray_of_a_worker_that_outlived_its_daemon_is_ended_with_it() {
     kill_and_wait(daemon.id());
     daemon.wait().unwrap();
     let mut next = world.daemon();
-    assert!(is_alive(stray) && is_alive(worker), "the attempt goes on: {}", world.log());
+    assert!(is_alive(stray) && is_alive(worker), "the attempt continues: {}", world.log());
     assert!(is_refused(&ask_as_stray(&world)), "an agent's process");
     // No ancestor is left: only the control group identifies the process.
     kill_and_wait(worker);

@@ -38,7 +38,7 @@ fn follow_for_a_while(world: &World, target: &str) -> Vec<String> {
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "leaving is no failure: {talk}");
     assert!(talk.contains(&format!("follow it: agent-worker attach {target}")), "{talk}");
-    assert_eq!(said.pop(), Some(format!("{target} goes on")));
+    assert_eq!(said.pop(), Some(format!("{target} continues")));
     said
 }
 

@@ -31,7 +31,7 @@ fn up_starts_in_the_background_and_down_ends_what_is_named_however_briefly() {
         agent-worker down
     "), @r"
     $ agent-worker up team.yaml
-    @team goes on
+    @team continues
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker up team.yaml
@@ -43,7 +43,7 @@ fn up_starts_in_the_background_and_down_ends_what_is_named_however_briefly() {
     ! hint: a similar argument exists: '--topic'
     (exit 2)
     $ agent-worker up team.yaml --tag pr-1 --topic dogs
-    @team:pr-1 goes on
+    @team:pr-1 continues
     ! hint: follow it: agent-worker attach @team:pr-1
     ! hint: stop it: agent-worker stop @team:pr-1
     $ agent-worker down
@@ -93,7 +93,7 @@ fn down_that_could_mean_two_things_ends_neither() {
     (exit 1)
     $ agent-worker down 'a b'
     ! error: `a b` names nothing: `a b` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
-    ! hint: see what goes on: agent-worker ls
+    ! hint: see what still runs: agent-worker ls
     (exit 2)
     $ agent-worker down --all --json | grep -o '"instance":"[^"]*"' | sort
     "instance":"team:owl"
@@ -158,7 +158,7 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
         agent-worker status
     "), @r"
     $ agent-worker up team.yaml --topic dogs
-    @team goes on
+    @team continues
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker start team.yaml --lazy --background
@@ -166,11 +166,11 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
     ! hint: `agent-worker stop @team` ends it, --replace does so first, --tag NAME starts another one beside it
     (exit 1)
     $ agent-worker start team.yaml --topic mice --replace --background
-    @team goes on
+    @team continues
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker restart --detach
-    @team goes on
+    @team continues
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker restart coder
@@ -222,7 +222,7 @@ fn what_is_removed_is_gone_for_good_and_never_while_it_goes_on() {
     On it.
     ! #1 → coder
     $ agent-worker rm @team
-    ! error: @team goes on: running
+    ! error: @team continues: running
     ! hint: stop it first: agent-worker stop @team; or at once: agent-worker rm @team --force
     (exit 1)
     $ agent-worker rm coder@team

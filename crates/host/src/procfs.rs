@@ -1,7 +1,6 @@
 //! Reads the facts about processes in `/proc`. No other file reads it; a port to another system replaces this file.
 //!
-//! The parsing is ours and not the crate `procfs`: a walk over all processes reads four of the 52 fields of `stat`, and that
-//! crate parses all of them; its environment is a map, in which a variable that is set twice is there once.
+//! A walk over all processes needs only four fields of `stat`, so this file parses these four itself.
 
 use std::{
     fs::{self, File},

@@ -142,7 +142,7 @@ pub(crate) async fn wait_for_successor(settings: &CliSettings) -> Result<DaemonC
         "the daemon was stopped before the run was over",
     )
     .with_hint(
-        "the run goes on with the next command that starts a daemon, such as `agent-worker ls`",
+        "the run continues with the next command that starts a daemon, such as `agent-worker ls`",
     ))
 }
 

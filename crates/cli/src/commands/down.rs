@@ -69,7 +69,7 @@ async fn resolve_stop_target(
         ([], Ok(target)) => Ok(StopTarget::Agent(target)),
         ([], Err(bad)) => {
             Err(CliError::with_source(CliErrorKind::Usage, format!("`{word}` names nothing"), bad)
-                .with_hint("see what goes on: agent-worker ls"))
+                .with_hint("see what still runs: agent-worker ls"))
         }
         ([one], Ok(target)) if target_exists(&target, client, ctx).await? => {
             let instance = Target::instance(&one.instance);

@@ -89,7 +89,7 @@ async fn stop_live_runs(
     let Some(run) = runs.iter().find(goes_on) else { return Ok(()) };
     if !args.force {
         let target = Target::instance(&run.instance);
-        let what = format!("{target} goes on: {}", one_line(&run.state.to_string()));
+        let what = format!("{target} continues: {}", one_line(&run.state.to_string()));
         return Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(format!(
             "stop it first: agent-worker stop {target}; or at once: agent-worker rm {target} --force"
         )));

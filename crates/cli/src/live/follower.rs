@@ -298,9 +298,8 @@ impl Follower {
             ctx.console.eprint_line(&report::run_stopped_line(&stopped))?;
         }
         let report = RunConclusion::from_view(view);
-        let report = report.ok_or_else(|| {
-            CliError::new(CliErrorKind::Failed, format!("{target} goes on all the same"))
-        })?;
+        let report = report
+            .ok_or_else(|| CliError::new(CliErrorKind::Failed, format!("{target} continues")))?;
         Ok(FollowOutcome::Over(Box::new(report)))
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn finish_follow(
         FollowOutcome::Detached => print_detached_run(started, format, ctx),
         FollowOutcome::DetachedWhileStopping => Err(CliError::new(
             CliErrorKind::Detached,
-            "left before it was stopped; the daemon goes on stopping it",
+            "left before it was stopped; the daemon continues to stop it",
         )
         .with_hint("look: agent-worker ls")),
         FollowOutcome::Over(report) => print_conclusion(&report, format, ctx),
@@ -42,7 +42,7 @@ pub(crate) fn print_detached_run(
         Format::Text => {
             let target = Target::instance(&started.instance);
             ctx.console.print_line(
-                &StyledLine::new(Tone::Strong, target.to_string()).with(Tone::Plain, " goes on"),
+                &StyledLine::new(Tone::Strong, target.to_string()).with(Tone::Plain, " continues"),
             )?;
             ctx.console.hint(&format!("follow it: agent-worker attach {target}"))?;
             ctx.console.hint(&format!("stop it: agent-worker stop {target}"))?;

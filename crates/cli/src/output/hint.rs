@@ -33,7 +33,7 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
             format!("@{owner} owns the documents: send @{owner} the change")
         }
         ProblemDetails::RunContinues { run } => {
-            format!("it goes on with the next daemon: agent-worker attach {run}")
+            format!("it continues with the next daemon: agent-worker attach {run}")
         }
         other => return fixed_hint(other).or_else(|| document_hint(other)).map(str::to_owned),
     };
@@ -45,7 +45,7 @@ fn limit_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> S
     let typed = needs.to_command(&Target::instance(instance));
     match (mode, needs) {
         (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
-            format!("it goes on by itself within a day; to go on now: {typed}")
+            format!("it continues by itself within a day; to continue now: {typed}")
         }
         (_, ResumeRequest { wall: Some(_), .. }) => {
             format!("allow more time, counted from its beginning: {typed}")
@@ -185,7 +185,7 @@ mod tests {
             (
                 RunMode::Start,
                 turns,
-                "it goes on by itself within a day; to go on now: agent-worker resume @team --turns 6",
+                "it continues by itself within a day; to continue now: agent-worker resume @team --turns 6",
             ),
             (
                 RunMode::Run,

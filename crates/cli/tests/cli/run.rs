@@ -118,7 +118,7 @@ fn run_detached_returns_at_once_and_says_how_to_come_back() {
     let seen = world.run_command(&["run", "review.yaml", "--target", "main", "--detach"]);
     assert!(seen.exits(0), "{seen:?}");
     insta::assert_snapshot!(seen.out + &seen.err, @r"
-    @review goes on
+    @review continues
     hint: follow it: agent-worker attach @review
     hint: stop it: agent-worker stop @review
     ");

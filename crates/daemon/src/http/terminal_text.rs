@@ -41,7 +41,7 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
             format!("somebody answers: agent-worker answer {id} TEXT --target {team}")
         }
         WakeCondition::RunResumed(needs) => {
-            format!("its run goes on: {}", needs.to_command(&team))
+            format!("its run continues: {}", needs.to_command(&team))
         }
         WakeCondition::AgentResumed => format!("it is resumed: agent-worker resume {own}"),
         WakeCondition::ProcessesEnded => {
@@ -116,7 +116,7 @@ mod tests {
             ),
             (
                 WakeCondition::RunResumed(MORE),
-                "its run goes on: agent-worker resume @team --hops 2",
+                "its run continues: agent-worker resume @team --hops 2",
             ),
             (WakeCondition::AgentResumed, "it is resumed: agent-worker resume coder@team"),
             (

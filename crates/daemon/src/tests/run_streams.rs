@@ -84,7 +84,7 @@ async fn a_models_words_are_told_while_it_speaks() {
         assert_eq!(said.status, 200, "{said:?}");
         let words = async {
             loop {
-                let event = told.next().await.expect("the run goes on");
+                let event = told.next().await.expect("the run continues");
                 if event["kind"] == "text" {
                     break event;
                 }

@@ -19,7 +19,7 @@ pub(crate) fn imminent_change(view: &RunView) -> Option<ImminentChange> {
     }
 }
 
-/// Whether a `start` at its turn limit has turns again: they are a day old, or the turn under way was cut short and does
+/// True if a `start` at its turn limit has turns again: they are a day old, or the turn under way was cut short and does
 /// not count.
 fn is_about_to_resume(mode: RunMode, state: &RunState, needs: &ResumeRequest) -> bool {
     let by_turns = matches!(
@@ -29,7 +29,7 @@ fn is_about_to_resume(mode: RunMode, state: &RunState, needs: &ResumeRequest) ->
     by_turns && mode == RunMode::Start && needs.is_empty()
 }
 
-/// Whether it is a `run` in which no agent has anything left to do.
+/// True if it is a `run` in which no agent has anything left to do.
 fn is_about_to_end(view: &RunView) -> bool {
     let is_busy = |agent: &AgentView| match agent.state {
         AgentState::Stopped { .. } | AgentState::Stopping => false,

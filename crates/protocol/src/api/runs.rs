@@ -116,7 +116,7 @@ pub struct RunView {
 }
 
 impl RunView {
-    /// Whether nothing more happens in it by itself: it is over, or paused and no change is due.
+    /// True if nothing more happens in it by itself: it is over, or paused and no change is due.
     pub fn is_at_rest(&self) -> bool {
         match &self.state {
             RunState::Ended { .. } => true,

@@ -101,7 +101,7 @@ pub(crate) async fn a_conversation_goes_on_until_a_failure_that_counts(store: Ar
     assert_eq!(turn(None, ok()).await, Some(one.clone()));
     assert_eq!(turn(Some(two.clone()), cut_short(Blame::None)).await, Some(one));
     let lease = team.lease("a").await;
-    assert_eq!(lease.session, Some(two), "what was cut short goes on");
+    assert_eq!(lease.session, Some(two), "what was cut short continues");
     team.finish(&lease, crashed()).await;
     assert_eq!(
         team.lease("a").await.session,
