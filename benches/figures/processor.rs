@@ -55,8 +55,8 @@ impl ProcessorClock {
 }
 
 /// Waits until a daemon has completed its deferred work, so that the next measurement does not include it.
-pub(crate) async fn wait_until_idle(house: &BenchEnv) -> anyhow::Result<()> {
-    ProcessorClock::start(house.pid()?)?.cpu_time_when_idle().await.map(drop)
+pub(crate) async fn wait_until_idle(bench_env: &BenchEnv) -> anyhow::Result<()> {
+    ProcessorClock::start(bench_env.pid()?)?.cpu_time_when_idle().await.map(drop)
 }
 
 /// Reads the 14th and 15th field; the second is a name in brackets, which may contain anything.

@@ -113,13 +113,13 @@ fn check_hand_over(team: [Cli; 3]) {
     let for_third = hand_over(third, "mock", "please close it");
     let for_second = hand_over(second, third, &for_third);
     let for_first = hand_over(first, second, &for_second);
-    let desks = team.map(|cli| AgentEntry { name: cli.name(), cli, settings: "" });
+    let entries = team.map(|cli| AgentEntry { name: cli.name(), cli, settings: "" });
     let rest = format!(
         "  mock:\n    backend: mock\n    mock:\n      - calls: [{{ tool: document_append, args: {{ content: \"- mock\\n\" }} }}]\n\
          \x20       say: Closed.\nkickoff: {}\n",
         json!(format!("@{first}\n{for_first}"))
     );
-    testbed.write(&desks, &rest);
+    testbed.write(&entries, &rest);
     let (code, envelope) = testbed.world.envelope(&["run", "team.yaml", "--json"]);
     assert_eq!(code, 0, "{envelope}\n{}", testbed.world.log());
     let notes = testbed.world.run(&["doc", "read"]).stdout;

@@ -81,11 +81,11 @@ fn what_was_asked_before_the_daemon_was_killed_is_approved_after_it_and_done_onc
     assert_eq!(world.run(&["approve", "1"]).code, 1, "once");
     assert_eq!(world.json(&["pending", "--json"]), Value::Array(Vec::new()));
     let own = fs::read_to_string(world.project().join("own.txt")).unwrap();
-    assert!(own.contains("what an agent asks for is approved by a person"), "{own}");
+    assert!(own.contains("only a person may answer an approval request"), "{own}");
 }
 
 #[test]
-fn what_is_denied_or_what_nobody_is_there_to_approve_does_not_happen() {
+fn a_denied_call_and_a_call_without_an_approver_do_not_happen() {
     let denied = world();
     let file = team(&denied, "");
     assert_eq!(denied.envelope(&["run", &file, "--json"]).0, 4);
@@ -108,7 +108,7 @@ fn wait_for_prompt(terminal: &Terminal) -> Vec<String> {
 }
 
 #[test]
-fn somebody_who_watches_reads_all_of_a_request_and_answers_it_with_a_key() {
+fn a_user_who_watches_reads_all_of_a_request_and_answers_it_with_a_key() {
     let world = world();
     team(&world, "on_ask: deny");
     let mut terminal = Terminal::open(&world, 120, "run asking.yaml");
@@ -124,7 +124,7 @@ fn somebody_who_watches_reads_all_of_a_request_and_answers_it_with_a_key() {
 }
 
 #[test]
-fn whoever_attaches_to_a_run_that_waits_answers_it_with_a_key_too() {
+fn a_user_who_attaches_to_a_waiting_run_answers_it_with_a_key_too() {
     let world = world();
     let file = team(&world, "");
     assert_eq!(world.envelope(&["run", &file, "--json"]).0, 4, "{}", world.log());

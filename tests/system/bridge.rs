@@ -192,7 +192,7 @@ fn a_request_of_the_era_without_sessions_is_answered_and_taken_back() {
 }
 
 #[test]
-fn an_agents_shell_speaks_as_that_agent_whatever_it_is_told() {
+fn an_agents_shell_acts_as_that_agent_whatever_its_options_are() {
     let world = World::new();
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"channel_send","arguments":{"message":"NAME"}}}"#;
     let aw = env!("CARGO_BIN_EXE_agent-worker");
@@ -257,7 +257,7 @@ fn write_stub_programs(world: &World, names: &[&str]) -> String {
 }
 
 #[test]
-fn a_program_is_told_of_the_daemon_by_its_own_command_and_gets_a_token_of_its_own() {
+fn a_program_is_configured_by_its_own_command_and_gets_its_own_token() {
     let world = World::new();
     let path = write_stub_programs(&world, &["claude", "codex", "code"]);
     let install = |words: &[&str]| {
@@ -331,7 +331,7 @@ fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
 }
 
 #[test]
-fn a_token_nobody_knows_is_made_anew_as_good_as_the_one_before() {
+fn an_unknown_token_is_replaced_with_the_same_permissions() {
     let world = started_team();
     let path = write_stub_programs(&world, &["claude"]);
     let file = world.home().join("clients/claude.token");

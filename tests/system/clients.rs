@@ -112,7 +112,7 @@ fn the_typescript_sdk_lists_and_calls_our_tools() {
 }
 
 #[test]
-fn the_older_typescript_sdk_lists_and_calls_our_tools_and_is_told_of_changes() {
+fn the_older_typescript_sdk_lists_and_calls_our_tools_and_receives_changes() {
     let Some(all) = run_as_each_client("legacy.mjs", "the older TypeScript SDK's client") else {
         return;
     };

@@ -35,14 +35,14 @@ fn echo(world: &World) {
 }
 
 #[test]
-fn send_says_whom_it_wakes_and_waits_for_the_answer_when_asked() {
+fn send_names_the_woken_agents_and_waits_for_the_answer_when_asked() {
     let world = World::new();
     echo(&world);
     let said = world.run(&["send", "parrot@echo", "hello", "--wait"]);
     assert_eq!((said.code, said.stdout.trim()), (0, "Polly."), "{said:?}");
     let said = world.run(&["send", "@echo", "@owl and @parot, hello"]);
     assert_eq!((said.code, said.stdout.trim()), (0, "#3 → owl"), "{said:?}");
-    assert!(said.stderr.contains("@parot is nobody here; did you mean @parrot?"), "{said:?}");
+    assert!(said.stderr.contains("@parot is not an agent here; did you mean @parrot?"), "{said:?}");
     let sent = world.json(&["send", "@echo", "nobody in particular", "--json"]);
     assert_eq!(sent["woken"], serde_json::json!([]), "{sent}");
 }
@@ -112,7 +112,7 @@ fn a_second_run_of_a_live_instance_is_refused_and_another_tag_is_not() {
     let file = world.project().join("echo.yaml");
     let again = world.run(&["start", file.to_str().unwrap(), "--background"]);
     assert_eq!(again.code, 1, "{again:?}");
-    assert!(again.stderr.contains("@echo is running already"), "{again:?}");
+    assert!(again.stderr.contains("@echo is already running"), "{again:?}");
     let other = world.run(&["start", file.to_str().unwrap(), "--tag", "two", "--background"]);
     assert_eq!(other.code, 0, "{other:?}");
     let listed = world.run(&["ls"]);

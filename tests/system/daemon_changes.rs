@@ -45,7 +45,7 @@ fn a_restart_keeps_the_workers_and_their_turns_happen_once() {
     let first = world.daemon_pid().unwrap();
     let said = world.run(&["daemon", "restart"]);
     assert_eq!(said.code, 0, "{said:?}");
-    insta::assert_snapshot!(normalized(&world, &said.stderr), @"restarted: version 0.1.0, pid N; 1 run and 1 worker go on");
+    insta::assert_snapshot!(normalized(&world, &said.stderr), @"restarted: version 0.1.0, pid N; 1 run and 1 worker continue");
     let second = world.daemon_pid().unwrap();
     assert!(first != second && !is_alive(first));
     open_gate(&world);
@@ -69,7 +69,7 @@ fn a_restart_where_none_runs_starts_one_and_the_log_says_so() {
     "), @"
     $ agent-worker daemon logs
     ! error: there is no HOME/logs/daemon.log yet
-    ! hint: a daemon that a command starts writes it; one in a terminal writes there
+    ! hint: only a daemon that a command started writes it; a daemon in a terminal logs to that terminal
     (exit 1)
     $ agent-worker daemon status
     no daemon is running
@@ -96,7 +96,7 @@ fn a_log_is_followed_as_it_is_written() {
     let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("ready"));
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
-    assert!(lines.any(|line| line.unwrap().contains("gone")));
+    assert!(lines.any(|line| line.unwrap().contains("stopped")));
     follower.kill().unwrap();
     follower.wait().unwrap();
 }
@@ -113,7 +113,7 @@ fn a_stop_without_a_daemon_ends_the_workers_a_dead_one_left() {
     let said = world.run(&["daemon", "stop"]);
     assert_eq!(said.code, 0, "{said:?}");
     let expected = format!(
-        "no daemon is running, but one that died left {left} processes\nended {left} processes\n"
+        "no daemon is running, but a daemon that died left {left} processes\nended {left} processes\n"
     );
     assert_eq!(said.stderr, expected);
     assert!(world.processes().is_empty(), "{:?}", world.processes());
@@ -136,20 +136,20 @@ fn an_older_command_reads_from_a_newer_daemon_and_writes_nothing() {
     "), @"
     $ agent-worker ls
     ! warning: the daemon is version 9.0.0, this command is 0.1.0
-    ! hint: this command is the older one: use the program the daemon was started from
-    ! nobody is here; start a team with `agent-worker run`, or look with --all
+    ! hint: this command is older than the daemon: use the program that the daemon was started from
+    ! no live agents here; start a team with `agent-worker run`, or use --all
     $ agent-worker send owl hello
     ! error: the daemon is version 9.0.0, this command is 0.1.0
-    ! hint: this command is the older one: use the program the daemon was started from
+    ! hint: this command is older than the daemon: use the program that the daemon was started from
     (exit 1)
     $ agent-worker daemon restart
     ! error: the daemon is version 9.0.0, this command is 0.1.0
-    ! hint: this command is the older one: use the program the daemon was started from
+    ! hint: this command is older than the daemon: use the program that the daemon was started from
     (exit 1)
     $ agent-worker daemon status | grep version
     ok · version 9.0.0
     ! warning: the daemon is version 9.0.0, this command is 0.1.0
-    ! hint: this command is the older one: use the program the daemon was started from
+    ! hint: this command is older than the daemon: use the program that the daemon was started from
     ");
     assert_eq!(world.run(&["doctor"]).code, 1);
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
@@ -168,11 +168,11 @@ fn a_newer_command_says_how_to_take_an_older_daemons_place() {
     "), @"
     $ AGENT_WORKER_VERSION_OVERRIDE=9.0.0 agent-worker ls
     ! warning: the daemon is version 0.1.0, this command is 9.0.0
-    ! hint: put this version in its place, its workers stay: agent-worker daemon restart
-    ! nobody is here; start a team with `agent-worker run`, or look with --all
+    ! hint: restart the daemon with this version (its workers keep running): agent-worker daemon restart
+    ! no live agents here; start a team with `agent-worker run`, or use --all
     $ AGENT_WORKER_VERSION_OVERRIDE=9.0.0 agent-worker token create ci
     ! error: the daemon is version 0.1.0, this command is 9.0.0
-    ! hint: put this version in its place, its workers stay: agent-worker daemon restart
+    ! hint: restart the daemon with this version (its workers keep running): agent-worker daemon restart
     (exit 1)
     $ AGENT_WORKER_VERSION_OVERRIDE=9.0.0 agent-worker daemon restart
     ! restarted: version 9.0.0, pid N
@@ -185,7 +185,7 @@ fn a_newer_command_says_how_to_take_an_older_daemons_place() {
 }
 
 #[test]
-fn a_pid_that_somebody_else_has_now_is_left_alone() {
+fn a_pid_that_another_process_has_now_is_left_alone() {
     let world = World::new();
     assert_eq!(world.run(&["feedback", "hello"]).code, 0);
     let daemon = world.daemon_pid().unwrap();
@@ -226,7 +226,7 @@ fn a_home_whose_path_is_too_long_for_a_socket_is_refused_in_a_line() {
     $ AGENT_WORKER_HOME=/tmp/LONG agent-worker doctor | grep -v '^note\\| backend '
     broken home    /tmp/LONG is too long for a socket by 30 bytes
                    hint: set AGENT_WORKER_HOME to a shorter path
-    ok     disk    SOME GiB free where the home is
+    ok     disk    SOME GiB free on the disk of the home
     broken daemon  the daemon's socket cannot be used: /tmp/LONG/daemon.sock is too long for a socket's path (107 bytes at most); choose a shorter home
                    hint: set AGENT_WORKER_HOME to a shorter path
     (exit 1)
@@ -258,7 +258,7 @@ fn command_as_other_user(world: &World, what: &str) -> Option<Command> {
 const NOBODY_UID: u32 = 65534;
 
 #[test]
-fn a_home_that_cannot_be_written_to_is_told_in_a_line() {
+fn a_home_that_cannot_be_written_to_is_reported_in_a_line() {
     let world = World::new();
     let binary = world.project().join("agent-worker");
     fs::copy(env!("CARGO_BIN_EXE_agent-worker"), &binary).unwrap();
@@ -286,8 +286,8 @@ fn a_home_that_cannot_be_written_to_is_told_in_a_line() {
     hint: chmod 700 HOME, or set AGENT_WORKER_HOME to another folder
     broken home    HOME cannot be written to
                    hint: chmod 700 HOME, or set AGENT_WORKER_HOME to another folder
-    ok     disk    SOME GiB free where the home is
-    ok     daemon  none yet; the first command that needs one starts it
+    ok     disk    SOME GiB free on the disk of the home
+    ok     daemon  not running; the first command that needs a daemon starts it
     ");
     chown(world.home(), Some(0), Some(0)).unwrap();
     mode(0o700);
@@ -306,8 +306,8 @@ fn an_impostor_at_the_socket_gets_neither_a_message_nor_a_secret() {
         return;
     };
     let program = "use IO::Socket::UNIX; $| = 1;
-        my $door = IO::Socket::UNIX->new(Local => 'sock', Listen => 9) or die; print \"ready\\n\";
-        while (my $guest = $door->accept) { my $n = sysread($guest, my $heard, 65536); print \"$n\\n\"; close $guest }";
+        my $listener = IO::Socket::UNIX->new(Local => 'sock', Listen => 9) or die; print \"ready\\n\";
+        while (my $client = $listener->accept) { my $n = sysread($client, my $data, 65536); print \"$n\\n\"; close $client }";
     let mut impostor = command
         .args(["/usr/bin/perl", "-e", program])
         .current_dir(&stage)
@@ -329,24 +329,24 @@ fn an_impostor_at_the_socket_gets_neither_a_message_nor_a_secret() {
     );
     insta::assert_snapshot!(shown, @r#"
     $ agent-worker send owl "a secret"
-    ! error: the daemon's socket cannot be used: what listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
-    ! hint: somebody else can write into your home; find out how, then remove the socket
+    ! error: the daemon's socket cannot be used: the process that listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
+    ! hint: another user can write to your home; find out how, then remove the socket
     (exit 1)
     $ agent-worker token create ci
-    ! error: the daemon's socket cannot be used: what listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
-    ! hint: somebody else can write into your home; find out how, then remove the socket
+    ! error: the daemon's socket cannot be used: the process that listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
+    ! hint: another user can write to your home; find out how, then remove the socket
     (exit 1)
     $ agent-worker run hello.yaml
-    ! error: the daemon's socket cannot be used: what listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
-    ! hint: somebody else can write into your home; find out how, then remove the socket
+    ! error: the daemon's socket cannot be used: the process that listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
+    ! hint: another user can write to your home; find out how, then remove the socket
     (exit 1)
     $ agent-worker ls
-    ! error: the daemon's socket cannot be used: what listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
-    ! hint: somebody else can write into your home; find out how, then remove the socket
+    ! error: the daemon's socket cannot be used: the process that listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
+    ! hint: another user can write to your home; find out how, then remove the socket
     (exit 1)
     $ agent-worker doctor | grep broken
-    broken files   others may open daemon.sock
-    broken daemon  the daemon's socket cannot be used: what listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
+    broken files   other users may open daemon.sock
+    broken daemon  the daemon's socket cannot be used: the process that listens at the daemon's socket belongs to another user (uid 65534); nothing was sent to it
     (exit 1)
     "#);
     for _ in 0..5 {

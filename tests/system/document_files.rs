@@ -66,7 +66,7 @@ fn read_or_empty(path: &Path) -> String {
 }
 
 #[test]
-fn what_was_decided_is_a_file_to_read_and_nobody_elses() {
+fn decisions_are_a_read_only_file_and_an_edit_is_set_aside() {
     let world = World::new();
     start_team(&world);
     let file = documents(&world).join("decisions.md");

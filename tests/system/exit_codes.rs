@@ -76,7 +76,7 @@ fn exit_and_error_code(world: &World, line: &str) -> (i32, String) {
 }
 
 #[test]
-fn what_is_not_there_is_told_alike_by_every_command_and_no_daemon_is_started_for_it() {
+fn every_command_reports_a_missing_target_alike_and_starts_no_daemon_for_it() {
     let (empty, full) = (World::new(), World::new());
     full.file("team.yaml", TEAM);
     assert_eq!(full.run(&["up", "team.yaml"]).code, 0);
@@ -152,7 +152,7 @@ fn what_the_words_or_the_file_alone_make_wrong_exits_2_and_what_is_there_decides
 }
 
 #[test]
-fn whoever_waits_and_leaves_is_told_what_goes_on() {
+fn a_user_who_interrupts_a_wait_is_shown_what_continues() {
     let world = World::new();
     world.file("team.yaml", TEAM);
     assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
@@ -179,7 +179,7 @@ fn whoever_waits_and_leaves_is_told_what_goes_on() {
     let (code, document) = world.envelope(&["send", "coder@team", "hello", "--wait", "--json"]);
     assert_eq!((code, &document["error"]["code"]), (1, &"failed".into()), "{document}");
     let hint = document["error"]["hint"].as_str().unwrap();
-    assert_eq!(hint, "wake it again: agent-worker resume coder@team");
+    assert_eq!(hint, "resume the agent: agent-worker resume coder@team");
     let (code, document) = world.envelope(&["ask", "owl@team", "hello", "--json"]);
     assert_eq!((code, &document["error"]), (0, &serde_json::Value::Null), "{document}");
 }

@@ -24,8 +24,8 @@ fn status_and_why_explain_an_agent_whatever_it_does() {
     $ agent-worker why coder@team
     coder@team is idle
       since  TIME ago
-      because  nothing was for it yet
-      wakes when  somebody mentions @coder
+      because  no messages for it yet
+      wakes when  a message mentions @coder
     $ agent-worker send coder@team 'please note it' --wait
     noted
     ! #1 → coder
@@ -34,32 +34,32 @@ fn status_and_why_explain_an_agent_whatever_it_does() {
       since  TIME ago
       source  .
       backend  mock
-      run  running, begun TIME ago
+      run  running, started TIME ago
       so far  1 turn, 1 message, 0 tokens in, 0 out
-      wakes when  somebody mentions @coder
+      wakes when  a message mentions @coder
       system  You write code.
-      turn  for #1, begun TIME ago, took TIME: ok
+      turn  for #1, started TIME ago, took TIME: ok
     $ agent-worker why coder
     coder@team is idle
       since  TIME ago
-      because  last turn for #1, begun TIME ago, took TIME: ok
-      wakes when  somebody mentions @coder
+      because  last turn for #1, started TIME ago, took TIME: ok
+      wakes when  a message mentions @coder
     $ agent-worker stop coder
-    stopped coder@team: it had no process
-    ! hint: wake it again: agent-worker resume coder@team
+    stopped coder@team: no process was running
+    ! hint: resume the agent: agent-worker resume coder@team
     $ agent-worker send coder 'and now?'
     #3 → coder
-    ! warning: coder was stopped and acts on it only when resumed
-    ! hint: wake it again: agent-worker resume coder@team
+    ! warning: coder is stopped and acts on the message only when it is resumed
+    ! hint: resume the agent: agent-worker resume coder@team
     $ agent-worker why coder
     coder@team is stopped by the user
       since  TIME ago
-      because  1 message for it, first #3 of user
-      because  last turn for #1, begun TIME ago, took TIME: ok
+      because  1 message waiting, first #3 from user
+      because  last turn for #1, started TIME ago, took TIME: ok
       wakes when  it is resumed: agent-worker resume coder@team
     $ agent-worker info stranger@team
     ! error: there is no agent `stranger` in @team
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     ");
     let why = world.json(&["why", "coder", "--json"]);
@@ -104,31 +104,31 @@ fn why_explains_a_run_wherever_it_stands() {
     @loop is paused
       since  TIME ago
       because  hop limit (a chain of 3 messages, 2 allowed)
-      wakes when  it gets more: agent-worker resume @loop --hops 4
+      wakes when  its limit is raised: agent-worker resume @loop --hops 4
     $ agent-worker why @sick
     @sick is failed
       since  TIME ago
       because  the setup command on line 3 ended with status 7: it printed no error
-      wakes when  it is begun again: agent-worker restart @sick
+      wakes when  the run is restarted: agent-worker restart @sick
     $ agent-worker why @team
     @team is running
       since  TIME ago
-      because  nobody has anything to do
-      wakes when  somebody sends something: agent-worker send @team "…"
+      because  no agent has work
+      wakes when  a message is sent: agent-worker send @team "…"
     $ agent-worker why
-    ! error: which one? @team, @loop
-    ! hint: name it, such as @team
+    ! error: more than one instance matches: @team, @loop
+    ! hint: name one, such as @team
     (exit 1)
     $ agent-worker stop @loop
-    stopped @loop: nobody was working
+    stopped @loop: no agent was working
     $ agent-worker why @loop
     @loop is stopped
       since  TIME ago
-      because  somebody stopped it
-      wakes when  it is begun again: agent-worker restart @loop
+      because  the run was stopped
+      wakes when  the run is restarted: agent-worker restart @loop
     $ agent-worker why @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     "#);
 }
@@ -146,7 +146,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
     @loop  paused: hop limit (a chain of 3 messages, 2 allowed)
       source  ./loop.yaml
       run  ID (run)
-      begun  TIME ago
+      started  TIME ago
       since  TIME ago
       so far  3 turns, 4 messages, 0 tokens in, 0 out
       limits  2 hops, 200 turns, 2h
@@ -159,7 +159,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
     @team  running
       source  ./team.yaml
       run  ID (start)
-      begun  TIME ago
+      started  TIME ago
       since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
       limits  50 hops, 50 turns
@@ -171,7 +171,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
     @sick  failed: the setup command on line 3 ended with status 7: it printed no error
       source  ./sick.yaml
       run  ID (run)
-      begun  TIME ago, lasted TIME
+      started  TIME ago, lasted TIME
       since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
       limits  50 hops, 200 turns, 2h
@@ -179,8 +179,8 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
     a@sick  .  stopped: its run's setup failed  0  0  0
     $ agent-worker status
-    ! error: which one? @team, @loop
-    ! hint: name it, such as @team
+    ! error: more than one instance matches: @team, @loop
+    ! hint: name one, such as @team
     (exit 1)
     ");
 }
@@ -203,7 +203,7 @@ fn runs_are_listed_newest_first_with_what_became_of_them() {
     @sick  run  TIME ago  TIME  0  0  failed: the setup command on line 3 ended with status 7: it printed no error
     $ agent-worker runs @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     ");
     let runs = world.json(&["runs", "--json"]);

@@ -37,14 +37,14 @@ fn a_first_file_is_valid_and_runs_as_it_is() {
     $ agent-worker run team.yaml --topic "the tests" > said
     ! done in TIME · 3 turns · 6 messages
     $ agent-worker init
-    ! error: team.yaml is there already
-    ! hint: choose another name, or write over it: agent-worker init team.yaml --force
+    ! error: team.yaml already exists
+    ! hint: choose another name, or overwrite it: agent-worker init team.yaml --force
     (exit 1)
     $ agent-worker init team.yaml --force
     team.yaml
     ! hint: try it: agent-worker run team.yaml
     $ agent-worker init "my team.yaml"
-    ! error: a workflow is called as its file is, and `my team` cannot be a workflow's name or tag: use up to 64 letters, digits, `.`, `-` and `_`, starting with a letter or digit, without `..`
+    ! error: a workflow is named after its file, and `my team` cannot be a workflow's name or tag: use up to 64 letters, digits, `.`, `-` and `_`, starting with a letter or digit, without `..`
     ! hint: choose another name than my team.yaml, such as team.yaml
     (exit 2)
     $ agent-worker init nowhere/team.yaml
@@ -68,7 +68,7 @@ fn the_schema_is_printed_without_a_daemon() {
 }
 
 #[test]
-fn a_command_that_is_misspelt_is_told_what_was_meant() {
+fn a_misspelt_command_gets_a_suggestion() {
     let world = World::new();
     insta::assert_snapshot!(run_lines(&world, "
         agent-worker pek
@@ -118,7 +118,7 @@ fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
 
       agent-worker init team.yaml   write a first team
       agent-worker run team.yaml    run it to its end
-      agent-worker peek @team       read what was said
+      agent-worker peek @team       read its messages
 
     All commands: agent-worker --help
     $ agent-worker new owl -b mock --say "Hoo." --json > made
@@ -128,7 +128,7 @@ fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
 
       agent-worker init team.yaml   write a first team
       agent-worker run team.yaml    run it to its end
-      agent-worker peek @team       read what was said
+      agent-worker peek @team       read its messages
 
     All commands: agent-worker --help
     "#);
@@ -149,18 +149,18 @@ fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     let after = run_lines(&world, "agent-worker doctor | grep -v backend");
     insta::assert_snapshot!(before + &after, @"
     $ agent-worker doctor | grep -v backend
-    ok     home    HOME is not there yet; the first run makes it
-    ok     disk    SOME GiB free where the home is
-    ok     daemon  none yet; the first command that needs one starts it
-    note   agents  agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; SECURITY.md has the whole of it
+    ok     home    HOME does not exist yet; the first run creates it
+    ok     disk    SOME GiB free on the disk of the home
+    ok     daemon  not running; the first command that needs a daemon starts it
+    note   agents  agents run as you and are not sandboxed: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     $ agent-worker doctor | grep -v backend
-    ok     home    HOME, yours alone
-    ok     disk    SOME GiB free where the home is
-    ok     daemon  version 0.1.0, takes writes
-    ok     store   1 instance, 3 messages, each as it was written
+    ok     home    HOME, accessible only to you
+    ok     disk    SOME GiB free on the disk of the home
+    ok     daemon  version 0.1.0, accepts writes
+    ok     store   1 instance, 3 messages, no damage found
     note   process attempts are tracked by their process tree: --process-tracking tree
     ok     port    clients with a token at 127.0.0.1:PORT
-    note   agents  agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; SECURITY.md has the whole of it
+    note   agents  agents run as you and are not sandboxed: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     ");
     let report = world.json(&["doctor", "--json"]);
     assert_eq!(report["ok"], true, "{report}");
@@ -177,7 +177,7 @@ fn a_doctor_says_what_is_broken_and_what_to_do_about_it() {
     open("agent-worker.db", 0o644);
     insta::assert_snapshot!(run_lines(&world, "agent-worker doctor | grep -v '^note\\|^ok'"), @r#"
     $ agent-worker doctor | grep -v '^note\|^ok'
-    broken files   others may open agent-worker.db
+    broken files   other users may open agent-worker.db
                    hint: chmod go= HOME/agent-worker.db
     (exit 1)
     "#);
@@ -230,7 +230,7 @@ fn with_programs() -> World {
 }
 
 #[test]
-fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
+fn backends_lists_programs_their_capabilities_and_untested_properties() {
     let world = with_programs();
     let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends"));
     insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @"
@@ -241,12 +241,12 @@ fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
     claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
               can stream, cost, resume, approvals; not mid-turn
               unverified: the vendor's own servers, a login of yours
-    codex     found, does not say its version; login: codex/auth.json
+    codex     found, version unknown; login: codex/auth.json
               can stream (a message at a time), cost (by list price), resume; not
               approvals, mid-turn
-              unverified: this version (tried: 0.166.0), the vendor's own servers, a
+              unverified: this version (tested: 0.166.0), the vendor's own servers, a
               login of yours
-    cursor    not found; no key or login seen
+    cursor    not found; no key or login found
               can stream (a message at a time), resume; not cost, approvals,
               mid-turn
               install: curl https://cursor.com/install -fsS | bash
@@ -257,7 +257,7 @@ fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
               resume; not approvals, mid-turn
               install: npm install --global opencode-ai
               unverified: the vendor's own servers, a login of yours
-    gemini    not found; no key or login seen
+    gemini    not found; no key or login found
               can stream, cost (by list price), resume; not approvals, mid-turn
               install: npm install --global @google/gemini-cli
               unverified: the vendor's own servers, a login of yours
@@ -273,7 +273,7 @@ fn backends_say_what_is_there_what_it_can_do_and_what_nobody_has_seen() {
 }
 
 #[test]
-fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
+fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
     let world = with_programs();
     let said = shell(&world, &format!("{STUB_PATH_COMMAND} backends --json"));
     assert!(!said.stdout.contains("show"), "{said:?}");
@@ -282,7 +282,7 @@ fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
         "name": "codex", "in_this_version": true, "program": world.project().join("bin/codex"), "version": null, "about": "Codex CLI",
         "login": {"seen": "file", "at": "codex/auth.json"},
         "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "no", "mid_turn": "no"},
-        "unverified": ["this version (tried: 0.166.0)", "the vendor's own servers", "a login of yours"],
+        "unverified": ["this version (tested: 0.166.0)", "the vendor's own servers", "a login of yours"],
     });
     assert_eq!(backends[3], expected);
     let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor | grep backend"));
@@ -290,10 +290,10 @@ fn backends_are_told_to_programs_and_by_the_doctor_without_a_secret() {
     ok     backend mock: built in; no stream, cost, resume, approvals, mid-turn
     note   backend api: not in this version
     ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; can stream, cost, resume, approvals; not mid-turn; unverified: the vendor's own servers, a login of yours
-    ok     backend codex: found, does not say its version; login: codex/auth.json; can stream (a message at a time), cost (by list price), resume; not approvals, mid-turn; unverified: this version (tried: 0.166.0), the vendor's own servers, a login of yours
-    note   backend cursor: not found; no key or login seen; can stream (a message at a time), resume; not cost, approvals, mid-turn; install: curl https://cursor.com/install -fsS | bash; unverified: all of it: it cannot be tried without an account at its vendor
+    ok     backend codex: found, version unknown; login: codex/auth.json; can stream (a message at a time), cost (by list price), resume; not approvals, mid-turn; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
+    note   backend cursor: not found; no key or login found; can stream (a message at a time), resume; not cost, approvals, mid-turn; install: curl https://cursor.com/install -fsS | bash; unverified: all of it: it cannot be tried without an account at its vendor
     note   backend opencode: not found; key: ANTHROPIC_API_KEY; can stream (a message at a time), cost (where it knows the price), resume; not approvals, mid-turn; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
-    note   backend gemini: not found; no key or login seen; can stream, cost (by list price), resume; not approvals, mid-turn; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
+    note   backend gemini: not found; no key or login found; can stream, cost (by list price), resume; not approvals, mid-turn; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
     ok     backend acp: built in; can stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for); not mid-turn
     ok     backend command: built in; can stream (line by line), cost (if it says so), resume (if it says so); not approvals, mid-turn
     ");
@@ -308,7 +308,7 @@ fn no_provider_is_asked_by_us() {
         agent-worker providers --json
     "), @"
     $ agent-worker providers
-    ! this version asks no provider itself: the programs that its agents run do, with their own logins or keys
+    ! this version calls no provider itself: the programs that its agents run call them, with their own logins or keys
     $ agent-worker providers --json
     []
     ");
@@ -330,8 +330,8 @@ fn a_token_is_shown_once_listed_by_name_and_taken_back() {
     $ agent-worker token create ci > ci.token; wc -l < ci.token
     1
     $ agent-worker token create ci
-    ! error: there is already such a token
-    ! hint: choose another name, or take that back: agent-worker token revoke ci
+    ! error: such a token already exists
+    ! hint: choose another name, or revoke that token: agent-worker token revoke ci
     (exit 1)
     $ agent-worker token list | cut -d' ' -f1
     NAME
@@ -340,7 +340,7 @@ fn a_token_is_shown_once_listed_by_name_and_taken_back() {
     ! revoked ci
     $ agent-worker token revoke ci
     ! error: there is no such token
-    ! hint: `agent-worker token list` shows what there is
+    ! hint: `agent-worker token list` lists the tokens
     (exit 1)
     ");
 }

@@ -108,11 +108,11 @@ fn logs_of_recent_runs_are_kept_and_folders_of_no_run_are_not() {
     let world = World::new();
     let run = world.json(&["run", &world.example("hello.yaml"), "--json"])["run"].clone();
     let kept = world.home().join("runs").join(run.as_str().unwrap());
-    let stray = world.home().join("runs/01a1def5-a812-7a93-bd00-fd6a586b85a8");
-    fs::create_dir(&stray).unwrap();
+    let unknown = world.home().join("runs/01a1def5-a812-7a93-bd00-fd6a586b85a8");
+    fs::create_dir(&unknown).unwrap();
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
     assert_eq!(world.run(&["feedback", "hello"]).code, 0);
-    assert!(kept.is_dir() && !stray.exists());
+    assert!(kept.is_dir() && !unknown.exists());
     assert!(!kept.join("env.json").exists(), "the environment goes with the run");
 }
 
@@ -150,7 +150,7 @@ fn lock_holding_child(world: &World, until: &str) -> (Child, BufReader<std::proc
 }
 
 #[test]
-fn a_lock_that_outlives_its_daemon_for_a_moment_keeps_nobody_out() {
+fn a_lock_that_briefly_outlives_its_daemon_does_not_block_the_next_daemon() {
     let world = World::new();
     let mut daemon = world.daemon();
     let (mut child, mut said) = lock_holding_child(&world, "sleep 0.3");
@@ -166,7 +166,7 @@ fn a_lock_that_outlives_its_daemon_for_a_moment_keeps_nobody_out() {
 }
 
 #[test]
-fn a_lock_that_no_daemon_holds_and_nobody_lets_go_of_is_named() {
+fn a_lock_that_no_daemon_holds_and_that_stays_locked_is_named() {
     let world = World::new();
     let mut daemon = world.daemon();
     let (mut child, mut said) = lock_holding_child(&world, "read line");
@@ -180,7 +180,7 @@ fn a_lock_that_no_daemon_holds_and_nobody_lets_go_of_is_named() {
     assert_eq!(
         refused.stderr.trim(),
         format!(
-            "error: {lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
+            "error: {lock} is held by a process that is not a daemon; find that process with `fuser {lock}` and end it first"
         )
     );
     drop(child.stdin.take());
@@ -199,9 +199,9 @@ fn a_daemon_whose_starter_is_gone_when_it_is_ready_lives_all_the_same() {
     let (nobody, stdout) = std::io::pipe().unwrap();
     drop(nobody);
     let mut daemon = world.command(&["daemon", "--announce"]).stdout(stdout).spawn().unwrap();
-    wait_for("its log to say that nobody heard it", || {
+    wait_for("its log to say that the report failed", || {
         assert_eq!(daemon.try_wait().unwrap(), None, "{}", world.log());
-        world.log().contains("nobody heard that it is ready").then_some(())
+        world.log().contains("could not report `ready` to the starting command").then_some(())
     });
     let status = world.json(&["daemon", "status", "--json"]);
     assert_eq!(status["pid"], daemon.id(), "{status}");
@@ -210,7 +210,7 @@ fn a_daemon_whose_starter_is_gone_when_it_is_ready_lives_all_the_same() {
 }
 
 #[test]
-fn a_torn_line_of_a_killed_worker_stops_nobody() {
+fn a_torn_line_of_a_killed_worker_does_not_stop_the_run() {
     let world = World::new();
     let events = world.home().join("runs/*/*/events.jsonl");
     let script = format!("printf '\\344\\270' >> {}; kill -9 $PPID; sleep 1", events.display());

@@ -15,7 +15,7 @@ const SLOW: &str = "name: loop\nagents:\n\
     kickoff: '@ping @slow go'\nlimits: { hops: 3 }\n";
 
 #[test]
-fn whoever_follows_a_run_to_its_limit_sees_the_turns_under_way_end_and_then_what_is_true() {
+fn a_user_who_follows_a_run_to_its_limit_sees_the_current_turns_end_and_then_the_final_state() {
     let world = World::new();
     world.file("loop.yaml", SLOW);
     let mut run = world.command(&["run", "loop.yaml", "--json"]);
@@ -61,7 +61,7 @@ fn ctrl_c_stops_a_run_that_waits_for_its_last_turns_at_a_limit() {
 }
 
 #[test]
-fn an_agent_stopped_where_nobody_else_has_work_ends_the_run_and_stop_says_so() {
+fn a_stop_of_the_only_agent_with_work_ends_the_run_and_stop_says_so() {
     let world = World::new();
     world.file("lone.yaml", "name: lone\nagents:\n  a: { backend: mock, mock: [{ run: 'touch up; exec sleep 600' }] }\n  b: { backend: mock, mock: [{ say: hi }] }\nkickoff: '@a go'\n");
     assert_eq!(world.run(&["run", "lone.yaml", "--detach"]).code, 0);
@@ -69,12 +69,9 @@ fn an_agent_stopped_where_nobody_else_has_work_ends_the_run_and_stop_says_so() {
     wait_for("its process", || up.exists().then_some(()));
     let said = world.run(&["stop", "a@lone"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let told = "warning: nobody else had anything to do, so @lone is failed: #1 for a is dropped";
+    let told = "warning: no other agent had work, so @lone is failed: #1 for a is dropped";
     assert!(said.stderr.starts_with(told), "{said:?}");
-    assert!(
-        said.stderr.ends_with("hint: begin it again: agent-worker restart @lone\n"),
-        "{said:?}"
-    );
+    assert!(said.stderr.ends_with("hint: restart it: agent-worker restart @lone\n"), "{said:?}");
     assert_eq!(world.json(&["runs", "@lone", "--json"])[0]["outcome"], "failed");
 }
 
@@ -161,7 +158,7 @@ fn a_failing_setup_command_stops_the_run_with_its_own_words() {
 }
 
 #[test]
-fn a_run_that_wakes_nobody_is_an_error_not_a_success() {
+fn a_run_that_wakes_no_agent_is_an_error_not_a_success() {
     let world = World::new();
     let yaml = "name: quiet\nagents:\n  coder: { backend: mock, mock: [{ say: hi }] }\nkickoff: '@codr go'\n";
     let file = world.file("quiet.yaml", yaml);

@@ -76,11 +76,11 @@ fn ls_and_ps_show_who_is_there_and_what_each_does() {
     team  main  owl  idle  0  TIME
     $ agent-worker ls nobody-here
     ! error: there is no agent `nobody-here`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker ls @other
     ! error: there is no instance `@other`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker ps 'not a target'
     ! error: invalid value 'not a target' for '[TARGET]': `not a target` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
@@ -115,15 +115,15 @@ fn where_nothing_ever_ran_every_look_says_so_and_starts_nothing() {
         agent-worker receipts 1
     "), @r"
     $ agent-worker ls
-    ! no daemon is running, so nobody is
+    ! no daemon is running, so no agent is either
     $ agent-worker ps
-    ! nobody is here; start a team with `agent-worker run`, or look with --all
+    ! no live agents here; start a team with `agent-worker run`, or use --all
     $ agent-worker runs
-    ! nothing has run here; look at other folders with --all
+    ! no runs in this folder; --all lists the runs of every folder
     $ agent-worker stats
-    ! nothing is running here; name a run that is over, or look with --all
+    ! no live runs here; name an ended run, or use --all
     $ agent-worker dead
-    ! no dead letters in runs that go on; --all looks at those that are over
+    ! no dead letters in live runs; --all includes ended runs
     $ agent-worker peek
     ! error: nothing has ever run here
     ! hint: `agent-worker run FILE` starts a team, `agent-worker init` writes a first one
@@ -174,7 +174,7 @@ fn stats_count_turns_failures_and_times_by_agent() {
     owl  1  0  1  0  0  -  TIME / TIME  TIME / TIME
     $ agent-worker stats @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     ");
     let stats = world.json(&["stats", "coder", "--json"]);
@@ -221,17 +221,17 @@ fn receipts_and_dead_letters_tell_where_a_message_is_and_what_to_do() {
     $ agent-worker dead
     MESSAGE  FOR         FAILURES  WHY                       WHAT
     #1       coder@team  2         failed (fatal): scripted  user: poison ␛]0;title␇
-    ! hint: try one again: agent-worker dead redrive 1 @team
-    ! hint: give it up: agent-worker dead drop 1 @team
+    ! hint: retry one: agent-worker dead redrive 1 @team
+    ! hint: drop it: agent-worker dead drop 1 @team
     $ agent-worker dead list owl@team
     ! no dead letters
     $ agent-worker dead redrive 7
     ! error: there is no dead letter #7 in @team
-    ! hint: `agent-worker dead @team` lists what there is
+    ! hint: `agent-worker dead @team` lists the dead letters
     (exit 1)
     $ agent-worker dead redrive 1 --agent owl
     ! error: there is no dead letter #1 in @team
-    ! hint: `agent-worker dead @team` lists what there is
+    ! hint: `agent-worker dead @team` lists the dead letters
     (exit 1)
     $ agent-worker dead redrive @team 1
     ! error: invalid value '1' for '[TARGET]': `1` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
@@ -255,23 +255,23 @@ fn a_dead_letter_is_tried_again_or_given_up() {
         agent-worker dead drop
     "), @r"
     $ agent-worker dead drop 1 --why 'done by hand'
-    #1 for coder@team is given up
+    #1 for coder@team is dropped
     $ agent-worker receipts 1
     MESSAGE  AGENT  STATE    FAILURES  WHY OR ANSWER
     #1       coder  dropped  2         done by hand by user
     $ agent-worker dead
-    ! no dead letters in runs that go on; --all looks at those that are over
+    ! no dead letters in live runs; --all includes ended runs
     $ agent-worker dead --json
     []
     $ agent-worker dead drop
     ! error: there is no dead letter in @team
-    ! hint: `agent-worker dead @team` lists what there is
+    ! hint: `agent-worker dead @team` lists the dead letters
     (exit 1)
     ");
 }
 
 #[test]
-fn clear_hides_what_was_said_and_keeps_what_waits() {
+fn clear_hides_messages_and_keeps_pending_deliveries() {
     let world = start_team();
     world.run(&["stop", "owl"]);
     send(&world, "owl@team", "still for the owl");
@@ -286,15 +286,15 @@ fn clear_hides_what_was_said_and_keeps_what_waits() {
     $ agent-worker clear @team
     cleared @team: everything up to #1 is hidden
     $ agent-worker peek
-    ! nothing was said in this run, or it was cleared; --all shows everything
+    ! no messages in this run, or the channel was cleared; --all shows everything
     $ agent-worker peek owl --inbox
     TIME ago #1 user → owl: still for the owl
     $ agent-worker clear @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker send @team 'after that'
-    #2 (nobody is woken by it)
+    #2 (wakes no agent)
     $ agent-worker peek
     TIME ago #2 user: after that
     ");
@@ -333,7 +333,7 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     $ cd here && agent-worker peek @team -n 1
     TIME ago #2 coder (answer): noted
     $ cd there && agent-worker peek @team
-    ! nothing was said in this run, or it was cleared; --all shows everything
+    ! no messages in this run, or the channel was cleared; --all shows everything
     $ cd there && agent-worker ls
     NAME        SOURCE  STATUS  WAITING  TURNS  MESSAGES
     coder@team  .       idle    0        0      0
@@ -352,11 +352,11 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     @team  ./there  start  TIME ago  TIME  0  0  running
     @team  ./here  start  TIME ago  TIME  1  2  running
     $ agent-worker peek @team
-    ! error: `@team` could be `@team` in PROJECT/here or `@team` in PROJECT/there
-    ! hint: name it whole, agent@workflow:tag, or go to the folder of the one you mean
+    ! error: `@team` is ambiguous: it could be `@team` in PROJECT/here or `@team` in PROJECT/there
+    ! hint: use the full name, agent@workflow:tag, or change to the folder of the one you mean
     (exit 1)
     $ cd there && agent-worker down
-    stopped @team: nobody was working
+    stopped @team: no agent was working
     $ cd here && agent-worker ls owl
     NAME      SOURCE  STATUS  WAITING  TURNS  MESSAGES
     owl@team  .       idle    0        0      0

@@ -35,13 +35,13 @@ fn an_agent_by_itself_joins_answers_and_leaves() {
     "#), @r#"
     $ agent-worker new parrot -b mock --say "Polly."
     parrot
-    ! hint: say something to it: agent-worker ask parrot "…"
+    ! hint: ask it something: agent-worker ask parrot "…"
     $ agent-worker new -b mock --mock '[{ on: why, say: Because. }, { say: Hm. }]' -s "You are terse."
     a0
-    ! hint: say something to it: agent-worker ask a0 "…"
+    ! hint: ask it something: agent-worker ask a0 "…"
     $ agent-worker new -b mock --say "One."
     a1
-    ! hint: say something to it: agent-worker ask a1 "…"
+    ! hint: ask it something: agent-worker ask a1 "…"
     $ agent-worker ask parrot "who is a pretty bird?"
     Polly.
     $ agent-worker ask a0 "and why?"
@@ -52,14 +52,14 @@ fn an_agent_by_itself_joins_answers_and_leaves() {
     a0      (standalone)  idle    0        1      1
     a1      (standalone)  idle    0        0      0
     $ agent-worker new Parrot -b mock --say "Me too."
-    ! error: there is an agent `Parrot` already
-    ! hint: give it another name, or end that one: agent-worker agent end Parrot
+    ! error: agent `Parrot` already exists
+    ! hint: choose another name, or end the existing agent: agent-worker agent end Parrot
     (exit 1)
     $ agent-worker agent end parrot
-    parrot is gone
+    removed parrot
     $ agent-worker agent end parrot
     ! error: there is no agent `parrot`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     "#);
     let named = world.json(&["new", "owl", "-b", "mock", "--json"]);
@@ -67,7 +67,7 @@ fn an_agent_by_itself_joins_answers_and_leaves() {
 }
 
 #[test]
-fn what_cannot_be_made_is_said_before_a_daemon_is_started_for_it() {
+fn an_invalid_agent_is_reported_before_a_daemon_is_started_for_it() {
     let world = World::new();
     world.file("bad.yaml", "- { sya: hello }\n");
     insta::assert_snapshot!(run_lines(&world, "
@@ -93,12 +93,12 @@ fn what_cannot_be_made_is_said_before_a_daemon_is_started_for_it() {
     ! hint: did you mean `mock`?
     (exit 2)
     $ agent-worker new alice -m openai/gpt-5
-    ! error: the model `openai/gpt-5` does not say by which backend
+    ! error: the model `openai/gpt-5` does not imply a backend
     ! hint: add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice@review --workflow review -b mock
-    ! error: where it joins is said twice
-    ! hint: write it once: agent-worker new name@workflow:tag
+    ! error: the workflow or tag to join is given twice
+    ! hint: give it once: agent-worker new name@workflow:tag
     (exit 2)
     $ agent-worker new alice -b mock --mock bad.yaml
     ! error: unknown key `[0].sya`
@@ -137,10 +137,10 @@ fn an_agent_joins_a_team_that_runs_in_every_spelling() {
     "#), @r#"
     $ agent-worker new judge@echo -b mock --say "Guilty."
     judge@echo
-    ! hint: say something to it: agent-worker ask judge@echo "…"
+    ! hint: ask it something: agent-worker ask judge@echo "…"
     $ agent-worker new --workflow echo -b mock --say "Zero."
     a0@echo
-    ! hint: say something to it: agent-worker ask a0@echo "…"
+    ! hint: ask it something: agent-worker ask a0@echo "…"
     $ agent-worker ask judge@echo "well?"
     Guilty.
     $ agent-worker send @echo "@all good morning" --wait
@@ -151,19 +151,19 @@ fn an_agent_joins_a_team_that_runs_in_every_spelling() {
     ! #3 → parrot, owl, judge, a0
     $ agent-worker new judge@nothing -b mock
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker agent end judge@echo
-    judge@echo is gone
+    removed judge@echo
     $ agent-worker send judge@echo "well?"
     ! error: there is no agent `judge` here
-    ! hint: `agent-worker ls` shows who is there
+    ! hint: `agent-worker ls` lists the agents
     (exit 1)
     $ agent-worker stop @echo
-    stopped @echo: nobody was working
+    stopped @echo: no agent was working
     $ agent-worker new judge@echo -b mock
     ! error: @echo has no live run
-    ! hint: begin it again: agent-worker restart @echo
+    ! hint: restart it: agent-worker restart @echo
     (exit 1)
     "#);
 }
@@ -197,10 +197,10 @@ fn a_chosen_agent_is_meant_in_its_folder_and_nowhere_else() {
         agent-worker ask "and you?"
     "#), @r#"
     $ agent-worker use
-    ! nobody is chosen in this folder
+    ! no default agent in this folder
     (exit 1)
     $ agent-worker send "hello"
-    #1 (nobody is woken by it)
+    #1 (wakes no agent)
     $ agent-worker use owl@echo
     owl@echo
     $ agent-worker use
@@ -214,13 +214,13 @@ fn a_chosen_agent_is_meant_in_its_folder_and_nowhere_else() {
     Polly.
     ! #6 → parrot
     $ mkdir sub && cd sub && agent-worker use
-    ! nobody is chosen in this folder
+    ! no default agent in this folder
     (exit 1)
     $ agent-worker agent use owll@echo
     owll@echo
     ! warning: there is no agent `owll@echo`
     $ agent-worker use --none
-    ! nobody is chosen in this folder
+    ! no default agent in this folder
     $ agent-worker ask "and you?"
     ! error: no agent is named
     ! hint: name one: agent-worker ask agent@workflow "…"; or choose one for this folder: agent-worker use agent
@@ -240,18 +240,18 @@ fn session_is_the_old_name_of_agent_and_says_so() {
     "#), @r#"
     $ agent-worker session new -n parrot -b mock --say "Polly."
     parrot
-    ! warning: `session` is now called `agent`, and will be gone one day
-    ! hint: say something to it: agent-worker ask parrot "…"
+    ! warning: `session` is deprecated and will be removed: use `agent`
+    ! hint: ask it something: agent-worker ask parrot "…"
     $ agent-worker session use parrot
     parrot
-    ! warning: `session` is now called `agent`, and will be gone one day
+    ! warning: `session` is deprecated and will be removed: use `agent`
     $ agent-worker session list
     NAME    SOURCE        STATUS  WAITING  TURNS  MESSAGES
     parrot  (standalone)  idle    0        0      0
-    ! warning: `session` is now called `agent`, and will be gone one day
+    ! warning: `session` is deprecated and will be removed: use `agent`
     $ agent-worker session end parrot
-    parrot is gone
-    ! warning: `session` is now called `agent`, and will be gone one day
+    removed parrot
+    ! warning: `session` is deprecated and will be removed: use `agent`
     "#);
 }
 
@@ -281,8 +281,8 @@ fn a_message_goes_to_the_same_place_in_both_spellings_and_from_stdin() {
     ! #7 for parrot is dead: failed (fatal): scripted
     (exit 1)
     $ agent-worker send @echo "four" --to owl@elsewhere
-    ! error: `--to owl@elsewhere` names a place, and a message goes to one place only
-    ! hint: write the place once: agent-worker send @workflow:tag "…" --to agent
+    ! error: `--to owl@elsewhere` names an instance, and a message goes to one instance only
+    ! hint: name the instance once: agent-worker send @workflow:tag "…" --to agent
     (exit 2)
     $ agent-worker send @echo "- five" --to owl --cc parrot
     #9 → owl (cc parrot)
@@ -325,7 +325,7 @@ fn a_question_in_a_pipe_prints_the_answer_alone_and_exits_as_it_went() {
     (exit 2)
     $ agent-worker ask nobody-here@echo "who?"
     ! error: there is no agent `nobody-here` here
-    ! hint: `agent-worker ls` shows who is there
+    ! hint: `agent-worker ls` lists the agents
     (exit 1)
     "#);
     let asked = world.json(&["ask", "owl@echo", "who?", "--json"]);
@@ -379,16 +379,16 @@ fn standalone_agents_are_shown_alike_everywhere_and_stopped_with_all() {
         agent-worker ls
     "), @"
     $ agent-worker clear owl
-    ! error: owl shares its channel; name the whole of it, @workflow:tag or @global, to hide what all of them said
+    ! error: owl shares its channel with other agents; name the instance, @workflow:tag or @global, to hide all messages
     (exit 2)
     $ agent-worker clear @global
     cleared @global: everything up to #2 is hidden
     $ agent-worker stop crow
-    stopped crow: it had no process
-    ! hint: wake it again: agent-worker resume crow
+    stopped crow: no process was running
+    ! hint: resume the agent: agent-worker resume crow
     $ agent-worker stop --all
-    stopped @echo: nobody was working
-    stopped owl: it had no process
+    stopped @echo: no agent was working
+    stopped owl: no process was running
     $ agent-worker stop @global
     ! nothing is running here
     $ agent-worker ls

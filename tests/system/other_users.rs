@@ -86,7 +86,7 @@ fn another_user_who_can_open_the_socket_learns_that_it_is_there_and_nothing_else
 }
 
 #[test]
-fn an_agent_of_one_home_is_nobody_at_the_daemon_of_another() {
+fn an_agent_of_one_home_is_refused_by_the_daemon_of_another() {
     let (ours, theirs) = (World::new(), World::new());
     let mut daemon = theirs.daemon();
     let binary = env!("CARGO_BIN_EXE_agent-worker");
@@ -103,7 +103,7 @@ fn an_agent_of_one_home_is_nobody_at_the_daemon_of_another() {
     let (code, envelope) = ours.envelope(&["run", "team.yaml", "--json"]);
     assert_eq!(code, 0, "{envelope}\n{}", ours.log());
     let tried = fs::read_to_string(ours.project().join("tried")).unwrap();
-    let refused = "error: this process belongs to an agent or a setup command of another daemon, and is nobody here\n\
+    let refused = "error: this process belongs to an agent or a setup command of another daemon, and this daemon does not accept it\n\
                    hint: an agent talks to the daemon that started it; leave AGENT_WORKER_HOME as it is\n";
     assert_eq!(tried, refused.repeat(4));
     // No agent was created there, and the home still belongs to its user.
@@ -156,7 +156,7 @@ fn call_through_bridge(world: &World) -> Value {
 }
 
 #[test]
-fn a_program_that_has_the_daemons_port_hears_nothing_of_what_is_meant_for_it() {
+fn a_program_that_has_the_daemons_port_receives_no_requests_for_the_daemon() {
     let (port, heard) = impostor();
     let card =
         json!({"pid": std::process::id(), "port": port, "version": env!("CARGO_PKG_VERSION")});

@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::world::{World, is_alive, kill, record_skip, wait_for};
 
 /// A process that clears its environment, leaves its session and its parents, and calls the daemon on request.
-const STRAY_SCRIPT: &str = r#"#!/bin/bash
+const LEFTOVER_SCRIPT: &str = r#"#!/bin/bash
 cd PROJECT
-echo $$ > stray
+echo $$ > leftover
 while :; do
   if [ -e ask ]; then
     rm ask
@@ -23,7 +23,7 @@ done
 "#;
 
 const TEAM: &str = "name: team\nagents:\n  a:\n    backend: mock\n    mock:\n      - run: |\n          \
-    (env -i PATH=\"$PATH\" setsid bash stray.sh > /dev/null 2>&1 < /dev/null &) ; touch up; sleep 600\n\
+    (env -i PATH=\"$PATH\" setsid bash leftover.sh > /dev/null 2>&1 < /dev/null &) ; touch up; sleep 600\n\
     kickoff: '@a go'\n";
 
 /// Returns the folder of the daemon's control groups, if the daemon tracks processes by groups.
@@ -46,25 +46,25 @@ fn groups_of(world: &World, daemon: &mut Child) -> Option<PathBuf> {
     groups
 }
 
-/// Starts a team whose agent leaves a stray process; returns the pids of that process and of the worker.
-fn start_stray(world: &World) -> (u32, u32) {
-    let script = STRAY_SCRIPT
+/// Starts a team whose agent leaves a process behind; returns the pids of that process and of the worker.
+fn start_leftover(world: &World) -> (u32, u32) {
+    let script = LEFTOVER_SCRIPT
         .replace("PROJECT", world.project().to_str().unwrap())
         .replace("HOME=HOME", &format!("HOME={}", world.home().display()))
         .replace("BINARY", env!("CARGO_BIN_EXE_agent-worker"));
-    world.file("stray.sh", &script);
+    world.file("leftover.sh", &script);
     let file = world.file("team.yaml", TEAM);
     assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
-    let stray = wait_for("the stray process", || {
-        fs::read_to_string(world.project().join("stray")).ok()?.trim().parse().ok()
+    let leftover = wait_for("the leftover process", || {
+        fs::read_to_string(world.project().join("leftover")).ok()?.trim().parse().ok()
     });
     let is_worker = |line: &str| line.trim_end().ends_with(" worker");
     let worker = world.processes().into_iter().find(|(_, line)| is_worker(line)).unwrap().0;
-    (stray, worker)
+    (leftover, worker)
 }
 
-/// Makes the stray process request a token, which only the user may have.
-fn ask_as_stray(world: &World) -> String {
+/// Makes the leftover process request a token, which only the user may have.
+fn ask_as_leftover(world: &World) -> String {
     let _ = fs::remove_file(world.project().join("answer"));
     world.file("ask", "");
     wait_for("its answer", || fs::read_to_string(world.project().join("answer")).ok())
@@ -80,29 +80,30 @@ fn kill_and_wait(pid: u32) {
 }
 
 #[test]
-fn a_stray_whose_worker_and_daemon_were_killed_is_never_the_user_and_is_ended_by_the_next_daemon() {
+fn a_leftover_whose_worker_and_daemon_were_killed_is_never_the_user_and_is_ended_by_the_next_daemon()
+ {
     let world = World::new();
     let mut daemon = world.daemon();
     let Some(groups) = groups_of(&world, &mut daemon) else { return };
-    let (stray, worker) = start_stray(&world);
-    assert!(is_refused(&ask_as_stray(&world)), "an agent's process");
+    let (leftover, worker) = start_leftover(&world);
+    assert!(is_refused(&ask_as_leftover(&world)), "an agent's process");
     let marks: Vec<_> = fs::read_dir(&groups).unwrap().flatten().map(|one| one.path()).collect();
     assert!(marks.iter().any(|path| path.join("cgroup.procs").is_file()), "{marks:?}");
     // The daemon is killed first, because it would end the processes of a lost worker.
     kill_and_wait(daemon.id());
     daemon.wait().unwrap();
     kill_and_wait(worker);
-    assert!(is_alive(stray), "nobody is left to end it");
+    assert!(is_alive(leftover), "nobody is left to end it");
     // A daemon of another home also knows that this process is not its user.
     let other = World::new();
     let mut others = other.daemon();
-    let own = world.project().join("stray.sh");
+    let own = world.project().join("leftover.sh");
     let home = format!("AGENT_WORKER_HOME={}", world.home().display());
     assert!(fs::read_to_string(&own).unwrap().contains(&home));
     let link = fs::rename(world.home(), world.home().with_extension("away"))
         .and_then(|()| std::os::unix::fs::symlink(other.home(), world.home()));
     link.unwrap();
-    let answer = ask_as_stray(&world);
+    let answer = ask_as_leftover(&world);
     fs::remove_file(world.home()).unwrap();
     fs::rename(world.home().with_extension("away"), world.home()).unwrap();
     assert!(!answer.contains("exit 0"), "{answer}");
@@ -110,28 +111,32 @@ fn a_stray_whose_worker_and_daemon_were_killed_is_never_the_user_and_is_ended_by
     kill(others.id(), "TERM");
     others.wait().unwrap();
     let mut next = world.daemon();
-    assert!(!is_alive(stray), "it is ended before the doors open: {}", world.log());
+    assert!(
+        !is_alive(leftover),
+        "the process is ended before the daemon serves requests: {}",
+        world.log()
+    );
     kill(next.id(), "TERM");
     next.wait().unwrap();
     assert!(!groups.exists(), "no group is left");
 }
 
 #[test]
-fn a_stray_of_a_worker_that_outlived_its_daemon_is_ended_with_it() {
+fn a_leftover_of_a_worker_that_outlived_its_daemon_is_ended_with_it() {
     let world = World::with(&[("AGENT_WORKER_KILL_GRACE", "200ms")]);
     let mut daemon = world.daemon();
     if groups_of(&world, &mut daemon).is_none() {
         return;
     }
-    let (stray, worker) = start_stray(&world);
+    let (leftover, worker) = start_leftover(&world);
     kill_and_wait(daemon.id());
     daemon.wait().unwrap();
     let mut next = world.daemon();
-    assert!(is_alive(stray) && is_alive(worker), "the attempt continues: {}", world.log());
-    assert!(is_refused(&ask_as_stray(&world)), "an agent's process");
+    assert!(is_alive(leftover) && is_alive(worker), "the attempt continues: {}", world.log());
+    assert!(is_refused(&ask_as_leftover(&world)), "an agent's process");
     // No ancestor is left: only the control group identifies the process.
     kill_and_wait(worker);
-    wait_for("the stray process to be gone", || (!is_alive(stray)).then_some(()));
+    wait_for("the leftover process to be gone", || (!is_alive(leftover)).then_some(()));
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     kill(next.id(), "TERM");
     next.wait().unwrap();
@@ -150,10 +155,10 @@ fn processes_are_tracked_by_their_tree_where_that_is_asked_for() {
     let finding = findings.iter().find(|finding| finding["about"] == "process").unwrap();
     let message = "attempts are tracked by their process tree: --process-tracking tree";
     assert_eq!((&finding["state"], &finding["message"]), (&"note".into(), &message.into()));
-    let (stray, worker) = start_stray(&world);
-    assert!(is_refused(&ask_as_stray(&world)), "its chain of parents leads to its worker");
+    let (leftover, worker) = start_leftover(&world);
+    assert!(is_refused(&ask_as_leftover(&world)), "its chain of parents leads to its worker");
     kill_and_wait(worker);
-    wait_for("the stray process to be gone", || (!is_alive(stray)).then_some(()));
+    wait_for("the leftover process to be gone", || (!is_alive(leftover)).then_some(()));
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     kill(daemon.id(), "TERM");
     daemon.wait().unwrap();

@@ -123,7 +123,7 @@ fn what_a_stop_that_was_cut_off_left_running_is_ended_at_the_next_start() {
     assert!(is_alive(pid), "the stop was not done");
     let mut next = world.daemon();
     let left: Vec<_> = world.processes().into_iter().filter(|one| one.0 != next.id()).collect();
-    assert!(left.is_empty(), "before it opens its doors: {left:?}\n{}", world.log());
+    assert!(left.is_empty(), "before the daemon serves requests: {left:?}\n{}", world.log());
     kill(next.id(), "TERM");
     assert!(next.wait().unwrap().success());
 }
@@ -158,7 +158,7 @@ fn what_a_killed_worker_leaves_behind_is_ended() {
 }
 
 #[test]
-fn a_worker_that_is_told_to_stop_by_its_own_child_is_not_tried_for_ever() {
+fn a_worker_that_is_stopped_by_its_own_child_is_not_tried_for_ever() {
     let world = World::new();
     let yaml = "name: again\nagents:\n  a:\n    backend: mock\n    retry: { backoff: 1ms, multiplier: 1 }\n    mock:\n      - run: |\n          echo x >> tries; kill $PPID; sleep 5\nkickoff: '@a go'\n";
     let file = world.file("again.yaml", yaml);

@@ -147,8 +147,7 @@ fn a_program_that_waits_for_its_provider_without_a_word_is_ended_and_not_asked_a
     for name in ["opencode", "codex"] {
         assert_eq!(world.run(&["send", &format!("{name}@team"), "hello"]).code, 0);
     }
-    for (name, why) in [("opencode", "scripted 429"), ("codex", "not to be asked again for 600 s")]
-    {
+    for (name, why) in [("opencode", "scripted 429"), ("codex", "retry after 600 s")] {
         let ended = wait_for("the end of its turn", || {
             let status = world.json(&["status", &format!("{name}@team"), "--json"]);
             status["attempts"][0].get("ended").cloned()

@@ -21,7 +21,7 @@ use crate::{
 };
 
 #[test]
-fn peek_reads_the_channel_and_an_inbox_and_remembers_whom_use_chose() {
+fn peek_reads_the_channel_and_an_inbox_and_remembers_the_agent_of_use() {
     let world = start_team();
     world.run(&["stop", "owl"]);
     send(&world, "owl@team", "one for the owl");
@@ -45,16 +45,16 @@ fn peek_reads_the_channel_and_an_inbox_and_remembers_whom_use_chose() {
     $ agent-worker peek owl --inbox
     TIME ago #1 user → owl: one for the owl
     $ agent-worker peek coder --inbox
-    ! nothing waits for coder@team
+    ! no pending messages for coder@team
     $ agent-worker peek @team --inbox
-    ! error: an inbox is an agent's: say whose
+    ! error: an inbox belongs to an agent: name one
     ! hint: such as: agent-worker peek coder@review --inbox
     (exit 2)
     $ agent-worker peek @team --find NOBODY
     TIME ago #2 user: for ␛[31mnobody
     $ agent-worker peek @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker use owl@team
     owl@team
@@ -79,7 +79,7 @@ fn logs_show_what_a_worker_printed_and_nothing_of_it_is_obeyed() {
     "), @r#"
     $ agent-worker logs coder
     ! error: coder@team has not had a turn yet
-    ! hint: give it one: agent-worker send coder@team "…"
+    ! hint: send it a message: agent-worker send coder@team "…"
     (exit 1)
     $ agent-worker send coder@team print --wait
     printed
@@ -89,21 +89,21 @@ fn logs_show_what_a_worker_printed_and_nothing_of_it_is_obeyed() {
     one
     two ␛[31mred
     ← shell: ok, TIME
-    ! coder, a turn begun TIME ago:
+    ! coder, turn started TIME ago:
     $ agent-worker logs coder@nothing
     ! error: there is no instance `coder@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker logs @team
-    ! error: @team is a whole instance, and logs are an agent's
-    ! hint: see who is there: agent-worker ls @team
+    ! error: @team is an instance, and each agent has its own log
+    ! hint: list its agents: agent-worker ls @team
     (exit 2)
     $ agent-worker send owl@team hello --wait
     Hoo.
     ! #3 → owl
     $ agent-worker logs owl
-    ! owl, a turn begun TIME ago:
-    ! nothing was printed
+    ! owl, turn started TIME ago:
+    ! no output
     "#);
     let log = world.json(&["logs", "coder", "--json"]);
     assert!(log["text"].as_str().unwrap().contains("\none\ntwo \u{1b}[31mred\n"), "{log}");
@@ -122,7 +122,7 @@ fn logs_are_followed_from_turn_to_turn_until_the_run_is_over() {
     let mut talk = BufReader::new(follower.stderr.take().unwrap()).lines();
     let mut turn = |what: &str| {
         let code = world.run(&["send", "coder@team", what, "--wait"]).code;
-        assert!(talk.next().unwrap().unwrap().starts_with("coder, a turn begun"));
+        assert!(talk.next().unwrap().unwrap().starts_with("coder, turn started"));
         code
     };
     let mut printed = |many: usize| {
@@ -139,10 +139,10 @@ fn logs_are_followed_from_turn_to_turn_until_the_run_is_over() {
     // Two interrupted turns, each in the middle of a line: the log of the next turn begins on a new line.
     assert_ne!(turn("break"), 0);
     assert_eq!(printed(2), ["→ shell", "half"]);
-    assert!(talk.next().unwrap().unwrap().starts_with("coder, a turn begun"));
+    assert!(talk.next().unwrap().unwrap().starts_with("coder, turn started"));
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     assert_eq!(printed(2), ["→ shell", "half"]);
-    assert_eq!(talk.next().unwrap().unwrap(), "the run is over");
+    assert_eq!(talk.next().unwrap().unwrap(), "the run has ended");
     assert!(follower.wait().unwrap().success());
 }
 
@@ -173,7 +173,7 @@ fn what_is_printed_while_nothing_else_happens_is_followed_too() {
 }
 
 #[test]
-fn export_writes_everything_that_was_said_and_the_documents() {
+fn export_writes_all_messages_and_the_documents() {
     let world = start_team();
     insta::assert_snapshot!(run_lines_normalized(&world, "
         agent-worker send coder@team 'please note it' --wait
@@ -186,7 +186,7 @@ fn export_writes_everything_that_was_said_and_the_documents() {
     noted
     ! #1 → coder
     $ agent-worker send @team "$(printf 'two\nlines')"
-    #3 (nobody is woken by it)
+    #3 (wakes no agent)
     $ agent-worker export @team --format md
     # @team
 
@@ -215,7 +215,7 @@ fn export_writes_everything_that_was_said_and_the_documents() {
     ````
     $ agent-worker export @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker export @team --format pdf
     ! error: invalid value 'pdf' for '--format <FORMAT>'

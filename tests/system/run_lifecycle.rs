@@ -66,7 +66,7 @@ fn send_messages(world: &World, target: &str, many: usize) {
 }
 
 #[test]
-fn whoever_leaves_a_run_comes_back_to_where_they_left_and_sees_everything_once() {
+fn a_user_who_leaves_a_run_continues_where_they_left_and_sees_everything_once() {
     let world = World::new();
     world.file("team.yaml", TEAM);
     assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
@@ -159,16 +159,16 @@ fn attach_and_resume_say_what_they_cannot_follow_and_what_to_do() {
     #2 a (answer): hi
     ! done in TIME · 1 turn · 2 messages
     $ agent-worker attach
-    ! error: @quick is over: done
-    ! hint: read it: agent-worker peek @quick; begin again: agent-worker restart @quick
+    ! error: @quick has ended: done
+    ! hint: read its messages: agent-worker peek @quick; restart it: agent-worker restart @quick
     (exit 1)
     $ agent-worker resume @quick
     ! error: @quick is not paused
-    ! hint: `agent-worker runs` shows how it stands
+    ! hint: `agent-worker runs` shows its state
     (exit 1)
     $ agent-worker attach @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     ");
     let (code, envelope) = world.envelope(&["resume", "@quick", "--hops", "9", "--json"]);
@@ -191,11 +191,11 @@ fn a_paused_run_says_what_it_needs_and_goes_on_when_it_gets_it() {
     $ agent-worker attach @ball
     ! paused at a limit after TIME · 3 turns · 4 messages
     !  paused: hop limit (a chain of 3 messages, 2 allowed)
-    ! hint: it waits: let it go on with `agent-worker resume @ball --hops 4`, or end it with `agent-worker stop @ball`
+    ! hint: continue the run with `agent-worker resume @ball --hops 4`, or end it with `agent-worker stop @ball`
     (exit 3)
     $ agent-worker resume @ball
     ! error: @ball is paused: hop limit (a chain of 3 messages, 2 allowed)
-    ! hint: allow more: agent-worker resume @ball --hops 4
+    ! hint: raise the limit: agent-worker resume @ball --hops 4
     (exit 1)
     $ agent-worker resume @ball --hops two
     ! error: invalid value 'two' for '--hops <COUNT>': invalid digit found in string
@@ -203,7 +203,7 @@ fn a_paused_run_says_what_it_needs_and_goes_on_when_it_gets_it() {
     ! For more information, try '--help'.
     (exit 2)
     $ agent-worker resume ping --hops 9
-    ! error: limits are a run's, not an agent's
+    ! error: limits belong to a run, not to an agent
     ! hint: resume the run: agent-worker resume @workflow:tag --turns COUNT
     (exit 2)
     $ agent-worker resume @ball --hops 4
@@ -212,7 +212,7 @@ fn a_paused_run_says_what_it_needs_and_goes_on_when_it_gets_it() {
     ! paused: hop limit (a chain of 5 messages, 4 allowed)
     ! paused at a limit after TIME · 5 turns · 6 messages
     !  paused: hop limit (a chain of 5 messages, 4 allowed)
-    ! hint: it waits: let it go on with `agent-worker resume @ball --hops 8`, or end it with `agent-worker stop @ball`
+    ! hint: continue the run with `agent-worker resume @ball --hops 8`, or end it with `agent-worker stop @ball`
     (exit 3)
     $ agent-worker stop --now > /dev/null
     ");

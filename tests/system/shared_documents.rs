@@ -27,8 +27,8 @@ fn documents_are_read_written_and_never_lost_by_a_write_that_had_not_read_them()
     - first
     - second
     $ agent-worker doc write notes.md "over it"
-    ! error: notes.md is there already (revision 2, by user)
-    ! hint: read it: agent-worker doc read notes.md; then write with --base 2, or over whatever is there with --force
+    ! error: notes.md already exists (revision 2, by user)
+    ! hint: read it: agent-worker doc read notes.md; then write with --base 2, or overwrite it with --force
     (exit 1)
     $ agent-worker doc write notes.md "after that" --base 1
     ! error: the document is at revision 2
@@ -110,7 +110,7 @@ fn what_changed_is_shown_and_suggestions_are_answered_by_the_user() {
 }
 
 #[test]
-fn documents_are_listed_with_their_history_and_what_is_not_there_is_told() {
+fn documents_are_listed_with_their_history_and_missing_ones_are_reported() {
     let world = echo_team();
     insta::assert_snapshot!(run_lines(&world, r##"
         agent-worker doc list
@@ -129,7 +129,7 @@ fn documents_are_listed_with_their_history_and_what_is_not_there_is_told() {
     ! there are no documents
     $ agent-worker doc read
     ! error: there is no such document
-    ! hint: `agent-worker doc list` shows what there is
+    ! hint: `agent-worker doc list` lists what exists
     (exit 1)
     $ agent-worker doc append notes.md "one"
     notes.md is at revision 1
@@ -149,7 +149,7 @@ fn documents_are_listed_with_their_history_and_what_is_not_there_is_told() {
     plans/a.md  1  7  TIME ago  user
     $ agent-worker doc read nothing.md
     ! error: there is no such document
-    ! hint: `agent-worker doc list` shows what there is
+    ! hint: `agent-worker doc list` lists what exists
     (exit 1)
     $ agent-worker doc read ../secrets
     ! error: invalid value '../secrets' for '[FILE]': `../secrets` cannot be a document's path: use relative names of letters, digits, `.`, `-` and `_` with `/` between them, up to 200 characters
@@ -158,7 +158,7 @@ fn documents_are_listed_with_their_history_and_what_is_not_there_is_told() {
     (exit 2)
     $ agent-worker doc list --target @nothing
     ! error: there is no instance `@nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     "##);
 }
@@ -204,20 +204,20 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
     assert_eq!(code, 0, "{envelope}\n{}", world.log());
     let tried = std::fs::read_to_string(world.project().join("tried")).unwrap();
     insta::assert_snapshot!(normalized(&world, &tried), @"
-    nothing waits for crow@team
+    no pending messages for crow@team
     #2 → owl
     TIME ago #3 owl → crow: Thanks, @crow.
     #3 owl → crow: Thanks, @crow.
     #4 owl (answer): Hoo.
     1 message done when this turn succeeds
-    #5 (nobody is woken by it) (cc owl)
-    error: this is not owl@team's shell, and only owl@team itself speaks as owl@team
-    hint: leave --agent out: in an agent's shell it is that agent
-    error: an agent looks into its own inbox only
+    #5 (wakes no agent) (cc owl)
+    error: this is not owl@team's shell, and only owl@team itself can send as owl@team
+    hint: omit --agent: in an agent's shell the default is that agent
+    error: an agent may only read its own inbox
     notes.md is at revision 1
-    written down on this machine, and sent nowhere; `agent-worker feedback list` shows it
-    error: could not write the choice down: an agent chooses for nobody
-    error: only the user may, or a client whose token allows `run`
+    saved on this machine and not sent anywhere; `agent-worker feedback list` shows it
+    error: could not save the default agent: an agent cannot set a default agent
+    error: only the user may do this, or a client whose token allows `run`
     ");
     assert_eq!(
         envelope["agents"]["crow"]["turns"], 1,
@@ -238,7 +238,7 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
 }
 
 #[test]
-fn outside_an_agents_shell_context_looks_and_speaks_for_nobody() {
+fn outside_an_agents_shell_context_can_only_read() {
     let world = World::new();
     world.file(
         "busy.yaml",
@@ -260,7 +260,7 @@ fn outside_an_agents_shell_context_looks_and_speaks_for_nobody() {
     "#), @r#"
     $ agent-worker context inbox
     ! error: you are the user here, and the user has no inbox
-    ! hint: look into an agent's: agent-worker context inbox --agent agent@workflow
+    ! hint: read an agent's inbox: agent-worker context inbox --agent agent@workflow
     (exit 2)
     $ agent-worker context inbox --agent bee@busy
     TIME ago #2 user → bee: and then this
@@ -268,20 +268,20 @@ fn outside_an_agents_shell_context_looks_and_speaks_for_nobody() {
     #1 user → bee: @bee go
     #2 user → bee: and then this
     $ agent-worker context send "hello"
-    ! error: you are the user here, and this is for an agent's own shell
-    ! hint: as yourself: agent-worker send agent@workflow "…"
+    ! error: you are the user here, and this command is for an agent's own shell
+    ! hint: send as yourself: agent-worker send agent@workflow "…"
     (exit 2)
     $ agent-worker context send "hello" --agent bee@busy
-    ! error: you are the user here, and only bee@busy itself speaks as bee@busy
-    ! hint: as yourself: agent-worker send bee@busy "…"
+    ! error: you are the user here, and only bee@busy itself can send as bee@busy
+    ! hint: send as yourself: agent-worker send bee@busy "…"
     (exit 2)
     $ agent-worker context ack 2 --agent bee@busy
-    ! error: you are the user here, and only bee@busy itself acks its mail
-    ! hint: look at it: agent-worker context inbox --agent bee@busy
+    ! error: you are the user here, and only bee@busy itself can acknowledge its messages
+    ! hint: read its inbox: agent-worker context inbox --agent bee@busy
     (exit 2)
     $ agent-worker context inbox --agent wasp@busy
     ! error: there is no agent `wasp` in @busy
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     "#);
     let inbox = world.json(&["context", "inbox", "--agent", "bee@busy", "--json"]);
@@ -300,17 +300,17 @@ fn feedback_is_written_down_and_read_again() {
         agent-worker feedback ""
     "#), @r#"
     $ agent-worker feedback list
-    ! nobody said anything yet
+    ! no feedback yet
     $ agent-worker feedback "peek should show who has read what"
-    ! written down on this machine, and sent nowhere; `agent-worker feedback list` shows it
+    ! saved on this machine and not sent anywhere; `agent-worker feedback list` shows it
     $ printf 'two\nlines' | agent-worker feedback -
-    ! written down on this machine, and sent nowhere; `agent-worker feedback list` shows it
+    ! saved on this machine and not sent anywhere; `agent-worker feedback list` shows it
     $ agent-worker feedback list
     TIME ago user: two
       lines
     TIME ago user: peek should show who has read what
     $ agent-worker feedback ""
-    ! error: empty feedback says nothing
+    ! error: the feedback is empty
     (exit 2)
     "#);
     assert_eq!(world.json(&["feedback", "list", "--json"]).as_array().unwrap().len(), 2);

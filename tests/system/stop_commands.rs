@@ -35,8 +35,8 @@ fn up_starts_in_the_background_and_down_ends_what_is_named_however_briefly() {
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker up team.yaml
-    ! error: @team is running already
-    ! hint: `agent-worker stop @team` ends it, --replace does so first, --tag NAME starts another one beside it
+    ! error: @team is already running
+    ! hint: end it with `agent-worker stop @team`, replace it with --replace, or start another instance with --tag NAME
     (exit 1)
     $ agent-worker up team.yaml --topik dogs
     ! error: unexpected argument '--topik' found
@@ -47,16 +47,16 @@ fn up_starts_in_the_background_and_down_ends_what_is_named_however_briefly() {
     ! hint: follow it: agent-worker attach @team:pr-1
     ! hint: stop it: agent-worker stop @team:pr-1
     $ agent-worker down
-    ! error: 2 runs go on here: @team:pr-1, @team
-    ! hint: say which: agent-worker stop @team:pr-1
+    ! error: 2 live runs here: @team:pr-1, @team
+    ! hint: name one: agent-worker stop @team:pr-1
     (exit 1)
     $ agent-worker down pr-1
-    stopped @team:pr-1: nobody was working
+    stopped @team:pr-1: no agent was working
     $ agent-worker down owl
-    stopped owl@team: it had no process
-    ! hint: wake it again: agent-worker resume owl@team
+    stopped owl@team: no process was running
+    ! hint: resume the agent: agent-worker resume owl@team
     $ agent-worker down
-    stopped @team: nobody was working
+    stopped @team: no agent was working
     $ agent-worker down
     ! nothing is running here
     ");
@@ -77,23 +77,23 @@ fn down_that_could_mean_two_things_ends_neither() {
         agent-worker down --all --json | grep -o '\"instance\":\"[^\"]*\"' | sort
     "), @r#"
     $ agent-worker down owl
-    ! error: `owl` is an agent, and the tag of @team:owl
-    ! hint: say which: agent-worker down @team:owl, or the agent with its workflow
+    ! error: `owl` is ambiguous: an agent, and the tag of @team:owl
+    ! hint: name one: agent-worker down @team:owl, or the agent with its workflow
     (exit 1)
     $ agent-worker down coder
-    ! error: `coder` could be `@team:owl` in PROJECT or `@team:pr-2` in PROJECT
-    ! hint: name it whole, agent@workflow:tag, or go to the folder of the one you mean
+    ! error: `coder` is ambiguous: it could be `@team:owl` in PROJECT or `@team:pr-2` in PROJECT
+    ! hint: use the full name, agent@workflow:tag, or change to the folder of the one you mean
     (exit 1)
     $ agent-worker down owl@pr-2
-    stopped owl@team:pr-2: it had no process
-    ! hint: wake it again: agent-worker resume owl@team:pr-2
+    stopped owl@team:pr-2: no process was running
+    ! hint: resume the agent: agent-worker resume owl@team:pr-2
     $ agent-worker down nothing
     ! error: there is no agent `nothing`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker down 'a b'
-    ! error: `a b` names nothing: `a b` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
-    ! hint: see what still runs: agent-worker ls
+    ! error: `a b` matches nothing: `a b` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
+    ! hint: list the live agents: agent-worker ls
     (exit 2)
     $ agent-worker down --all --json | grep -o '"instance":"[^"]*"' | sort
     "instance":"team:owl"
@@ -118,20 +118,20 @@ fn an_agent_is_stopped_alone_says_what_ended_and_is_woken_again() {
     "), @r"
     $ agent-worker stop coder
     stopped coder@team: ended 2 processes
-    ! hint: wake it again: agent-worker resume coder@team
+    ! hint: resume the agent: agent-worker resume coder@team
     $ agent-worker ls
     NAME        SOURCE  STATUS               WAITING  TURNS  MESSAGES
     coder@team  .       stopped by the user  1        0      0
     owl@team    .       idle                 0        0      0
     $ agent-worker stop coder --now
-    stopped coder@team: it had no process
-    ! hint: wake it again: agent-worker resume coder@team
+    stopped coder@team: no process was running
+    ! hint: resume the agent: agent-worker resume coder@team
     $ agent-worker send owl@team 'still there?' --wait
     Hoo.
     ! #2 → owl
     $ agent-worker resume nobody-here
     ! error: there is no agent `nobody-here`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     ");
     std::fs::remove_file(&up).unwrap();
@@ -162,8 +162,8 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker start team.yaml --lazy --background
-    ! error: @team is running already
-    ! hint: `agent-worker stop @team` ends it, --replace does so first, --tag NAME starts another one beside it
+    ! error: @team is already running
+    ! hint: end it with `agent-worker stop @team`, replace it with --replace, or start another instance with --tag NAME
     (exit 1)
     $ agent-worker start team.yaml --topic mice --replace --background
     @team continues
@@ -174,14 +174,14 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker restart coder
-    ! error: `coder` is an agent, and `restart` begins whole runs again
-    ! hint: end its turn and wake it again: agent-worker stop coder, then agent-worker resume coder
+    ! error: `coder` is an agent, and `restart` restarts whole runs
+    ! hint: end its turn and resume it: agent-worker stop coder, then agent-worker resume coder
     (exit 2)
     $ agent-worker status
     @team  running
       source  ./team.yaml
       run  ID (start)
-      begun  TIME ago
+      started  TIME ago
       since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
       limits  50 hops, 500 turns
@@ -222,25 +222,25 @@ fn what_is_removed_is_gone_for_good_and_never_while_it_goes_on() {
     On it.
     ! #1 → coder
     $ agent-worker rm @team
-    ! error: @team continues: running
-    ! hint: stop it first: agent-worker stop @team; or at once: agent-worker rm @team --force
+    ! error: @team has a live run: running
+    ! hint: stop it first: agent-worker stop @team; or stop and remove it: agent-worker rm @team --force
     (exit 1)
     $ agent-worker rm coder@team
     ! error: `coder` is an agent, and `rm` deletes whole instances
-    ! hint: take it out of its run: agent-worker agent end coder@team
+    ! hint: remove it from its run: agent-worker agent end coder@team
     (exit 2)
     $ agent-worker rm @team --force
-    removed @team of PROJECT: 1 run and 2 messages are gone
-    ! stopped @team: nobody was working
+    removed @team of PROJECT: 1 run and 2 messages
+    ! stopped @team: no agent was working
     $ agent-worker rm @team
     ! error: there is no instance `@team`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker runs
-    ! nothing has run here; look at other folders with --all
+    ! no runs in this folder; --all lists the runs of every folder
     $ agent-worker restart @team
     ! error: there is no instance `@team`
-    ! hint: `agent-worker ls --all` shows what there is
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker rm
     ! error: the following required arguments were not provided:
@@ -293,7 +293,7 @@ fn stubborn(grace: &str) -> World {
 }
 
 #[test]
-fn stopping_now_waits_for_nobody_who_ignores_it() {
+fn stopping_now_does_not_wait_for_a_process_that_ignores_it() {
     let world = stubborn("10m");
     let began = Instant::now();
     let stopped = world.json(&["stop", "--now", "--json"]);

@@ -131,7 +131,7 @@ fn a_follower_of_a_channel_shows_every_message_once_across_restarts_and_kills() 
     assert!(said.recv_timeout(SUCCESSION_TIMEOUT).is_err(), "no message is shown twice");
     let output = follower.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && told.contains("the run is over"), "{told}");
+    assert!(output.status.success() && told.contains("the run has ended"), "{told}");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_follower_of_a_log_shows_every_turn_once_across_restarts_and_kills() {
     assert!(printed.recv_timeout(SUCCESSION_TIMEOUT).is_err(), "no turn is shown twice");
     let output = follower.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && told.contains("the run is over"), "{told}");
+    assert!(output.status.success() && told.contains("the run has ended"), "{told}");
 }
 
 #[test]

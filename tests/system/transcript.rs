@@ -298,13 +298,15 @@ fn no_link_leads_out_of_the_folder_of_a_channel() {
     start_team(&world);
     world.run(&["send", "@team", "one"]);
     wait_for("it to be told", || {
-        world.log().contains("keeping a channel as a file failed").then_some(())
+        world.log().contains("syncing a channel to its file failed").then_some(())
     });
     // The same for a hard link, which is no symbolic link but shares the file.
     fs::remove_file(&channel).unwrap();
     fs::hard_link(outside.join("mine.md"), &channel).unwrap();
     world.run(&["send", "@team", "two"]);
-    wait_for("it to be told", || world.log().contains("is no file of its own").then_some(()));
+    wait_for("it to be told", || {
+        world.log().contains("is not a regular file with exactly one link").then_some(())
+    });
     fs::remove_file(&channel).unwrap();
     world.run(&["send", "@team", "three"]);
     wait_until_equal(&world, &channel);
@@ -324,7 +326,7 @@ fn who_deletes_an_instance_has_its_folder_back_though_its_file_could_not_be_writ
     fs::create_dir(&file).unwrap();
     world.run(&["send", "@team", "of the first"]);
     wait_for("it to be told", || {
-        world.log().contains("keeping a channel as a file failed").then_some(())
+        world.log().contains("syncing a channel to its file failed").then_some(())
     });
     assert_eq!(world.run(&["rm", "@team", "--force"]).code, 0);
     fs::remove_dir(&file).unwrap();
@@ -344,7 +346,7 @@ fn what_was_in_the_way_of_a_folder_may_be_taken_away_while_the_run_goes_on() {
     assert_eq!(world.run(&["start", "team.yaml", "--background"]).code, 0);
     assert_eq!(world.run(&["doc", "append", "plan.md", "- kept"]).code, 0);
     wait_for("word of it", || {
-        world.log().contains("nothing is kept as files here yet").then_some(())
+        world.log().contains("cannot sync files to this folder yet").then_some(())
     });
     fs::remove_file(world.project().join("shared")).unwrap();
     for file in ["shared/channel.md", "shared/documents/plan.md"] {

@@ -142,14 +142,17 @@ fn a_run_that_needs_a_person_says_so_and_goes_on_with_the_answer() {
 }
 
 #[test]
-fn an_answer_that_wakes_nobody_for_now_does_not_say_that_it_does() {
+fn an_answer_that_wakes_no_agent_for_now_does_not_claim_to() {
     let world = World::new();
     let file = world.file("asking.yaml", ASKING_TEAM);
     assert_eq!(world.run(&["run", file.to_str().unwrap()]).code, 4);
     assert_eq!(world.run(&["pause", "@asking"]).code, 0);
     let answered = world.run(&["answer", "1", "yes"]);
     assert!(answered.stdout.contains("question #1 is answered: #3 is for coder"), "{answered:?}");
-    assert!(answered.stderr.contains("its run is paused, so nobody acts on it"), "{answered:?}");
+    assert!(
+        answered.stderr.contains("the run is paused, so no agent acts on the message"),
+        "{answered:?}"
+    );
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn state(world: &World, what: &[&str]) -> String {
 }
 
 #[test]
-fn a_run_somebody_watches_waits_for_their_answer() {
+fn a_watched_run_waits_for_the_answer_of_its_user() {
     let world = World::new();
     world.file("asking.yaml", ASKING_TEAM);
     let watched = Terminal::open(&world, 80, "run asking.yaml");

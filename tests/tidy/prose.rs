@@ -1,8 +1,8 @@
-//! The wording of comments.
+//! The wording of comments, texts and docs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 
-use crate::source::rust_files;
+use crate::source::{root, rust_files, text_files};
 
 /// Words that the style guide rules out, as they appear in text.
 const BANNED_WORDS: [&str; 7] = ["anew", "whoever", "whom", "besides", "lest", "mend", "of late"];
@@ -30,24 +30,33 @@ fn few_doc_lines_start_with_a_wh_word() {
 }
 
 #[test]
-fn comments_contain_no_banned_words() {
+fn code_comments_texts_and_docs_contain_no_banned_words() {
     let mut problems = Vec::new();
     for file in rust_files().iter().filter(|file| file.path != "tests/tidy/prose.rs") {
-        let comments = file.text.lines().enumerate();
-        for (index, line) in comments.filter(|(_, line)| line.trim_start().starts_with("//")) {
-            let padded: String = line
-                .chars()
-                .map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' })
-                .collect();
-            let padded = format!(" {padded} ");
-            for word in BANNED_WORDS {
-                if padded.contains(&format!(" {word} ")) {
-                    problems.push(format!("{}:{}: {word}", file.path, index + 1));
-                }
-            }
-        }
+        // Tests may contain any text as data, so only their comments are checked.
+        let text = if file.is_product() { file.code() } else { "" };
+        problems.extend(banned_words(&file.path, text, |_| true));
+        let rest = &file.text[text.len()..];
+        problems.extend(banned_words(&file.path, rest, |line| line.trim_start().starts_with("//")));
+    }
+    for path in text_files() {
+        let text = fs::read_to_string(root().join(&path)).unwrap();
+        problems.extend(banned_words(&path, &text, |_| true));
     }
     assert!(problems.is_empty(), "{} places\n{}", problems.len(), problems.join("\n"));
+}
+
+/// Returns the banned words in the lines that `is_checked` selects.
+fn banned_words(path: &str, text: &str, is_checked: fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in text.lines().filter(|line| is_checked(line)) {
+        let words = line.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " ");
+        let padded = format!(" {words} ");
+        for word in BANNED_WORDS.iter().filter(|word| padded.contains(&format!(" {word} "))) {
+            found.push(format!("{path}: {word}: {}", line.trim()));
+        }
+    }
+    found
 }
 
 #[test]

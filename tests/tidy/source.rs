@@ -48,25 +48,32 @@ pub(crate) fn root() -> &'static Path {
 
 /// Returns every Rust file of the workspace.
 pub(crate) fn rust_files() -> Vec<SourceFile> {
-    let mut found = Vec::new();
-    collect(root(), &mut found);
-    found.sort();
-    found
-        .into_iter()
-        .map(|path| SourceFile {
-            text: fs::read_to_string(&path).unwrap(),
-            path: path.strip_prefix(root()).unwrap().to_string_lossy().into_owned(),
-        })
-        .collect()
+    let read =
+        |path: String| SourceFile { text: fs::read_to_string(root().join(&path)).unwrap(), path };
+    files(&["rs"]).into_iter().map(read).collect()
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Returns the paths of the documents and YAML files, from the root of the workspace.
+pub(crate) fn text_files() -> Vec<String> {
+    files(&["md", "yaml"]).into_iter().filter(|path| !path.starts_with("tests/")).collect()
+}
+
+/// Returns the paths of all files with one of the extensions, sorted.
+fn files(extensions: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(root(), extensions, &mut found);
+    found.sort();
+    found.iter().map(|path| path.strip_prefix(root()).unwrap().display().to_string()).collect()
+}
+
+fn collect(folder: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if path.is_dir() && !path.ends_with("target") && !hidden {
-            collect(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            collect(&path, extensions, found);
+        } else if path.extension().is_some_and(|name| extensions.iter().any(|known| name == *known))
+        {
             found.push(path);
         }
     }

@@ -198,7 +198,9 @@ fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let micros = (dollars * MICROS_PER_DOLLAR).round();
     let is_exact = (dollars * MICROS_PER_DOLLAR - micros).abs() < 1e-3;
     if !is_exact || !(0.0..=1e15).contains(&micros) {
-        return Err(D::Error::custom(format!("{dollars} dollars are no whole micro-dollars")));
+        return Err(D::Error::custom(format!(
+            "{dollars} dollars is not a whole number of micro-dollars"
+        )));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
     Ok(micros as u64)

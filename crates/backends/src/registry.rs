@@ -76,7 +76,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
     BackendSpec {
         name: "api",
         aliases: &["sdk"],
-        description: "a model's API, asked directly",
+        description: "a model's API, called directly",
         kind: BackendKind::Planned,
         ..EMPTY
     },
@@ -141,7 +141,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             ..BackendCapabilities::NONE
         },
         permissions: PermissionSupport::DefaultOnly {
-            hint: "say `default: allow` or `default: deny`",
+            hint: "set `default: allow` or `default: deny`",
         },
         unverified: &["all of it: it cannot be tried without an account at its vendor"],
         ..EMPTY
@@ -185,7 +185,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             ..BackendCapabilities::NONE
         },
         permissions: PermissionSupport::DefaultOnly {
-            hint: "say `default: allow` or `default: deny`",
+            hint: "set `default: allow` or `default: deny`",
         },
         tested_version: Some("1.18.33"),
         unverified: UNVERIFIED_VENDOR_ACCESS,

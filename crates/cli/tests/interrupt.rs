@@ -36,7 +36,7 @@ fn a_signal_stops_the_run_says_what_ended_and_exits_130() {
     });
     assert!(seen.exits(130), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
-    stopping @review (once more: leave that to the daemon)
+    stopping @review (interrupt again to leave that to the daemon)
     stopped @review: ended coder (2 processes)
     stopped after 9.0s · 1 turn · 2 messages
     ");

@@ -45,7 +45,7 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The reason why one sync failed.
 #[derive(Debug, thiserror::Error)]
 enum FileSyncError {
-    #[error("a file failed: {0}")]
+    #[error("a file operation failed: {0}")]
     File(#[from] io::Error),
     #[error("{0}")]
     Name(#[from] BadName),
@@ -68,10 +68,10 @@ pub(crate) async fn sync_files(
     watches: FolderWatcher,
     stop: CancellationToken,
 ) -> SyncOutcome {
-    let RunFiles { run: _, documents: shelf, transcript } = files;
+    let RunFiles { run: _, documents: document_files, transcript } = files;
     let documents = async {
-        match shelf {
-            Some(shelf) => sync_documents(shelf, watches, &stop).await,
+        match document_files {
+            Some(document_files) => sync_documents(document_files, watches, &stop).await,
             None => SyncOutcome::Complete,
         }
     };
@@ -86,21 +86,23 @@ pub(crate) async fn sync_files(
 }
 
 async fn sync_documents(
-    shelf: DocumentFiles,
+    document_files: DocumentFiles,
     watches: FolderWatcher,
     stop: &CancellationToken,
 ) -> SyncOutcome {
-    let (project, names) = shelf.location();
+    let (project, names) = document_files.location();
     let place = project.join(names.join("/"));
     let mut handover_timeout = HANDOVER_TIMEOUT;
     loop {
         let opening = async {
-            match wait_for_first_document(&shelf, &place).await? {
-                SyncStart::Document => {
-                    DocumentSync::open(shelf.clone(), watches.new_watch(), handover_timeout)
-                        .await
-                        .map(Some)
-                }
+            match wait_for_first_document(&document_files, &place).await? {
+                SyncStart::Document => DocumentSync::open(
+                    document_files.clone(),
+                    watches.new_watch(),
+                    handover_timeout,
+                )
+                .await
+                .map(Some),
                 SyncStart::End => Ok(None),
             }
         };
@@ -113,7 +115,7 @@ async fn sync_documents(
             Ok(None) => return SyncOutcome::Complete,
             Err(error) => {
                 if !wait_for_retry(
-                    shelf.run_stage().await,
+                    document_files.run_stage().await,
                     &error,
                     &place,
                     &mut handover_timeout,
@@ -139,7 +141,7 @@ async fn wait_for_retry(
     stop: &CancellationToken,
 ) -> bool {
     if std::mem::take(handover_timeout) == HANDOVER_TIMEOUT {
-        tracing::error!(place = %place.display(), %error, "nothing is kept as files here yet; trying again");
+        tracing::error!(place = %place.display(), %error, "cannot sync files to this folder yet; retrying");
     }
     match stage {
         Ok(RunStage::Ended | RunStage::Deleted) => false,
@@ -157,19 +159,19 @@ enum SyncStart {
 
 /// Waits until the instance has a document or a decision; a team without any gets no folder.
 async fn wait_for_first_document(
-    shelf: &DocumentFiles,
+    document_files: &DocumentFiles,
     place: &Path,
 ) -> Result<SyncStart, FileSyncError> {
     let (mut seen, mut ended) = (ChangeCursor::default(), 0);
     loop {
-        seen = shelf.wait_for_change(seen).await;
-        let before = std::mem::replace(&mut ended, shelf.ended_vote_count().await?);
-        let has_any = !shelf.heads().await?.is_empty()
-            || before != ended && shelf.decisions().await?.is_some();
+        seen = document_files.wait_for_change(seen).await;
+        let before = std::mem::replace(&mut ended, document_files.ended_vote_count().await?);
+        let has_any = !document_files.heads().await?.is_empty()
+            || before != ended && document_files.decisions().await?.is_some();
         if has_any || tokio::fs::try_exists(place).await? {
             return Ok(SyncStart::Document);
         }
-        if shelf.run_stage().await? != RunStage::Live {
+        if document_files.run_stage().await? != RunStage::Live {
             return Ok(SyncStart::End);
         }
         tokio::time::sleep(MIN_SYNC_INTERVAL).await;
@@ -178,7 +180,7 @@ async fn wait_for_first_document(
 
 /// Syncs one folder of documents.
 struct DocumentSync {
-    shelf: DocumentFiles,
+    document_files: DocumentFiles,
     folder: Arc<Folder>,
     watch: FolderWatch,
     copies: BTreeMap<DocumentPath, FileCopy>,
@@ -187,13 +189,13 @@ struct DocumentSync {
 
 impl DocumentSync {
     async fn open(
-        shelf: DocumentFiles,
+        document_files: DocumentFiles,
         watch: FolderWatch,
         handover_timeout: Duration,
     ) -> Result<Self, FileSyncError> {
-        let folder = Arc::new(open_folder(shelf.location(), handover_timeout).await?);
+        let folder = Arc::new(open_folder(document_files.location(), handover_timeout).await?);
         let (copies, decisions) = (BTreeMap::new(), DecisionsFile::default());
-        Ok(Self { shelf, folder, watch, copies, decisions })
+        Ok(Self { document_files, folder, watch, copies, decisions })
     }
 
     async fn run(&mut self, stop: &CancellationToken) -> SyncOutcome {
@@ -202,11 +204,11 @@ impl DocumentSync {
         loop {
             let began = Instant::now();
             // Read the stage first, so that this sync includes everything that the end of the run wrote.
-            let stage = self.shelf.run_stage().await.unwrap_or(RunStage::Live);
+            let stage = self.document_files.run_stage().await.unwrap_or(RunStage::Live);
             let next = match self.sync_once().await {
                 Ok(next) => next,
                 Err(error) => {
-                    tracing::error!(%error, "keeping documents as files failed; trying again");
+                    tracing::error!(%error, "syncing the documents to files failed; retrying");
                     NextCheck::After(RETRY_DELAY)
                 }
             };
@@ -226,7 +228,7 @@ impl DocumentSync {
             };
             tokio::select! {
                 () = stop.cancelled() => return SyncOutcome::Incomplete,
-                change = self.shelf.wait_for_change(seen) => seen = change,
+                change = self.document_files.wait_for_change(seen) => seen = change,
                 () = self.watch.changed() => {}
                 () = tokio::time::sleep(pause) => {}
             }
@@ -237,42 +239,44 @@ impl DocumentSync {
     /// Syncs every file once; returns the time of the next sync if no event occurs.
     async fn sync_once(&mut self) -> Result<NextCheck, FileSyncError> {
         if self.folder.is_gone() {
-            self.folder = Arc::new(open_folder(self.shelf.location(), HANDOVER_TIMEOUT).await?);
+            self.folder =
+                Arc::new(open_folder(self.document_files.location(), HANDOVER_TIMEOUT).await?);
         }
         let (folder, watch) = (Arc::clone(&self.folder), self.watch.clone());
         let listing = run_blocking(move || folder.list(|fd| watch.add(fd))).await?;
         let heads: BTreeMap<DocumentPath, Revision> =
-            self.shelf.heads().await?.into_iter().collect();
-        let conflicts = self.shelf.conflicts().await?;
+            self.document_files.heads().await?.into_iter().collect();
+        let conflicts = self.document_files.conflicts().await?;
         for path in &conflicts {
-            let at = SyncTarget { documents: &self.shelf, folder: &self.folder, path };
+            let at = SyncTarget { documents: &self.document_files, folder: &self.folder, path };
             let state = self.copies.entry(path.clone()).or_default().state(&at).await?;
             // A conflict stays open until its file has its final name.
             if state.conflict_file.is_none() && !listing.aside.contains(path) {
-                self.shelf.conflict_close(path).await?;
+                self.document_files.conflict_close(path).await?;
             }
         }
         let mut next = NextCheck::Idle;
         let mut paths: BTreeSet<_> =
             heads.keys().chain(&listing.files).chain(&conflicts).cloned().collect();
-        match self.decisions.sync(&self.shelf, &self.folder).await {
+        match self.decisions.sync(&self.document_files, &self.folder).await {
             // A conflict file that an earlier daemon left without its final name is still completed.
             Ok(ours) => paths.retain(|path| {
                 let has_aside = self.copies.get(path).is_some_and(FileCopy::has_aside);
                 has_aside || Some(path) != ours.as_ref()
             }),
             Err(error) => {
-                tracing::error!(%error, "keeping decisions as a file failed; trying again");
+                tracing::error!(%error, "syncing the decisions to a file failed; retrying");
                 next = NextCheck::After(RETRY_DELAY);
             }
         }
         for path in paths {
             let copy = self.copies.entry(path.clone()).or_default();
-            let at = SyncTarget { documents: &self.shelf, folder: &self.folder, path: &path };
+            let at =
+                SyncTarget { documents: &self.document_files, folder: &self.folder, path: &path };
             match copy.sync(&at, heads.get(&path).copied()).await {
                 Ok(when) => next = next.min(when),
                 Err(error) => {
-                    tracing::error!(%path, %error, "keeping a document as a file failed; trying again");
+                    tracing::error!(%path, %error, "syncing a document to its file failed; retrying");
                     next = next.min(NextCheck::After(RETRY_DELAY));
                 }
             }
@@ -305,5 +309,7 @@ async fn open_folder(
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("cut short"))?
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| io::Error::other("a file operation was aborted"))?
 }

@@ -17,10 +17,10 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
             ));
         }
         ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
-            "name it in full: agent@workflow:tag"
+            "give the full target: agent@workflow:tag"
         }
-        ProblemDetails::AmbiguousTarget { target: None, .. } => "name one: @workflow:tag",
-        ProblemDetails::HopLimit => "end this turn; a message from a person starts the count again",
+        ProblemDetails::AmbiguousTarget { target: None, .. } => "name an instance: @workflow:tag",
+        ProblemDetails::HopLimit => "end this turn; a message from a person resets the hop count",
         ProblemDetails::PassageNotUnique { .. } => {
             "read the document, and quote a passage that occurs in it exactly once"
         }
@@ -29,20 +29,18 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
         }
         ProblemDetails::PathConflict { .. } => "choose another name",
         ProblemDetails::DatabaseTaken { .. } => "give the team another `context.config.db`",
-        ProblemDetails::DiskFull => {
-            "free some space; writes work again as soon as there is room, without a restart"
-        }
+        ProblemDetails::DiskFull => "free disk space; writes then work again without a restart",
         ProblemDetails::TokenMissing => {
-            "make one with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`"
+            "create a token with `agent-worker token create NAME` and send `Authorization: Bearer TOKEN`"
         }
         ProblemDetails::OtherDaemon => {
             "an agent talks to the daemon that started it; leave AGENT_WORKER_HOME as it is"
         }
-        ProblemDetails::UnknownHost { .. } => "ask it as `localhost`",
-        ProblemDetails::InvalidRange { .. } => "write it as `0..65536` or `65536..`",
+        ProblemDetails::UnknownHost { .. } => "use `localhost` as the host",
+        ProblemDetails::InvalidRange { .. } => "write the range as `0..65536` or `65536..`",
         ProblemDetails::BodyTooLarge { .. } => "a resource holds 64 MiB; send it in parts",
         ProblemDetails::UnknownSession => {
-            "begin a new one with `initialize`; a session ends with the daemon"
+            "start a new session with `initialize`; sessions end when the daemon stops"
         }
         ProblemDetails::UnknownTarget { .. }
         | ProblemDetails::NoRun { .. }
@@ -71,12 +69,12 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
 pub(crate) fn limit_hint(mode: RunMode, needs: &ResumeRequest, resume: &str) -> String {
     match (mode, needs) {
         (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
-            format!("it resumes by itself within a day; to resume it now, {resume}")
+            format!("the run resumes by itself within a day; to resume it now, {resume}")
         }
         (_, ResumeRequest { wall: Some(_), .. }) => {
-            format!("allow more time, counted from its start: {resume}")
+            format!("allow more time, counted from the start of the run: {resume}")
         }
-        (RunMode::Run | RunMode::Start, _) => format!("allow more: {resume}"),
+        (RunMode::Run | RunMode::Start, _) => format!("raise the limit: {resume}"),
     }
 }
 

@@ -87,7 +87,7 @@ pub enum Error {
     },
     /// A process that is not a daemon holds the lock.
     #[error(
-        "{lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
+        "{lock} is held by a process that is not a daemon; find that process with `fuser {lock}` and end it first"
     )]
     LockHeld {
         /// Path of the lock file.
@@ -97,7 +97,7 @@ pub enum Error {
     #[error("the store cannot be opened")]
     Store(#[from] agent_worker_store::Error),
     /// Recovery of unfinished work failed.
-    #[error("what was left unfinished could not be taken over")]
+    #[error("recovery of unfinished work failed")]
     Recovery(#[from] agent_worker_kernel::Error),
     /// The operating system refused an operation.
     #[error("{doing} failed")]
@@ -179,7 +179,7 @@ async fn run_daemon(
         Ok(recovered) => tracing::info!(?recovered, version = settings.version, "ready"),
         // Reads work, and live workers find a daemon; nothing new starts before the disk accepts writes.
         Err(error) if error.is_disk_fault() => {
-            tracing::error!(%error, version = settings.version, "ready, but the disk takes no writes");
+            tracing::error!(%error, version = settings.version, "ready, but the disk accepts no writes");
             kernel.recover_in_background();
         }
         Err(error) => return Err(error.into()),
@@ -192,14 +192,14 @@ async fn run_daemon(
     // Remove the socket first: a client that connects now finds no daemon and starts the next one.
     for path in [home.socket(), home.info_file()] {
         if let Err(error) = remove_if_exists(&path) {
-            tracing::error!(path = %path.display(), %error, "could not be removed");
+            tracing::error!(path = %path.display(), %error, "could not remove a file");
         }
     }
     shutdown.close_streams();
     closing.cancel();
     tracker.close();
     let _ = tokio::time::timeout(RESPONSE_DRAIN_TIMEOUT, tracker.wait()).await;
-    tracing::info!("gone");
+    tracing::info!("stopped");
     Ok(())
 }
 
@@ -221,7 +221,7 @@ async fn start_listeners(
     let unix = UnixListener::bind(home.socket()).map_err(io_error("opening the socket"))?;
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(home.socket(), private)
-        .map_err(io_error("closing the socket to others"))?;
+        .map_err(io_error("restricting the socket to its owner"))?;
     let started = kernel.now().wall;
     let health = HealthFacts {
         pid: std::process::id(),
@@ -230,7 +230,7 @@ async fn start_listeners(
         started,
         version: settings.version.clone(),
     };
-    let doors = AppState {
+    let app_state = AppState {
         kernel: kernel.clone(),
         shutdown: shutdown.clone(),
         revocations: Revocations::default(),
@@ -240,7 +240,7 @@ async fn start_listeners(
         fixtures: settings.fixtures,
     };
     let listeners = Listeners {
-        service: HttpService::new(doors),
+        service: HttpService::new(app_state),
         kernel: kernel.clone(),
         tracker: tracker.clone(),
         closing: closing.clone(),
@@ -250,12 +250,12 @@ async fn start_listeners(
         listeners.serve_port(tcp);
     }
     if let Err(error) = write_info_file(home, address, started, &settings.version) {
-        tracing::error!(%error, "daemon.json cannot be written; the daemon is found by its socket");
+        tracing::error!(%error, "could not write daemon.json; clients find the daemon by its socket");
     }
     if settings.started_by == StartedBy::Command {
         // The command that waited may have given up; the daemon is ready all the same.
         if let Err(error) = announce_ready() {
-            tracing::warn!(%error, "nobody heard that it is ready");
+            tracing::warn!(%error, "could not report `ready` to the starting command");
         }
     }
     Ok(())
@@ -266,7 +266,7 @@ async fn bind_port(port: u16) -> Option<TcpListener> {
     for port in [port, 0] {
         match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await {
             Ok(listener) => return Some(listener),
-            Err(error) => tracing::warn!(port, %error, "this port cannot be had"),
+            Err(error) => tracing::warn!(port, %error, "could not bind the port"),
         }
     }
     None
@@ -325,10 +325,10 @@ fn become_daemon(started_by: StartedBy) {
     if started_by == StartedBy::Command
         && let Err(error) = rustix::process::setsid()
     {
-        tracing::warn!(%error, "staying in the session of whoever started it");
+        tracing::warn!(%error, "setsid failed; staying in the session of the starting command");
     }
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-        tracing::warn!(%error, "orphans of workers will not be seen");
+        tracing::warn!(%error, "could not become a subreaper; orphans of workers will not be detected");
     }
 }
 

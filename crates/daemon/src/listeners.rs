@@ -62,10 +62,10 @@ impl Listeners {
     /// Serves the loopback port.
     pub(crate) fn serve_port(&self, listener: TcpListener) {
         let listeners = self.clone();
-        let room = Arc::new(Semaphore::new(MAX_TCP_CONNECTIONS));
+        let permits = Arc::new(Semaphore::new(MAX_TCP_CONNECTIONS));
         self.tracker.spawn(async move {
             loop {
-                let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
                 let Some(accepted) = listeners.accept_next(listener.accept()).await else { return };
                 let Some((stream, _)) = listeners.accepted_or_backoff(accepted).await else {
                     continue;
@@ -76,7 +76,7 @@ impl Listeners {
                 listeners.tracker.spawn(async move {
                     // A small send buffer and delayed acknowledgements would slow each other down.
                     handler.serve_connection(stream, Peer::Network, |_| {}).await;
-                    drop(place);
+                    drop(permit);
                 });
             }
         });
@@ -94,7 +94,7 @@ impl Listeners {
         match accepted {
             Ok(connection) => Some(connection),
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
+                tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
                 None
             }
@@ -130,7 +130,7 @@ impl Listeners {
         };
         if let Err(error) = result {
             // Clients often disconnect in the middle of a request.
-            tracing::debug!(%error, "a connection broke off");
+            tracing::debug!(%error, "a connection failed");
         }
     }
 }
@@ -140,6 +140,6 @@ fn shrink_send_buffer(stream: &UnixStream) {
     if let Err(error) =
         rustix::net::sockopt::set_socket_send_buffer_size(stream, STREAM_SEND_BUFFER_BYTES)
     {
-        tracing::debug!(%error, "a stream keeps its large send buffer");
+        tracing::debug!(%error, "could not shrink the send buffer of a stream");
     }
 }

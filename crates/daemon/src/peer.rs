@@ -99,7 +99,7 @@ impl Caller {
             match mark_status(kernel, mark).await {
                 Ok(standing) => statuses.push(standing),
                 Err(error) => {
-                    tracing::error!(%error, "a caller could not be made out");
+                    tracing::error!(%error, "could not identify the caller");
                     return Self::Nobody;
                 }
             }

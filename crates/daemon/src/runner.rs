@@ -20,7 +20,7 @@ use agent_worker_host::{
     write_atomically,
 };
 use agent_worker_kernel::{
-    AttemptPlace, EventTail, ProcessMark, ProcessOrigin, RunFiles, Runner, ShellCommand,
+    AttemptPaths, EventTail, ProcessMark, ProcessOrigin, RunFiles, Runner, ShellCommand,
     ShellOutcome, WorkerExit, WorkerLiveness,
 };
 use agent_worker_protocol::{
@@ -87,10 +87,10 @@ impl ProcessRunner {
     /// Ends all processes that carry `mark`, are in its control group or were kept for its run, and the orphans
     /// that the daemon inherited. Returns the number of processes of `mark`.
     async fn sweep(&self, mark: &str, grace: &GracePeriod) -> u32 {
-        let (strays, groups, of) = (self.children.clone(), self.groups.clone(), mark.to_owned());
+        let (children, groups, of) = (self.children.clone(), self.groups.clone(), mark.to_owned());
         let theirs = move || {
             let mut all = marked_processes(&of);
-            all.extend(strays.kept_of(&of));
+            all.extend(children.kept_of(&of));
             all.extend(groups.processes(&of));
             all.sort_unstable();
             all.dedup();
@@ -120,7 +120,9 @@ impl Runner for ProcessRunner {
         match std::fs::remove_file(self.env_file(run)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::error!(%run, %error, "a run's environment could not be removed"),
+            Err(error) => {
+                tracing::error!(%run, %error, "could not remove the environment file of a run");
+            }
         }
         ended
     }
@@ -144,7 +146,7 @@ impl Runner for ProcessRunner {
 
     fn files_mark_pending(&self, run: RunId) {
         if let Err(error) = std::fs::write(self.files_marker(run), "") {
-            tracing::error!(%run, %error, "that files follow a run could not be noted");
+            tracing::error!(%run, %error, "could not mark the files of a run as pending");
         }
     }
 
@@ -161,8 +163,8 @@ impl Runner for ProcessRunner {
         }
     }
 
-    fn attempt_paths(&self, run: RunId, attempt: AttemptId) -> AttemptPlace {
-        AttemptPlace { folder: self.home.attempt(run, attempt), socket: self.home.socket() }
+    fn attempt_paths(&self, run: RunId, attempt: AttemptId) -> AttemptPaths {
+        AttemptPaths { folder: self.home.attempt(run, attempt), socket: self.home.socket() }
     }
 
     async fn attempt_run(&self, run: RunId, job: WorkerJob, stop: CancellationToken) -> WorkerExit {
@@ -178,7 +180,7 @@ impl Runner for ProcessRunner {
             Ok(true) => WorkerLiveness::Alive,
             Ok(false) => WorkerLiveness::Gone,
             Err(error) => {
-                tracing::error!(%attempt, %error, "a worker's lock could not be looked at");
+                tracing::error!(%attempt, %error, "could not check a worker's lock");
                 WorkerLiveness::Gone
             }
         }

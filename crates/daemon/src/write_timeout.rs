@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_reads_slowly_is_served_and_whoever_does_not_read_is_cut() {
+    async fn a_slow_reader_is_served_and_a_stalled_reader_is_cut() {
         let (ours, mut theirs) = duplex(4);
         let mut ours = WriteTimeoutStream::new(ours, Backpressure::default(), |_| {});
         let slow = async {

@@ -122,7 +122,7 @@ impl CgroupRoot {
         opened?;
         match kind?.trim() {
             "domain" => Ok(()),
-            other => Err(io::Error::other(format!("a group of type `{other}`"))),
+            other => Err(io::Error::other(format!("the cgroup has the type `{other}`"))),
         }
     }
 }
@@ -196,7 +196,7 @@ fn root_name(home: &Path) -> String {
 
 /// Returns the folder of the group in `/proc/self/cgroup`, within the mounts of `/proc/self/mountinfo`.
 fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
-    let path = procfs::unified_path(cgroup).ok_or("this system has no cgroups of version 2")?;
+    let path = procfs::unified_path(cgroup).ok_or("this system has no cgroups v2")?;
     if path.ends_with(" (deleted)") {
         return Err("this process's own cgroup was removed".into());
     }
@@ -216,9 +216,9 @@ fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
         }
     }
     Err(if mounted {
-        "this process's own cgroup is not among those that are mounted".into()
+        "this process's own cgroup is not mounted".into()
     } else {
-        "no cgroup file system of version 2 is mounted".into()
+        "no cgroup v2 file system is mounted".into()
     })
 }
 
@@ -253,9 +253,9 @@ mod tests {
             (HYBRID, "4:memory:/x\n0::/\n", Ok("/sys/fs/cgroup/unified/")),
             (unified, "0::/user.slice/a b.scope\n", Ok("/sys/fs/cgroup/user.slice/a b.scope")),
             (part, "0::/docker/abc/d\n", Ok("/my groups/d")),
-            (part, "0::/docker/other\n", Err("not among those that are mounted")),
-            (unified, "4:memory:/x\n", Err("has no cgroups of version 2")),
-            ("", "0::/\n", Err("no cgroup file system")),
+            (part, "0::/docker/other\n", Err("own cgroup is not mounted")),
+            (unified, "4:memory:/x\n", Err("has no cgroups v2")),
+            ("", "0::/\n", Err("no cgroup v2 file system")),
             (unified, "0::/gone (deleted)\n", Err("was removed")),
         ] {
             match (own_folder(mounts, cgroup), expected) {

@@ -51,14 +51,14 @@ pub enum DialError {
     },
     /// A process of another user listens at the socket, and nothing was sent.
     #[error(
-        "what listens at the daemon's socket belongs to another user (uid {uid}); nothing was sent to it"
+        "the process that listens at the daemon's socket belongs to another user (uid {uid}); nothing was sent to it"
     )]
     Impostor {
         /// Uid of the listener.
         uid: u32,
     },
     /// The connection broke, and the daemon may have acted on the request.
-    #[error("the connection to the daemon broke before its answer was there")]
+    #[error("the connection to the daemon broke before its response arrived")]
     Lost {
         /// Error of the connection.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -67,7 +67,7 @@ pub enum DialError {
     #[error(transparent)]
     Refused(#[from] Problem),
     /// The reply of the daemon is invalid.
-    #[error("the daemon's answer was not understood: {what}")]
+    #[error("the daemon's response is invalid: {what}")]
     Garbled {
         /// Description of the invalid reply.
         what: String,
@@ -183,9 +183,9 @@ impl DaemonSocket {
         let mut connection = DaemonConnection::open(&self.socket).await?;
         match connection.send_request(request).await {
             Ok(answer) => Ok((connection, answer)),
-            Err(ExchangeError::Unsent) => {
-                Err(DialError::Lost { source: "it was closed before the request had left".into() })
-            }
+            Err(ExchangeError::Unsent) => Err(DialError::Lost {
+                source: "the connection was closed before the request was sent".into(),
+            }),
             Err(ExchangeError::Unanswered(error)) => Err(connection_lost(error)),
         }
     }
@@ -213,7 +213,9 @@ fn json<B: Serialize + ?Sized>(body: &B) -> Result<Bytes, DialError> {
 }
 
 fn header(value: &str) -> Result<HeaderValue, DialError> {
-    value.parse().map_err(|_| invalid_request(format!("`{}` fits no header", value.escape_debug())))
+    value.parse().map_err(|_| {
+        invalid_request(format!("`{}` is not a valid header value", value.escape_debug()))
+    })
 }
 
 /// Returns the error for a request that cannot be serialized.

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_gets_the_lock_when_it_is_let_go() {
+    fn a_waiting_process_gets_the_lock_when_it_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.lock");
         let first = LockFile::acquire(&path).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_lock_to_be_free_leaves_its_signature_alone() {
+    fn waiting_for_a_lock_to_be_free_leaves_its_signature_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.lock");
         LockFile::wait_until_free(&path).unwrap();

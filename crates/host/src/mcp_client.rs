@@ -90,6 +90,6 @@ impl DaemonSocket {
 }
 
 fn invalid_header(text: &str) -> DialError {
-    let message = format!("`{}` fits no header", text.escape_debug());
+    let message = format!("`{}` is not valid in a header", text.escape_debug());
     DialError::Refused(Problem::new(Code::BadRequest, message))
 }

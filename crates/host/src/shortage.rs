@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_that_has_run_out_of_something_is_told_apart_from_a_mistake() {
+    fn a_shortage_of_the_machine_is_distinguished_from_a_mistake() {
         for (errno, expected) in [
             (Errno::AGAIN, true),
             (Errno::NOMEM, true),

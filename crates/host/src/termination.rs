@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_that_takes_long_holds_up_nobody_else() {
+    async fn a_slow_scan_delays_no_other_task() {
         let (go_on, wait) = std::sync::mpsc::channel();
         let wait = std::sync::Mutex::new(wait);
         // On the only thread of this runtime, the scan would wait for a signal that can only follow it.

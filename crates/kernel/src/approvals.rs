@@ -35,7 +35,7 @@ const MAX_CALL_NAME_BYTES: usize = 200;
 const APPROVAL_POLL_TIMEOUT: Duration = Duration::from_secs(40);
 /// Grace period for a person to appear before the request counts as unattended.
 const PRESENCE_GRACE: Duration = Duration::from_secs(5);
-const NO_APPROVER: &str = "nobody is there to approve it";
+const NO_APPROVER: &str = "no person is present to approve it";
 
 /// Decides requests for approval.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ impl Approvals<'_> {
             }
             PermissionAction::Ask => {
                 size_limits::check(
-                    "what is to be approved",
+                    "the call's arguments",
                     args.to_string().len(),
                     MAX_ARGUMENT_BYTES,
                 )?;
@@ -89,7 +89,7 @@ impl Approvals<'_> {
         request: ConsentRequest,
     ) -> Result<ApprovalView> {
         if let Principal::Agent(_) = who {
-            return Err(Error::Forbidden("what an agent asks for is approved by a person"));
+            return Err(Error::Forbidden("only a person may answer an approval request"));
         }
         who.require(Permission::Approve)?;
         let selector = InstanceSelector { target: request.target, project: request.project };

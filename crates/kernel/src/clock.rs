@@ -39,7 +39,7 @@ pub enum RandomSource {
 
 /// The error for an operating system that returns no random bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("the operating system gave no random bytes")]
+#[error("the operating system returned no random bytes")]
 pub struct RandomnessUnavailable(#[source] getrandom::Error);
 
 impl Clock {

@@ -152,7 +152,7 @@ impl DocumentLibrary<'_> {
         let by = who.author_with_key(key)?;
         if is_decisions(&file) {
             return Err(Error::Forbidden(
-                "decisions.md is written by the votes, and by nobody else",
+                "decisions.md is read-only: it is generated from the votes",
             ));
         }
         for tool in write_tools(base) {
@@ -162,7 +162,7 @@ impl DocumentLibrary<'_> {
         self.0.run_context(run).await?.require_documents()?;
         if file.as_str().ends_with(CONFLICT_SUFFIX) {
             let why =
-                format!("names that end in {CONFLICT_SUFFIX} are for what could not be merged");
+                format!("names that end in {CONFLICT_SUFFIX} are reserved for conflict files");
             return Err(Error::BadRequest(why));
         }
         let write = DocumentWrite {

@@ -25,10 +25,10 @@ pub enum Error {
     #[error("{0}")]
     Forbidden(&'static str),
     /// The caller is known and lacks this permission.
-    #[error("only the user may, or a client whose token allows `{0}`")]
+    #[error("only the user may do this, or a client whose token allows `{0}`")]
     NotAllowed(Permission),
     /// The token is unknown, or its attempt has ended.
-    #[error("this token is not known, or its attempt is over")]
+    #[error("unknown token, or its attempt has ended")]
     Unauthorized,
     /// No instance has that name.
     #[error("there is no {0}")]
@@ -42,7 +42,7 @@ pub enum Error {
         seq: Option<Seq>,
     },
     /// The target matches several instances.
-    #[error("`{target}` could be {}", .candidates.join(" or "))]
+    #[error("`{target}` is ambiguous: it could be {}", .candidates.join(" or "))]
     Ambiguous {
         /// Target as typed.
         target: String,
@@ -53,7 +53,7 @@ pub enum Error {
     #[error("there is no agent `{}` here", .0.name)]
     NoAgent(UnknownMention),
     /// The name is already in use.
-    #[error("there is an agent `{0}` already")]
+    #[error("agent `{0}` already exists")]
     AgentExists(Target),
     /// The requested agent is invalid.
     #[error("{message}")]
@@ -85,19 +85,19 @@ pub enum Error {
     #[error("@{0} is not running yet")]
     NotRunning(InstanceRef),
     /// The instance already has a live run.
-    #[error("@{0} is running already")]
+    #[error("@{0} is already running")]
     AlreadyRunning(InstanceRef),
     /// The request has no target, and several instances match.
-    #[error("several runs could be meant: {}", .0.join(", "))]
+    #[error("several runs match: {}", .0.join(", "))]
     AmbiguousDefault(Vec<String>),
     /// The run of standalone agents is permanent.
-    #[error("standalone agents live in @global, which is always there")]
+    #[error("@global holds the standalone agents and cannot be stopped or removed")]
     PermanentRun,
     /// The instance has no live run.
     #[error("@{0} has no live run")]
     NoRun(InstanceRef),
     /// The value exceeds its size limit.
-    #[error("{what} is {size} bytes; at most {most} are taken")]
+    #[error("{what} is {size} bytes; the limit is {most}")]
     TooLarge {
         /// Name of the value.
         what: &'static str,
@@ -107,7 +107,7 @@ pub enum Error {
         most: usize,
     },
     /// The agent may not call this tool before a vote opens its gate.
-    #[error("`{tool}` waits for the gate `{gate}`, which is shut")]
+    #[error("`{tool}` is blocked: the gate `{gate}` is closed")]
     GateClosed {
         /// Name of the tool.
         tool: &'static str,
@@ -121,7 +121,7 @@ pub enum Error {
     #[error("the daemon is stopping and starts nothing new")]
     Draining,
     /// A run's private folder could not be used.
-    #[error("the run's private folder failed: {0}")]
+    #[error("cannot use the run's private folder: {0}")]
     RunFolder(#[source] std::io::Error),
     /// The operating system returned no random bytes.
     #[error(transparent)]
@@ -264,9 +264,7 @@ impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
         let message = match error.code() {
             // The cause may contain a path or a query, so only the log gets it.
-            Code::Internal => {
-                "something went wrong in the daemon; its log has the cause".to_owned()
-            }
+            Code::Internal => "internal error in the daemon; its log has the cause".to_owned(),
             _ => error.to_string(),
         };
         Self { code: error.code(), message, details: error.details().map(Box::new) }

@@ -222,7 +222,7 @@ impl RunContext {
         match self.script.workflow.context.documents {
             Documents::File | Documents::Store => Ok(()),
             Documents::Off => {
-                Err(Error::Forbidden("this workflow keeps no documents (`context` says so)"))
+                Err(Error::Forbidden("this workflow has no documents (`context` disables them)"))
             }
         }
     }
@@ -274,7 +274,7 @@ impl Principal {
             Self::Agent(agent) if agent.attempt == attempt => Ok(agent),
             Self::Anonymous => Err(Error::Unauthorized),
             Self::User | Self::Client(_) | Self::Agent(_) => {
-                Err(Error::Forbidden("an attempt is spoken for by its own worker only"))
+                Err(Error::Forbidden("only an attempt's own worker may act for it"))
             }
         }
     }

@@ -17,43 +17,46 @@ mod scheduling;
 mod views;
 mod voting;
 
-pub use access::instance_resolution::InstanceSelector;
+pub use access::{instance_resolution::InstanceSelector, tokens::Tokens};
 pub use agent_worker_store::{
     ChangeCursor, DocumentBase, ExchangeMode, FileIntent, FileSlot, FileState, PendingConflictFile,
 };
-pub use approvals::attention::{Attention, AttentionNeed, DeadLetterAction};
+pub use approvals::{
+    Approvals,
+    attention::{Attention, AttentionNeed, DeadLetterAction, PendingAttention},
+    questions::Questions,
+};
 pub use clock::{Clock, RandomSource, VirtualClock};
-pub use documents::DECISIONS_FILE;
-pub use documents::document_files::{CONFLICT_SUFFIX, DocumentFiles, RunFiles, RunStage};
-pub use documents::file_merge::FoundText;
-pub use documents::transcript::{Transcript, TranscriptChunk};
+pub use documents::{
+    DECISIONS_FILE, DocumentLibrary,
+    document_files::{CONFLICT_SUFFIX, DocumentFiles, RunFiles, RunStage},
+    file_merge::FoundText,
+    resources::Resources,
+    suggestions::Suggestions,
+    transcript::{Transcript, TranscriptChunk},
+};
 pub use error::Error;
 pub use kernel::{AgentPrincipal, Kernel, KernelParts, Principal};
-pub use messaging::channel::ChannelQuery;
-pub use messaging::inbox::{InboxAckResult, InboxMessages};
-pub use scheduling::runner::{
-    AttemptPaths as AttemptPlace, EventTail, ProcessMark, ProcessOrigin, Runner, ShellCommand,
-    ShellOutcome, WorkerExit, WorkerLiveness,
+pub use messaging::{
+    channel::{ChannelQuery, Messages},
+    inbox::{InboxAckResult, InboxMessages, Inboxes},
 };
-pub use scheduling::{Options, RecoverySummary};
-pub use views::agent_detail::{AgentExplanation, WakeCondition};
-pub use views::events::{EventSubscription, WatchSubject};
-pub use views::{ActivityCounts, ListingScope};
-pub use voting::proposals::ProposalFilter;
-
-pub use access::tokens::Tokens;
-pub use approvals::Approvals;
-pub use approvals::attention::PendingAttention;
-pub use approvals::questions::Questions;
-pub use documents::DocumentLibrary;
-pub use documents::resources::Resources;
-pub use documents::suggestions::Suggestions;
-pub use messaging::channel::Messages;
-pub use messaging::inbox::Inboxes;
-pub use runs::Runs;
-pub use runs::instances::FeedbackEntries;
-pub use runs::instances::Instances;
-pub use runs::members::Agents;
-pub use scheduling::attempts::Attempts;
-pub use views::KernelHealth;
-pub use voting::proposals::Proposals;
+pub use runs::{
+    Runs,
+    instances::{FeedbackEntries, Instances},
+    members::Agents,
+};
+pub use scheduling::{
+    Options, RecoverySummary,
+    attempts::Attempts,
+    runner::{
+        AttemptPaths, EventTail, ProcessMark, ProcessOrigin, Runner, ShellCommand, ShellOutcome,
+        WorkerExit, WorkerLiveness,
+    },
+};
+pub use views::{
+    ActivityCounts, KernelHealth, ListingScope,
+    agent_detail::{AgentExplanation, WakeCondition},
+    events::{EventSubscription, WatchSubject},
+};
+pub use voting::proposals::{ProposalFilter, Proposals};

@@ -179,7 +179,7 @@ impl Kernel {
 }
 
 fn workflow_file_not_found(file: &Path) -> Error {
-    Error::NoInstance(format!("workflow file {} for you", file.display()))
+    Error::NoInstance(format!("workflow file {} in your scope", file.display()))
 }
 
 async fn load_workflow(file: &Path) -> Result<Workflow> {
@@ -187,7 +187,7 @@ async fn load_workflow(file: &Path) -> Result<Workflow> {
     let loaded = tokio::task::spawn_blocking(move || agent_worker_workflow::load(&file)).await;
     match loaded {
         Ok(workflow) => Ok(workflow?),
-        Err(_) => Err(Error::BadRequest("reading the file was cut short".into())),
+        Err(_) => Err(Error::BadRequest("reading the file was interrupted".into())),
     }
 }
 

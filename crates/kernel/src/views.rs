@@ -360,7 +360,7 @@ fn agent_state(
 fn ended_reason(outcome: Outcome, error: Option<&RunError>) -> String {
     match error.map(|error| error.code) {
         None => format!("its run is {outcome}"),
-        Some(RunErrorCode::NobodyWoken) => "its run woke nobody".to_owned(),
+        Some(RunErrorCode::NobodyWoken) => "its run woke no agent".to_owned(),
         Some(RunErrorCode::BadFile) => "its run could not use its file".to_owned(),
         Some(RunErrorCode::SetupFailed) => "its run's setup failed".to_owned(),
     }
@@ -475,10 +475,10 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_never_got_as_far_as_its_agents_is_not_told_as_their_failure() {
+    fn a_run_that_failed_before_its_agents_started_is_not_reported_as_their_failure() {
         for (error, expected) in [
             (None, "its run is failed"),
-            (Some(RunErrorCode::NobodyWoken), "its run woke nobody"),
+            (Some(RunErrorCode::NobodyWoken), "its run woke no agent"),
             (Some(RunErrorCode::BadFile), "its run could not use its file"),
             (Some(RunErrorCode::SetupFailed), "its run's setup failed"),
         ] {

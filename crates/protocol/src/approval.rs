@@ -4,8 +4,7 @@ use std::{fmt, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::words::words;
+use strum::{Display, EnumString, IntoStaticStr};
 
 /// Permission rules of an agent. A call that matches `deny` is refused, one that matches `ask` needs an approval, one
 /// that matches `allow` happens; `default` decides about the rest.
@@ -29,7 +28,21 @@ pub struct Permissions {
 }
 
 /// Decision about a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionAction {
     /// The call happens without an approval.
@@ -42,7 +55,21 @@ pub enum PermissionAction {
 }
 
 /// Treatment of a request while no person is present to answer it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum OnAsk {
     /// The request waits, and so does its run.
@@ -55,19 +82,26 @@ pub enum OnAsk {
 }
 
 /// Answer of a person to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
     /// The call may happen, once.
     Approved,
     /// The call may not happen.
     Denied,
-}
-
-words! {
-    PermissionAction { Allow => "allow", Ask => "ask", Deny => "deny" }
-    OnAsk { Wait => "wait", Deny => "deny", Fail => "fail" }
-    Consent { Approved => "approved", Denied => "denied" }
 }
 
 impl Permissions {
@@ -101,16 +135,16 @@ pub enum ArgumentPattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadToolPattern {
     /// The text before the bracket is no valid name of a tool.
-    #[error("a pattern begins with the name of a tool, such as `Bash` or `Bash(git diff*)`")]
+    #[error("a pattern must begin with the name of a tool, such as `Bash` or `Bash(git diff*)`")]
     Tool,
     /// The bracket is not closed at the end.
-    #[error("a pattern ends with the bracket that it opens, such as `Bash(git diff*)`")]
+    #[error("a pattern must end with its closing bracket, such as `Bash(git diff*)`")]
     Bracket,
     /// A `*` is at a place without a meaning.
-    #[error("`*` stands for the rest, at the end alone, after something")]
+    #[error("`*` is allowed only at the end of a pattern, after other text")]
     Star,
     /// The argument begins with `~`, which is not expanded.
-    #[error("`~` is not filled in: write the whole path, or one relative to the working folder")]
+    #[error("`~` is not expanded: write an absolute path, or one relative to the working folder")]
     Home,
 }
 

@@ -4,8 +4,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
-use crate::{mock::MockRule, words::words};
+use crate::mock::MockRule;
 
 /// The way in which a worker reaches a model, with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,7 +73,20 @@ pub struct AcpAgent(String);
 pub struct VendorCli(String);
 
 /// Source of the settings and the login of a vendor's agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum CredentialMode {
     /// A folder of its own, and a key from the environment.
@@ -82,7 +96,21 @@ pub enum CredentialMode {
 }
 
 /// The conversation that a turn starts with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum SessionPolicy {
     /// The whole conversation, where the backend keeps it.
@@ -90,11 +118,6 @@ pub enum SessionPolicy {
     Continue,
     /// Starts without the previous conversation.
     Fresh,
-}
-
-words! {
-    CredentialMode { Isolated => "isolated", Login => "login" }
-    SessionPolicy { Continue => "continue", Fresh => "fresh" }
 }
 
 macro_rules! registered_names {

@@ -13,6 +13,7 @@ mod event;
 mod event_line;
 mod id;
 mod job;
+mod keyword;
 pub mod mcp_wire;
 mod message;
 mod mock;
@@ -28,7 +29,6 @@ pub mod sync;
 mod target;
 mod time;
 mod tool;
-mod words;
 
 pub use agent::{AgentSettings, Limits, RetryPolicy};
 pub use approval::{
@@ -54,6 +54,7 @@ pub use job::{
     BASE_ENV, EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order,
     WorkerEvent, WorkerJob, WorkerOutcome,
 };
+pub use keyword::Keyword;
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};

@@ -118,3 +118,35 @@ pub enum ProblemDetails {
     /// The MCP session is not known to this daemon.
     UnknownSession,
 }
+
+impl ProblemDetails {
+    /// JSON array with a sample of each reason. Every interface tests its hints with it.
+    pub const SAMPLES: &str = include_str!("problem_details/samples.json");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_samples_have_every_reason() {
+        let samples: Vec<ProblemDetails> = serde_json::from_str(ProblemDetails::SAMPLES).unwrap();
+        let covered: BTreeSet<_> = samples.iter().map(reason).collect();
+        let schema = schemars::schema_for!(ProblemDetails).to_value();
+        let reasons = schema["oneOf"].as_array().unwrap().iter();
+        let reasons = reasons.map(|variant| text(&variant["properties"]["reason"]["const"]));
+        assert_eq!(covered, reasons.collect::<BTreeSet<_>>());
+    }
+
+    fn reason(details: &ProblemDetails) -> String {
+        text(&serde_json::to_value(details).unwrap()["reason"])
+    }
+
+    fn text(value: &Value) -> String {
+        value.as_str().unwrap().to_owned()
+    }
+}

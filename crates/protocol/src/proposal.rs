@@ -8,6 +8,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::{
     id::{ProposalId, RunId, Seq},
@@ -15,7 +16,6 @@ use crate::{
     name::AgentName,
     state::Role,
     time::Millis,
-    words::words,
 };
 
 /// Option that opens a gate.
@@ -26,7 +26,21 @@ pub const REJECT: &str = "reject";
 const MAX_LINE_CHARS: usize = 200;
 
 /// Subject of a vote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalKind {
     /// Gives a role to an agent.
@@ -41,7 +55,21 @@ pub enum ProposalKind {
 }
 
 /// Number of votes that an option needs to win.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// More votes than any other option.
@@ -54,7 +82,21 @@ pub enum Rule {
 }
 
 /// Method that chooses between options with equally many votes under [`Rule::Plurality`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum TieBreaker {
     /// The tied option that is first in the list of options.
@@ -238,14 +280,6 @@ pub struct Proposal {
     pub ballots: Vec<Ballot>,
 }
 
-words! {
-    ProposalKind {
-        Election => "election", Decision => "decision", Approval => "approval", Assignment => "assignment",
-    }
-    Rule { Plurality => "plurality", Majority => "majority", Unanimous => "unanimous" }
-    TieBreaker { First => "first", Random => "random", CreatorDecides => "creator_decides" }
-}
-
 impl ProposalState {
     /// Returns the name of the state, as stored and shown.
     pub const fn word(&self) -> &'static str {
@@ -396,8 +430,8 @@ impl Proposal {
         let binding = if self.terms.binding { ", binding" } else { "" };
         let title = one_line(&self.terms.title);
         let tail = format!(": {} ({}{binding})", one_line(decided), self.state.word());
-        let room = MAX_LINE_CHARS.saturating_sub(tail.chars().count() + 12);
-        let title: String = title.chars().take(room).collect();
+        let max_chars = MAX_LINE_CHARS.saturating_sub(tail.chars().count() + 12);
+        let title: String = title.chars().take(max_chars).collect();
         Some(format!("#{} {title}{tail}", self.id).chars().take(MAX_LINE_CHARS).collect())
     }
 
@@ -481,14 +515,14 @@ mod tests {
     }
 
     #[test]
-    fn votes_of_strangers_are_not_counted() {
+    fn votes_from_outside_the_electorate_are_not_counted() {
         let proposal = proposal(ProposalState::Active);
         assert_eq!(proposal.vote_counts(), [("sqlite", 1), ("postgres", 0)]);
         assert_eq!(proposal.missing_voters(), [&Sender::from("b".to_owned())]);
     }
 
     #[test]
-    fn each_state_is_told_in_its_own_words() {
+    fn each_state_has_its_own_text() {
         let effect = Some("b is coordinator".to_owned());
         let told = [
             ProposalState::Active,

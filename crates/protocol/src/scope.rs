@@ -4,41 +4,59 @@ use std::{collections::BTreeSet, fmt, path::Path, str::FromStr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 use crate::{
+    Keyword as _,
     name::{BadName, Tag, WorkflowName},
     target::InstanceRef,
-    words::word_enum,
 };
 
 const WILDCARD: &str = "*";
 
-word_enum! {
-    /// One thing that a client may be allowed.
-    #[derive(
-        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-    )]
-    #[serde(rename_all = "snake_case")]
-    pub enum Permission {
-        /// Looks at everything: messages, runs, agents, documents, events.
-        Read => "read",
-        /// Sends messages, makes proposals and takes its own back, keeps resources, says what it thinks of the program.
-        Send => "send",
-        /// Creates and writes documents.
-        Documents => "documents",
-        /// Starts, stops, pauses and resumes runs.
-        Run => "run",
-        /// Lets agents join, stops, wakes and removes them.
-        Agents => "agents",
-        /// Tries dead letters again, or gives them up.
-        Letters => "letters",
-        /// Does what a person decides: votes, takes back what others proposed, answers what agents ask.
-        Approve => "approve",
-        /// Gives a paused run more than its file says.
-        Limits => "limits",
-        /// Stops the daemon.
-        Shutdown => "shutdown",
-    }
+/// A right of a client.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(
+    serialize_all = "snake_case",
+    parse_err_ty = NoSuchPermission,
+    parse_err_fn = NoSuchPermission::new
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// Reads everything: messages, runs, agents, documents, events.
+    Read,
+    /// Sends messages, creates proposals, cancels its own, stores resources, submits feedback.
+    Send,
+    /// Creates and writes documents.
+    Documents,
+    /// Starts, stops, pauses and resumes runs.
+    Run,
+    /// Adds, stops, resumes and removes agents.
+    Agents,
+    /// Redrives or drops dead letters.
+    Letters,
+    /// Decides as a person: votes, cancels proposals of others, answers requests and questions.
+    Approve,
+    /// Raises the limits of a paused run.
+    Limits,
+    /// Stops the daemon.
+    Shutdown,
 }
 
 /// Permissions of a token and the instances to which they apply.
@@ -69,7 +87,7 @@ pub struct InstancePattern {
 pub enum BadPattern {
     /// The text has no known form.
     #[error(
-        "instances are written @workflow:tag, with * for any, or as a whole folder, or both: /folder@workflow:tag"
+        "write an instance pattern as @workflow:tag, with * for any, as a whole folder, or as both: /folder@workflow:tag"
     )]
     Form,
     /// One of its parts is not a name.
@@ -79,7 +97,7 @@ pub enum BadPattern {
 
 /// Error for an unknown permission.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("there is no permission `{0}`; there are {known}", known = words(Permission::ALL))]
+#[error("there is no permission `{0}`; the permissions are {known}", known = words(Permission::ALL))]
 pub struct NoSuchPermission(String);
 
 impl Default for Scopes {
@@ -165,17 +183,14 @@ impl From<InstancePattern> for String {
     }
 }
 
-impl FromStr for Permission {
-    type Err = NoSuchPermission;
-    fn from_str(word: &str) -> Result<Self, NoSuchPermission> {
-        let known = Self::ALL.iter().find(|known| known.word() == word);
-        known.copied().ok_or_else(|| NoSuchPermission(word.to_owned()))
-    }
+impl Permission {
+    /// Every permission, in the order of the lists.
+    pub const ALL: &[Self] = Self::VARIANTS;
 }
 
-impl fmt::Display for Permission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+impl NoSuchPermission {
+    fn new(word: &str) -> Self {
+        Self(word.to_owned())
     }
 }
 

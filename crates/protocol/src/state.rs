@@ -4,15 +4,29 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::{
     id::{ApprovalId, AttemptId, QuestionId},
     time::Millis,
-    words::words,
 };
 
 /// Kind of run: `run` ends by itself, `start` stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum RunMode {
     /// One-shot run, which ends as soon as no agent has work left.
@@ -24,8 +38,21 @@ pub enum RunMode {
 
 /// Duty that one agent of a run has for the whole team.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
 )]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The only agent that writes documents; the others suggest.
@@ -36,8 +63,21 @@ pub enum Role {
 
 /// State of a suggestion.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
 )]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum SuggestionState {
     /// No answer has been given yet.
@@ -90,7 +130,20 @@ pub enum PauseCause {
 }
 
 /// Quantity that a limit bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// Number of messages in the chain that led to a message.
@@ -102,7 +155,20 @@ pub enum LimitKind {
 }
 
 /// Result of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The agents acted on every message.
@@ -151,7 +217,20 @@ pub enum AttemptEnd {
 }
 
 /// Class of a failure, derived from exit status and structured output, never from words in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// The worker ended without a report.
@@ -176,8 +255,21 @@ pub enum FailureClass {
 
 /// State of one message for one recipient.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
 )]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
     /// Waits for an attempt of the recipient.
@@ -288,22 +380,6 @@ impl LimitKind {
     }
 }
 
-words! {
-    RunMode { Run => "run", Start => "start" }
-    Role { DocumentOwner => "document_owner", Coordinator => "coordinator" }
-    SuggestionState { Open => "open", Accepted => "accepted", Rejected => "rejected" }
-    LimitKind { Hops => "hops", Turns => "turns", Wall => "wall" }
-    Outcome { Done => "done", Failed => "failed", Stopped => "stopped" }
-    DeliveryState {
-        Pending => "pending", Leased => "leased", Dead => "dead", Acted => "acted", Dropped => "dropped",
-    }
-    FailureClass {
-        Crash => "crash", Timeout => "timeout", ContextOverflow => "context_overflow",
-        Permission => "permission", Fatal => "fatal", RateLimited => "rate_limited",
-        Transient => "transient", Auth => "auth", Billing => "billing",
-    }
-}
-
 impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -369,6 +445,7 @@ fn number_list(ids: &[impl fmt::Display]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Keyword as _;
 
     #[test]
     fn a_word_reads_back_as_the_state_it_came_from() {
@@ -379,9 +456,9 @@ mod tests {
             DeliveryState::Acted,
             DeliveryState::Dropped,
         ] {
-            assert_eq!(DeliveryState::from_word(state.word()), Some(state));
+            assert_eq!(state.word().parse(), Ok(state));
         }
-        assert_eq!(Outcome::from_word("green"), None);
+        assert!("green".parse::<Outcome>().is_err());
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! Each critical section of this program leaves its data consistent at every step, so the flag says nothing.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 
 /// Locks a mutex.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -17,6 +19,15 @@ pub fn read<T: ?Sized>(data: &RwLock<T>) -> RwLockReadGuard<'_, T> {
 /// Locks for writing.
 pub fn write<T: ?Sized>(data: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     data.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Releases a mutex and locks it again once `condition` is false for its data.
+pub fn wait_while<'a, T>(
+    changed: &Condvar,
+    guard: MutexGuard<'a, T>,
+    condition: impl FnMut(&mut T) -> bool,
+) -> MutexGuard<'a, T> {
+    changed.wait_while(guard, condition).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,80 +1,84 @@
 //! Names of the daemon's tools. Each interface that offers tools describes their arguments and results.
 
-use crate::words::word_enum;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// Name of the worker's own tool, a shell. No tool of the daemon has this name.
 pub const SHELL_TOOL: &str = "shell";
 
-word_enum! {
-    /// A tool of the daemon.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub enum ToolName {
-        /// Writes to the channel.
-        ChannelSend => "channel_send",
-        /// Reads the channel.
-        ChannelRead => "channel_read",
-        /// Shows what came since the turn began.
-        InboxCheck => "inbox_check",
-        /// Takes some of that into the turn.
-        InboxAck => "inbox_ack",
-        /// Lists the team.
-        WorkflowAgents => "workflow_agents",
-        /// Reads a document.
-        DocumentRead => "document_read",
-        /// Creates or replaces a document.
-        DocumentWrite => "document_write",
-        /// Appends to a document.
-        DocumentAppend => "document_append",
-        /// Lists the documents.
-        DocumentList => "document_list",
-        /// Writes one that must not be there yet.
-        DocumentCreate => "document_create",
-        /// Suggests a change to one that another agent owns.
-        DocumentSuggest => "document_suggest",
-        /// Accepts or rejects what was suggested.
-        SuggestionAnswer => "suggestion_answer",
-        /// Keeps a long text.
-        ResourceCreate => "resource_create",
-        /// Reads a resource.
-        ResourceRead => "resource_read",
-        /// Says something about the program itself.
-        FeedbackSubmit => "feedback_submit",
-        /// Lets the team vote.
-        ProposalCreate => "proposal_create",
-        /// Casts a vote.
-        Vote => "vote",
-        /// Shows what is voted on.
-        ProposalStatus => "proposal_status",
-        /// Takes a proposal back.
-        ProposalCancel => "proposal_cancel",
-        /// Asks a person.
-        AskHuman => "ask_human",
-        /// Lists the instances.
-        WorkflowList => "workflow_list",
-        /// Lists the runs.
-        RunList => "run_list",
-        /// Shows a run.
-        RunStatus => "run_status",
-        /// Starts a run from a file.
-        RunStart => "run_start",
-        /// Ends a run.
-        RunStop => "run_stop",
-        /// Resumes a paused run.
-        RunResume => "run_resume",
-        /// Explains an agent.
-        AgentShow => "agent_show",
-        /// Lets one join.
-        AgentNew => "agent_new",
-        /// Wakes one no more.
-        AgentStop => "agent_stop",
-        /// Wakes one again.
-        AgentResume => "agent_resume",
-        /// Takes one out of its run.
-        AgentRemove => "agent_remove",
-    }
+/// A tool of the daemon.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
+pub enum ToolName {
+    /// Writes to the channel.
+    ChannelSend,
+    /// Reads the channel.
+    ChannelRead,
+    /// Shows the messages that arrived during the turn.
+    InboxCheck,
+    /// Marks shown messages as handled in this turn.
+    InboxAck,
+    /// Lists the agents of the team.
+    WorkflowAgents,
+    /// Reads a document.
+    DocumentRead,
+    /// Creates or replaces a document.
+    DocumentWrite,
+    /// Appends to a document.
+    DocumentAppend,
+    /// Lists the documents.
+    DocumentList,
+    /// Creates a document; fails if it exists.
+    DocumentCreate,
+    /// Suggests a change to a document that another agent owns.
+    DocumentSuggest,
+    /// Accepts or rejects a suggestion.
+    SuggestionAnswer,
+    /// Stores a long text.
+    ResourceCreate,
+    /// Reads a resource.
+    ResourceRead,
+    /// Submits feedback about the program.
+    FeedbackSubmit,
+    /// Creates a proposal.
+    ProposalCreate,
+    /// Casts a vote.
+    Vote,
+    /// Shows one proposal or all open ones.
+    ProposalStatus,
+    /// Cancels a proposal.
+    ProposalCancel,
+    /// Asks a person a question.
+    AskHuman,
+    /// Lists the instances.
+    WorkflowList,
+    /// Lists the runs.
+    RunList,
+    /// Shows the state of a run.
+    RunStatus,
+    /// Starts a run from a file.
+    RunStart,
+    /// Ends a run.
+    RunStop,
+    /// Resumes a paused run.
+    RunResume,
+    /// Explains an agent.
+    AgentShow,
+    /// Adds an agent.
+    AgentNew,
+    /// Stops an agent.
+    AgentStop,
+    /// Resumes a stopped agent.
+    AgentResume,
+    /// Removes an agent from its run.
+    AgentRemove,
 }
 
 impl ToolName {
+    /// Every tool, in the order of the lists.
+    pub const ALL: &[Self] = Self::VARIANTS;
+
     /// Names of older designs, which are accepted but not listed.
     pub const LEGACY_NAMES: [(&str, Self); 4] = [
         ("channel_peek", Self::ChannelRead),
@@ -122,14 +126,15 @@ impl ToolName {
 
     /// Finds a tool by its name or by an older name.
     pub fn find(word: &str) -> Option<Self> {
-        let listed = Self::ALL.iter().map(|tool| (tool.word(), *tool));
-        listed.chain(Self::LEGACY_NAMES).find(|(known, _)| *known == word).map(|(_, tool)| tool)
+        let legacy = Self::LEGACY_NAMES.into_iter().find(|(known, _)| *known == word);
+        word.parse().ok().or_else(|| legacy.map(|(_, tool)| tool))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Keyword as _;
 
     #[test]
     fn a_tool_is_found_by_the_name_it_is_listed_under_and_by_an_older_one() {

@@ -99,7 +99,7 @@ impl Database {
     pub(crate) async fn check_integrity(&self) -> Result<IntegrityReport> {
         // Lost files are detected first: the check then reads the copy of their data.
         if let Err(error) = self.check_files().await {
-            tracing::debug!(%error, "checking a store that takes no writes");
+            tracing::debug!(%error, "checking a store that refuses writes");
         }
         let files = self.engine.resource_files();
         let check = move |db: &Connection| integrity::check_database(db, files.as_ref());

@@ -19,7 +19,7 @@ pub enum Error {
     #[error("there is no such {0}")]
     NotFound(&'static str),
     /// An item with that name exists already.
-    #[error("there is already such a {0}")]
+    #[error("such a {0} already exists")]
     Exists(&'static str),
     /// The instance has no live run, so no write is possible.
     #[error("the instance has no live run")]
@@ -34,10 +34,10 @@ pub enum Error {
     #[error("the agent is working")]
     AgentBusy,
     /// The attempt is over, or a later one has started.
-    #[error("this attempt is no longer the live one")]
+    #[error("this attempt is no longer live")]
     Fenced,
     /// An idempotency key was used again with other arguments.
-    #[error("this key was used before with other arguments")]
+    #[error("this idempotency key was already used with other arguments")]
     KeyReused,
     /// The document has a newer revision.
     #[error("the document is at revision {0}")]
@@ -57,7 +57,7 @@ pub enum Error {
     #[error("you have no vote on proposal #{0}")]
     NoVote(ProposalId),
     /// The caller did not create the proposal and may not cancel it.
-    #[error("only {0}, who made it, or the user takes a proposal back")]
+    #[error("only {0}, who created the proposal, or the user may cancel it")]
     NotCreator(Sender),
     /// The question is answered already.
     #[error("question #{0} is answered already")]
@@ -66,13 +66,13 @@ pub enum Error {
     #[error("request #{0} is {1} already")]
     ApprovalAnswered(ApprovalId, Consent),
     /// No attempt waits for the answer any more: the work it is for is done or given up.
-    #[error("request #{0} is no longer asked: the work it was for is over")]
+    #[error("request #{0} was withdrawn: the work that needed it is over")]
     ApprovalWithdrawn(ApprovalId),
     /// The document exists, and this attempt has not read it.
     #[error("the document is at revision {0}, which you have not read")]
     RevisionNotRead(Revision),
     /// The caller may write the documents and needs no suggestion.
-    #[error("no owner keeps you from writing the documents of this run")]
+    #[error("you may write the documents of this run without a suggestion")]
     SuggestionNotNeeded,
     /// The passage to be replaced does not occur exactly once.
     #[error("the text to be replaced occurs {0} times in the document")]
@@ -81,7 +81,7 @@ pub enum Error {
     #[error("the suggestion is {0} already")]
     SuggestionAnswered(SuggestionState),
     /// A path cannot be a file and a folder.
-    #[error("there is a document {0}, and no file can be a folder too")]
+    #[error("the document {0} exists, and a path cannot be both a file and a folder")]
     PathConflict(DocumentPath),
     /// The document would exceed its maximum length.
     #[error("the document would have {0} bytes")]
@@ -99,7 +99,7 @@ pub enum Error {
     #[error("the write may or may not be stored: {0}")]
     OutcomeUnknown(String),
     /// The store refuses all writes.
-    #[error("the store takes no writes: {0}")]
+    #[error("the store refuses writes: {0}")]
     ReadOnly(String),
     /// The disk or the file system failed.
     #[error("the disk failed: {0}")]
@@ -109,8 +109,8 @@ pub enum Error {
     Malformed(String),
     /// A rescued copy needs a decision of the user: it may have data that the database lacks.
     #[error(
-        "{copy} was rescued from {database} and may have data that it lacks; to use the copy: rm -f {database}-wal \
-         {database}-shm && mv {copy} {database}; to go on without it, move it to another folder",
+        "{copy} was rescued from {database} and may have data that the database lacks; to use the copy: rm -f {database}-wal \
+         {database}-shm && mv {copy} {database}; to continue without the copy, move it to another folder",
         copy = copy.display(), database = database.display()
     )]
     RescuedCopy {
@@ -137,10 +137,10 @@ pub enum Error {
     #[error("another daemon uses {0}")]
     InUse(String),
     /// The file is not a database of a team.
-    #[error("{0} is there already, and is not a database made for a team")]
+    #[error("{0} already exists and is not the database of a team")]
     NotTeamDatabase(String),
     /// The store keeps all instances in one database.
-    #[error("this store keeps all teams in one place")]
+    #[error("this store keeps all teams in one database")]
     SingleDatabaseOnly,
     /// The store is closed.
     #[error("the store is closed")]
@@ -149,10 +149,10 @@ pub enum Error {
     #[error("the database failed")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A stored value could not be converted.
-    #[error("a stored value is not what it should be: {0}")]
+    #[error("a stored value is invalid: {0}")]
     InvalidValue(String),
     /// A file of the store could not be opened, written or read.
-    #[error("a file of the store failed: {0}")]
+    #[error("cannot access a file of the store: {0}")]
     File(std::io::Error),
 }
 

@@ -72,9 +72,9 @@ impl MultiStore {
                     }
                 }
                 Ok(DatabasePresence::Deleted) => {
-                    tracing::warn!(database = %path.display(), "is gone, and its teams with it");
+                    tracing::warn!(database = %path.display(), "a team database was deleted, and its teams with it");
                     if let Err(error) = multi_store.0.home.team_database_remove(path).await {
-                        tracing::warn!(%error, "it will be looked for again at the next start");
+                        tracing::warn!(%error, "could not remove the record of a deleted team database; retrying at the next start");
                     }
                 }
                 Err(error) => multi_store.mark_unavailable(path, &error.into()).await,
@@ -94,7 +94,7 @@ impl MultiStore {
             Error::File(why) => why.to_string(),
             other => other.to_string(),
         };
-        tracing::error!(database = %path.display(), why, "cannot be opened");
+        tracing::error!(database = %path.display(), why, "cannot open a team database");
         self.0.unavailable.lock().await.insert(path, why);
     }
 
@@ -237,11 +237,11 @@ impl MultiStore {
                     .chain(0..drawn)
                     .map(|number| number + 1);
                 let number = numbers.into_iter().find(|number| !taken(*number));
-                let number = number.ok_or(Error::Exists("number of a database"))?;
+                let number = number.ok_or(Error::Exists("database number"))?;
                 store.set_database_number(number).await?;
                 Ok(number)
             }
-            number if taken(number) => Err(Error::Exists("number of a database")),
+            number if taken(number) => Err(Error::Exists("database number")),
             number => Ok(number),
         }
     }

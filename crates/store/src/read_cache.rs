@@ -84,7 +84,7 @@ where
                 return;
             }
             let in_time = began.elapsed() < std::time::Duration::from_secs(5);
-            assert!(in_time, "known of {key:?} is {known:?}, and true is {found:?}");
+            assert!(in_time, "stale cache entry for {key:?}: cached {known:?}, stored {found:?}");
             tokio::task::yield_now().await;
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_fill_no_memory() {
+    async fn unknown_keys_do_not_grow_the_cache_without_bound() {
         let known = ReadCache::default();
         for key in 0..3 * MAX_CACHED_ENTRIES {
             known.get_or_load(&key, || async { Ok(()) }).await.unwrap();

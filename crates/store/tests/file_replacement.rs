@@ -181,10 +181,10 @@ async fn no_acknowledged_send_is_lost_when_the_files_are_removed_replaced_or_tru
         }
         let faults = store.fault_list().await.unwrap();
         assert!(faults.len() == 1 && faults[0].why.contains(expected), "{name}: {faults:?}");
-        let pulse = store.heartbeat_put(NOW.store).await;
+        let heartbeat = store.heartbeat_put(NOW.store).await;
         assert!(
-            matches!(&pulse, Err(Error::ReadOnly(why)) if why.contains(expected)),
-            "{name}: {pulse:?}"
+            matches!(&heartbeat, Err(Error::ReadOnly(why)) if why.contains(expected)),
+            "{name}: {heartbeat:?}"
         );
         let copies = copies(folder.path());
         assert_eq!(copies.len(), 1, "{name}: {copies:?}");
@@ -245,22 +245,23 @@ async fn a_removed_team_database_is_rescued_and_leaves_the_other_teams_writable(
     let folder = tempfile::tempdir().unwrap();
     let (home, team) = (folder.path().join("home"), folder.path().join("p/team.db"));
     fs::create_dir(&home).unwrap();
-    let cabinet = MultiStore::open(&home).await.unwrap();
+    let multi_store = MultiStore::open(&home).await.unwrap();
     let reference =
         |tag: &str| InstanceRef { name: "w".parse().unwrap(), tag: tag.parse().unwrap() };
-    let own = cabinet.instance_open("/p".into(), reference("a")).await.unwrap();
-    let other = cabinet.instance_open_in(team.clone(), "/p".into(), reference("b")).await.unwrap();
+    let own = multi_store.instance_open("/p".into(), reference("a")).await.unwrap();
+    let other =
+        multi_store.instance_open_in(team.clone(), "/p".into(), reference("b")).await.unwrap();
     for workflow in [own, other] {
-        cabinet.run_create(workflow, new_run(), NOW).await.unwrap();
+        multi_store.run_create(workflow, new_run(), NOW).await.unwrap();
     }
     let victim = team.clone();
-    let load = send_until_refused(Arc::new(cabinet.clone()), other, 100, move || {
+    let load = send_until_refused(Arc::new(multi_store.clone()), other, 100, move || {
         fs::remove_file(victim).unwrap();
     })
     .await;
-    send(&cabinet, own, "still".into()).await.unwrap();
-    cabinet.heartbeat_put(NOW.store).await.unwrap();
-    let faults = cabinet.fault_list().await.unwrap();
+    send(&multi_store, own, "still".into()).await.unwrap();
+    multi_store.heartbeat_put(NOW.store).await.unwrap();
+    let faults = multi_store.fault_list().await.unwrap();
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert_eq!(faults[0].database.as_deref(), Some(team.as_path()));
     assert!(faults[0].why.contains("`team.db` was removed"), "{faults:?}");
@@ -269,7 +270,7 @@ async fn a_removed_team_database_is_rescued_and_leaves_the_other_teams_writable(
         stored(&team, &copies).intersection(&load.acknowledged).count(),
         load.acknowledged.len()
     );
-    cabinet.close().await;
+    multi_store.close().await;
     let again = MultiStore::open(&home).await.unwrap();
     let faults = again.fault_list().await.unwrap();
     assert!(faults.len() == 1 && faults[0].why.contains("rescued-"), "{faults:?}");
@@ -278,18 +279,18 @@ async fn a_removed_team_database_is_rescued_and_leaves_the_other_teams_writable(
 }
 
 #[tokio::test]
-async fn a_removed_database_is_noticed_by_a_pulse_while_nobody_writes() {
+async fn a_removed_database_is_noticed_by_a_heartbeat_without_other_writes() {
     let folder = tempfile::tempdir().unwrap();
     let (home, team) = (folder.path().join("home"), folder.path().join("p/team.db"));
     fs::create_dir(&home).unwrap();
-    let cabinet = MultiStore::open(&home).await.unwrap();
-    cabinet.instance_open_in(team.clone(), "/p".into(), "w".parse().unwrap()).await.unwrap();
-    assert!(cabinet.fault_list().await.unwrap().is_empty());
+    let multi_store = MultiStore::open(&home).await.unwrap();
+    multi_store.instance_open_in(team.clone(), "/p".into(), "w".parse().unwrap()).await.unwrap();
+    assert!(multi_store.fault_list().await.unwrap().is_empty());
     fs::remove_dir_all(folder.path().join("p")).unwrap();
-    cabinet.heartbeat_put(NOW.store).await.unwrap();
-    assert_eq!(cabinet.fault_list().await.unwrap().len(), 1);
+    multi_store.heartbeat_put(NOW.store).await.unwrap();
+    assert_eq!(multi_store.fault_list().await.unwrap().len(), 1);
     fs::remove_dir_all(&home).unwrap();
-    assert!(matches!(cabinet.heartbeat_put(NOW.store).await, Err(Error::ReadOnly(_))));
+    assert!(matches!(multi_store.heartbeat_put(NOW.store).await, Err(Error::ReadOnly(_))));
     assert_eq!(copies(&home).len(), 1, "the folder is made again for the copy");
-    cabinet.close().await;
+    multi_store.close().await;
 }

@@ -139,7 +139,7 @@ async fn a_file_goes_with_its_last_team_and_a_team_with_its_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_opened_is_told_of_and_tried_again() {
+async fn a_file_that_cannot_be_opened_is_reported_and_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let (home, project) = (folder.path().join("home"), folder.path().join("p"));
     let file = project.join("team.db");
@@ -164,7 +164,7 @@ async fn a_file_that_cannot_be_opened_is_told_of_and_tried_again() {
 }
 
 #[tokio::test]
-async fn a_file_somebody_deleted_is_forgotten_and_not_made_again() {
+async fn a_deleted_file_is_forgotten_and_not_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let (home, file) = (folder.path().join("home"), folder.path().join("team.db"));
     fs::create_dir(&home).unwrap();

@@ -191,7 +191,7 @@ async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched
 }
 
 #[tokio::test]
-async fn a_document_that_grows_line_by_line_takes_little_more_room_than_its_text() {
+async fn a_document_that_grows_line_by_line_takes_little_more_space_than_its_text() {
     const LINES: usize = 10_000;
     let folder = tempfile::tempdir().unwrap();
     let store = Database::open(folder.path()).unwrap();

@@ -94,7 +94,7 @@ impl ToolApprovalGate {
             },
             "required": ["tool_name", "input"],
         });
-        let about = "Asks whether a call may happen. For the program itself.";
+        let about = "Requests approval of a call. For the program itself.";
         json!({"tools": [{"name": APPROVE_TOOL_NAME, "description": about, "inputSchema": schema}]})
     }
 
@@ -137,13 +137,13 @@ impl ToolApprovalGate {
     /// Returns the decision in the format that the program expects.
     async fn approve_tool_result(&self, asked: Value) -> Value {
         let deny = |why: String| json!({"behavior": "deny", "message": why});
-        let petition = match ApproveToolArguments::deserialize(asked) {
-            Ok(petition) => petition,
-            Err(error) => return deny(format!("this cannot be asked: {error}")),
+        let arguments = match ApproveToolArguments::deserialize(asked) {
+            Ok(arguments) => arguments,
+            Err(error) => return deny(format!("invalid approval request: {error}")),
         };
-        let ApproveToolArguments { tool_name, input } = petition;
+        let ApproveToolArguments { tool_name, input } = arguments;
         if tool_name.starts_with(&format!("mcp__{GATE_SERVER_NAME}__")) {
-            return deny("nobody approves its own requests".to_owned());
+            return deny("the approval tool cannot approve itself".to_owned());
         }
         let request = PermitRequest { call: self.next_call_id(), tool: tool_name, args: input };
         match self.request_permit(&request).await {
@@ -163,7 +163,7 @@ impl ToolApprovalGate {
                 Err(why)
             }
             // `ask_daemon` never returns this reply: it asks again while a request is open.
-            PermitReply::Open { .. } => Err("nobody has answered".to_owned()),
+            PermitReply::Open { .. } => Err("the request is still open".to_owned()),
         }
     }
 

@@ -48,10 +48,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The system did not let the worker become a subreaper or catch signals.
-    #[error("could not become the parent of its orphans, or hear signals")]
+    #[error("could not become a subreaper or catch signals")]
     Process(#[source] io::Error),
     /// The daemon does not know the attempt, or has ended it. The worker has ended the processes of the attempt.
-    #[error("the daemon does not want this attempt any more")]
+    #[error("the daemon rejected this attempt")]
     Rejected(#[source] Problem),
 }
 
@@ -78,7 +78,7 @@ pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
         daemon.clone(),
         job.limits.orphan_grace.duration(),
     )
-    .map_err(folder("begin events.jsonl"))?;
+    .map_err(folder("create events.jsonl"))?;
     let cancelled = CancellationToken::new();
     let attempt = Attempt { job, daemon, report: report.clone(), began, cancelled };
     let ended = tokio::select! {

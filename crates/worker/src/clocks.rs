@@ -51,8 +51,8 @@ impl Expiry {
         let timeout =
             |why| WorkerOutcome::Failed { class: FailureClass::Timeout, why, retry_at: None };
         match self {
-            Self::Wall => timeout(format!("it took longer than {}", limits.wall)),
-            Self::Silence => timeout(format!("it was silent for {}", limits.silence)),
+            Self::Wall => timeout(format!("the turn took longer than {}", limits.wall)),
+            Self::Silence => timeout(format!("there was no activity for {}", limits.silence)),
             Self::Orphaned => {
                 let why = format!("no daemon answered for {}", limits.orphan_grace);
                 WorkerOutcome::Interrupted { why }

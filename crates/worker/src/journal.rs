@@ -37,7 +37,10 @@ impl Journal {
         let written = self.file.write(&line)?;
         self.is_torn = written < line.len();
         if self.is_torn {
-            return Err(io::Error::new(io::ErrorKind::WriteZero, "the disk took only a part"));
+            return Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                "the disk stored only a part of the event",
+            ));
         }
         Ok(())
     }

@@ -111,7 +111,9 @@ fn parse_response(answer: &Response<Bytes>) -> Result<Value, DaemonCallError> {
         return Err(error_from_response(answer));
     };
     if let Some(message) = reply.pointer("/error/message") {
-        return Err(DaemonCallError::Refused(message.as_str().unwrap_or("it failed").to_owned()));
+        return Err(DaemonCallError::Refused(
+            message.as_str().unwrap_or("the daemon returned an error without a message").to_owned(),
+        ));
     }
     Ok(reply["result"].take())
 }
@@ -128,7 +130,7 @@ fn parse_tool_result(result: Value) -> Result<ToolResult, DaemonCallError> {
 }
 
 fn invalid_response(error: &serde_json::Error) -> DaemonCallError {
-    DaemonCallError::Refused(format!("the answer was not understood: {error}"))
+    DaemonCallError::Refused(format!("the daemon's response is invalid: {error}"))
 }
 
 /// Maps a response without JSON-RPC, which comes from the HTTP layer of the daemon.
@@ -171,7 +173,9 @@ impl DaemonCallResult {
 
     fn into_tool_result(self) -> ToolResult {
         if let Some(other) = self.result_type.filter(|kind| kind != "complete") {
-            return ToolResult::Failed(format!("it wants `{other}`, which a worker cannot give"));
+            return ToolResult::Failed(format!(
+                "the tool returned `{other}`, which a worker cannot handle"
+            ));
         }
         let texts = self.content.iter().filter_map(|block| block.get("text")?.as_str());
         let mut text = texts.collect::<Vec<_>>().join("\n");
@@ -222,7 +226,7 @@ mod tests {
                 200,
                 json,
                 r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required"}}"#,
-                failed("it wants `input_required`, which a worker cannot give"),
+                failed("the tool returned `input_required`, which a worker cannot handle"),
             ),
             (
                 400,
@@ -252,10 +256,10 @@ mod tests {
             let result = json!({"isError": true, "content": content, "structuredContent": problem});
             json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string()
         };
-        let door = |code: &str| json!({"code": code, "message": "why"}).to_string();
+        let http_problem = |code: &str| json!({"code": code, "message": "why"}).to_string();
         for (status, body, expected) in [
-            (503, door("unavailable"), away("why")),
-            (503, door("read_only"), away("why")),
+            (503, http_problem("unavailable"), away("why")),
+            (503, http_problem("read_only"), away("why")),
             (200, tool("unavailable"), away("why")),
             (200, tool("read_only"), away("why")),
             (200, tool("conflict"), Ok(ToolResult::Failed("no".to_owned()))),

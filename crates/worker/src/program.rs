@@ -198,16 +198,20 @@ impl ProgramBackend {
         loop {
             let command = self.launch.command(path, &turn.context.child_env);
             let mut adapter = (self.new_adapter)(turn.session.as_ref());
-            let invocation = adapter.invocation(&turn).map_err(io_failure("write its settings"))?;
+            let invocation =
+                adapter.invocation(&turn).map_err(io_failure("write the program's settings"))?;
             match process::run_program(command, invocation, adapter.as_mut(), recorder).await? {
                 ProgramOutcome::Answered(text) => return Ok(text.into()),
                 ProgramOutcome::Failed(failure) => return Err(failure),
                 ProgramOutcome::SessionLost if turn.session.take().is_some() => {
-                    let why = "its conversation is gone; it begins a new one".to_owned();
+                    let why = "the program lost its conversation; starting a new one".to_owned();
                     turn.context.reporter.record(WorkerEvent::Retry { why });
                 }
                 ProgramOutcome::SessionLost => {
-                    return Err(TurnFailure::new(FailureClass::Fatal, "it began no conversation"));
+                    return Err(TurnFailure::new(
+                        FailureClass::Fatal,
+                        "the program started no conversation",
+                    ));
                 }
             }
         }
@@ -245,7 +249,7 @@ impl ProgramExit {
     fn crash_failure(&self) -> TurnFailure {
         TurnFailure::new(
             FailureClass::Crash,
-            format!("it ended without a result: {}", self.description()),
+            format!("the program ended without a result: {}", self.description()),
         )
     }
 

@@ -44,8 +44,7 @@ impl<M: Model> ToolLoop<M> {
             let exchange = ToolExchange { text: step.text, calls: step.calls, results };
             conversation.exchanges.push(exchange);
         }
-        let why =
-            format!("its model was asked {max_steps} times (max_steps) and still called tools");
+        let why = format!("the model still called tools after {max_steps} steps (max_steps)");
         Err(TurnFailure::new(FailureClass::Fatal, why))
     }
 }

@@ -219,7 +219,7 @@ async fn handle_gate_request(
         }
         _ => rpc_response(
             &id,
-            Err(McpRpcErrorBody::new(METHOD_NOT_FOUND, format!("there is no `{method}` here"))),
+            Err(McpRpcErrorBody::new(METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
         ),
     }
 }
@@ -235,7 +235,7 @@ fn parse_request(message: Value) -> Result<ToolServerRequest, Box<Response>> {
     let Ok(ToolServerMessage { id, method: Some(method), params }) =
         serde_json::from_value(message)
     else {
-        let refusal = McpRpcErrorBody::new(INVALID_REQUEST, "one request at a time, please");
+        let refusal = McpRpcErrorBody::new(INVALID_REQUEST, "the body must be a single request");
         let refusal = (StatusCode::BAD_REQUEST, Json(McpRpcErrorReply::new(Value::Null, refusal)));
         return Err(Box::new(refusal.into_response()));
     };
@@ -267,9 +267,7 @@ impl ToolServerState {
             "ping" => Ok(json!({})),
             "tools/list" => Ok(self.list_tools_result()),
             "tools/call" => self.call_tool(params).await,
-            _ => {
-                Err(McpRpcErrorBody::new(METHOD_NOT_FOUND, format!("there is no `{method}` here")))
-            }
+            _ => Err(McpRpcErrorBody::new(METHOD_NOT_FOUND, format!("unknown method `{method}`"))),
         }
     }
 
@@ -287,7 +285,7 @@ impl ToolServerState {
         let call = ModelToolCall { id, tool: name, args: arguments.unwrap_or_default() };
         let result = closing.run_until_cancelled(tools.call(&call));
         let result = calls.track_future(result).await;
-        let result = result.unwrap_or_else(|| ToolResult::Failed("the turn is over".to_owned()));
+        let result = result.unwrap_or_else(|| ToolResult::Failed("the turn has ended".to_owned()));
         Ok(json!({
             "content": [{"type": "text", "text": result.text()}],
             "isError": !result.is_done(),

@@ -10,8 +10,8 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    EffectKey, FailureClass, Hash, ResourceId, SHELL_TOOL, ToolName, WorkerEvent, canonical_json,
-    hash, sync,
+    EffectKey, FailureClass, Hash, Keyword as _, ResourceId, SHELL_TOOL, ToolName, WorkerEvent,
+    canonical_json, hash, sync,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -28,8 +28,6 @@ use crate::{
 };
 
 const IDEMPOTENCY_KEY_FIELD: &str = "idempotency_key";
-const RESOURCE_CREATE_TOOL: &str = ToolName::ResourceCreate.word();
-const RESOURCE_READ_TOOL: &str = ToolName::ResourceRead.word();
 /// A longer result becomes a resource; a preview of it stays in place.
 const MAX_INLINE_RESULT_BYTES: usize = 32 * 1024;
 const RESULT_PREVIEW_BYTES: usize = 2 * 1024;
@@ -152,21 +150,23 @@ impl ToolSet {
         let text = result.text();
         // A model that reads a resource has requested that much of it.
         if text.len() <= MAX_INLINE_RESULT_BYTES
-            || [RESOURCE_READ_TOOL, RESOURCE_CREATE_TOOL].contains(&call.tool.as_str())
+            || [ToolName::ResourceRead.word(), ToolName::ResourceCreate.word()]
+                .contains(&call.tool.as_str())
         {
             return result;
         }
         let mut args = Map::new();
         args.insert("content".to_owned(), text.into());
-        let args = self.with_idempotency_key(RESOURCE_CREATE_TOOL, args);
-        let kept = self.call_daemon(RESOURCE_CREATE_TOOL, &args).await;
+        let args = self.with_idempotency_key(ToolName::ResourceCreate.word(), args);
+        let kept = self.call_daemon(ToolName::ResourceCreate.word(), &args).await;
         let kept: Option<ToolResultResource> =
             if kept.is_done() { serde_json::from_str(kept.text()).ok() } else { None };
         let Some(ToolResultResource { id }) = kept else { return result };
         let short = format!(
-            "{}\n[{} bytes in all; read the rest with {RESOURCE_READ_TOOL}, id {id}]\n",
+            "{}\n[{} bytes in all; read the rest with {}, id {id}]\n",
             truncate(text, RESULT_PREVIEW_BYTES),
-            text.len()
+            text.len(),
+            ToolName::ResourceRead,
         );
         match result {
             ToolResult::Done(_) => ToolResult::Done(short),
@@ -196,8 +196,9 @@ impl ToolSet {
         let mut away_since = None;
         loop {
             let Ok(answer) = timeout(TOOL_CALL_TIMEOUT, self.daemon.call(tool, args)).await else {
-                let why =
-                    format!("{tool}: no answer within a minute; it may or may not have happened");
+                let why = format!(
+                    "{tool}: no answer within a minute; the call may or may not have taken effect"
+                );
                 self.unserved.record_first(&why);
                 return ToolResult::Failed(why);
             };
@@ -214,7 +215,7 @@ impl ToolSet {
             });
             if since.elapsed() >= UNAVAILABLE_TIMEOUT {
                 let why =
-                    format!("{tool}: {why}; given up after {} s", UNAVAILABLE_TIMEOUT.as_secs());
+                    format!("{tool}: {why}; gave up after {} s", UNAVAILABLE_TIMEOUT.as_secs());
                 self.unserved.record_first(&why);
                 return ToolResult::Failed(why);
             }
@@ -271,7 +272,7 @@ mod tests {
     async fn a_call_is_held_for_45_seconds_and_then_it_failed() {
         let folder = tempfile::tempdir().unwrap();
         let (result, took) = call(folder.path()).await;
-        assert!(!result.is_done() && result.text().ends_with("given up after 45 s"), "{result:?}");
+        assert!(!result.is_done() && result.text().ends_with("gave up after 45 s"), "{result:?}");
         assert!(
             took >= UNAVAILABLE_TIMEOUT && took < UNAVAILABLE_TIMEOUT + Duration::from_secs(1),
             "{took:?}"
@@ -281,9 +282,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_is_never_answered_may_or_may_not_have_happened() {
         let folder = tempfile::tempdir().unwrap();
-        let _deaf = tokio::net::UnixListener::bind(folder.path().join("daemon.sock")).unwrap();
+        let _listener = tokio::net::UnixListener::bind(folder.path().join("daemon.sock")).unwrap();
         let (result, took) = call(folder.path()).await;
-        assert!(result.text().ends_with("it may or may not have happened"), "{result:?}");
+        assert!(result.text().ends_with("the call may or may not have taken effect"), "{result:?}");
         assert_eq!(took.as_secs(), TOOL_CALL_TIMEOUT.as_secs());
     }
 }

@@ -148,7 +148,7 @@ impl TurnFailure {
 
     /// Returns the failure of a turn that ended because it was cancelled. The attempt reports its own reason instead.
     pub(crate) fn cancelled() -> Self {
-        Self::new(FailureClass::Fatal, "it was stopped")
+        Self::new(FailureClass::Fatal, "the turn was cancelled")
     }
 
     /// Returns the failure for an error of the system while the worker was `doing` something.

@@ -66,7 +66,7 @@ impl WorkerLog {
         writer.write(kept);
         if kept.len() < bytes.len() && writer.remaining_bytes > 0 {
             writer.write_line(&format!(
-                "… more than {} MiB were printed; the rest is not kept",
+                "… the output exceeds {} MiB; the rest is not kept",
                 MAX_LOGGED_OUTPUT_BYTES >> 20
             ));
         }
@@ -211,7 +211,7 @@ mod tests {
         let text = buffer.text();
         let after = text.trim_start_matches('x');
         assert_eq!(text.len() - after.len(), MAX_LOGGED_OUTPUT_BYTES);
-        let expected = "\n… more than 16 MiB were printed; the rest is not kept\n→ inbox_check\n";
+        let expected = "\n… the output exceeds 16 MiB; the rest is not kept\n→ inbox_check\n";
         assert_eq!(after, expected);
     }
 }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AgentName, AgentSettings, RetryPolicy, Span, ToolName};
+use agent_worker_protocol::{AgentName, AgentSettings, Keyword as _, RetryPolicy, Span, ToolName};
 
 use crate::{
     diagnostics::{
@@ -84,7 +84,7 @@ fn checked_name(
     if !names.insert(name.clone()) {
         return Err(key
             .diagnostic(format!("there are two agents called `{name}`"))
-            .with_hint("upper and lower case do not tell agents apart"));
+            .with_hint("names of agents are not case-sensitive"));
     }
     Ok(name)
 }
@@ -154,11 +154,12 @@ fn gated_tool(key: &YamlKey<'_>) -> Result<ToolName, Diagnostic> {
     let writes = || ToolName::ALL.iter().filter(|tool| tool.writes()).map(|tool| tool.word());
     let found = ToolName::ALL.iter().find(|tool| tool.writes() && tool.word() == key.text);
     found.copied().ok_or_else(|| {
-        let diagnostic = key.diagnostic(format!("no gate can stand before `{}`", key.text));
+        let diagnostic =
+            key.diagnostic(format!("`{}` is not a tool that a gate can lock", key.text));
         match nearest(key.text, writes()) {
             Some(near) => diagnostic.with_hint(format!("did you mean `{near}`?")),
             None => diagnostic
-                .with_hint(format!("one can before: {}", writes().collect::<Vec<_>>().join(", "))),
+                .with_hint(format!("a gate can lock: {}", writes().collect::<Vec<_>>().join(", "))),
         }
     })
 }

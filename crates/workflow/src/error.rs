@@ -89,7 +89,9 @@ impl Error {
             }
             Self::NoValue { reference } => format!("`{reference}` has no value yet"),
             Self::NulByte { reference } => {
-                format!("the value of `{reference}` has a NUL byte, which no shell variable holds")
+                format!(
+                    "the value of `{reference}` has a NUL byte, which no shell variable can hold"
+                )
             }
         })
     }

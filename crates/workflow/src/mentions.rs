@@ -30,7 +30,7 @@ pub fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentio
     if !text.contains('@') {
         return Mentions::default();
     }
-    let deaf = ignored_ranges(text, data);
+    let ignored = ignored_ranges(text, data);
     let mut finding = MentionScan {
         team: team.iter().map(|agent| (agent.folded(), agent)).collect(),
         seen: BTreeSet::new(),
@@ -39,7 +39,7 @@ pub fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentio
     for (at, _) in text.match_indices('@') {
         let token = token_after(text, at);
         let whole = at..at + 1 + token.len();
-        if !token.is_empty() && may_precede(&text[..at]) && !overlaps_any(&deaf, &whole) {
+        if !token.is_empty() && may_precede(&text[..at]) && !overlaps_any(&ignored, &whole) {
             finding.add(token);
         }
     }
@@ -105,8 +105,8 @@ fn overlaps_any(ranges: &[Range<usize>], wanted: &Range<usize>) -> bool {
 
 fn ignored_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
     let own = mask_data(text, data);
-    let mut deaf = data.to_vec();
-    deaf.extend(Parser::new(&own).into_offset_iter().filter_map(|(event, range)| match event {
+    let mut ignored = data.to_vec();
+    ignored.extend(Parser::new(&own).into_offset_iter().filter_map(|(event, range)| match event {
         Event::Code(_) | Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) => Some(range),
         _ => None,
     }));
@@ -116,11 +116,11 @@ fn ignored_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
         // again.
         let indent = line.len() - line.trim_start_matches(' ').len();
         if indent <= 3 && line[indent..].starts_with('>') {
-            deaf.push(start..start + line.len());
+            ignored.push(start..start + line.len());
         }
         start += line.len();
     }
-    merge_ranges(deaf)
+    merge_ranges(ignored)
 }
 
 /// Merges ranges into sorted ranges that do not touch.
@@ -246,7 +246,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_text_addresses_whom_its_author_names() {
+    fn a_text_addresses_the_agents_that_its_author_mentions() {
         for (text, expected) in TABLE {
             assert_eq!(mentions_text(&mentions(text, &[], &team())), expected, "{text:?}");
         }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn data_wakes_nobody_and_hides_nobody() {
+    fn data_wakes_no_agent_and_hides_no_mention() {
         for (text, expected) in [
             ("⟨+@reviewer\n⟩@coder please", "coder"),
             ("⟨```\n⟩\n@coder please", "coder"),
@@ -286,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_without_a_panic_and_data_alone_addresses_nobody(text in "(?s).{0,200}") {
+        fn any_text_is_parsed_without_a_panic_and_data_alone_addresses_no_agent(text in "(?s).{0,200}") {
             let whole = 0..text.len();
             prop_assert_eq!(mentions(&text, &[whole], &team()), Mentions::default());
             mentions(&text, &[], &team());

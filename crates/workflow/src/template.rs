@@ -75,7 +75,7 @@ pub(crate) fn split_references(text: &str) -> (Vec<Piece<'_>>, Option<FlawedRefe
         let close = after.find(CLOSE).filter(|close| !after[..*close].contains(OPEN));
         let Some(close) = close else {
             let flaw = ReferenceFlaw::new("this `${{` is never closed")
-                .with_hint("close it by `}}`; for the characters themselves write `$${{`");
+                .with_hint("close it with `}}`; for the characters themselves write `$${{`");
             flawed = Some(FlawedReference { nth, flaw });
             break;
         };
@@ -220,7 +220,7 @@ mod tests {
             ("${{ x", 0, "never closed"),
             ("${{ x }} ${{ y", 1, "never closed"),
             ("${{ x ${{ y }}", 0, "never closed"),
-            ("$${{ ${{ z }}", 1, "nothing is called `z`"),
+            ("$${{ ${{ z }}", 1, "unknown name `z`"),
             ("${{ x.file }}", 0, "`.file` is for commands"),
             ("${{ }}", 0, "no name"),
         ] {

@@ -115,11 +115,11 @@ fn syntax_diagnostic(text: &str, error: &Error) -> Diagnostic {
         | Error::AliasExpansionLimitExceeded { .. } => Diagnostic::new(
             at,
             format!(
-                "this is more than a workflow may have: {MAX_NODES} values, {MAX_ALIASES} aliases, {MAX_DEPTH} levels"
+                "the file exceeds the limits of a workflow: {MAX_NODES} values, {MAX_ALIASES} aliases, {MAX_DEPTH} levels"
             ),
         ),
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            Diagnostic::new(at, "an alias cannot stand inside what it names")
+            Diagnostic::new(at, "an alias cannot be inside its own anchor")
         }
         Error::NullIntoString { .. } | Error::Unexpected { .. } => {
             Diagnostic::new(at, "a key must be plain text")

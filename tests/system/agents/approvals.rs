@@ -12,8 +12,8 @@ const RUN_ONCE_SCRIPT: &str =
 
 fn claude_testbed(what: &str, permissions: &str, program: &str) -> Option<AgentTestbed> {
     let testbed = AgentTestbed::open(&[Cli::Claude], what)?;
-    let besides = format!("permissions: {{ {permissions} }}\nretry: {{ max_attempts: 2 }}");
-    let entry = AgentEntry { name: "me", cli: Cli::Claude, settings: &besides };
+    let settings = format!("permissions: {{ {permissions} }}\nretry: {{ max_attempts: 2 }}");
+    let entry = AgentEntry { name: "me", cli: Cli::Claude, settings: &settings };
     testbed.write(&[entry], &format!("kickoff: {}\n", json!(format!("@me\n{program}"))));
     Some(testbed)
 }
@@ -41,6 +41,19 @@ impl AgentTestbed {
 
 const RUN: [&str; 3] = ["run", "team.yaml", "--json"];
 const ATTACH: [&str; 3] = ["attach", "@team", "--json"];
+
+/// Runs the team until its agent asks for an approval, then kills the daemon.
+fn run_until_asked_and_kill_the_daemon(testbed: &AgentTestbed) {
+    let mut daemon = testbed.world.daemon();
+    assert_eq!(
+        testbed.envelope_outcome(&RUN),
+        (4, json!("human")),
+        "{}",
+        testbed.diagnostics("me")
+    );
+    kill(daemon.id(), "KILL");
+    daemon.wait().unwrap();
+}
 
 #[test]
 fn claude_code_does_what_is_approved_once_and_nothing_that_is_denied() {
@@ -97,15 +110,7 @@ fn what_claude_code_asked_is_answered_and_done_once_though_the_daemon_and_then_t
     let Some(testbed) = claude_testbed("kills while a real agent waits", "", &program) else {
         return;
     };
-    let mut daemon = testbed.world.daemon();
-    assert_eq!(
-        testbed.envelope_outcome(&RUN),
-        (4, json!("human")),
-        "{}",
-        testbed.diagnostics("me")
-    );
-    kill(daemon.id(), "KILL");
-    daemon.wait().unwrap();
+    run_until_asked_and_kill_the_daemon(&testbed);
     let mut daemon = testbed.world.daemon();
     assert_eq!(testbed.open_requests().len(), 1, "it waits in the next daemon too");
     // Kills the worker and its program without notice.
@@ -135,15 +140,7 @@ fn an_answer_given_while_no_attempt_of_claude_code_lives_is_used_by_the_next_and
     let Some(testbed) = claude_testbed("an answer between two attempts", "", &program) else {
         return;
     };
-    let mut daemon = testbed.world.daemon();
-    assert_eq!(
-        testbed.envelope_outcome(&RUN),
-        (4, json!("human")),
-        "{}",
-        testbed.diagnostics("me")
-    );
-    kill(daemon.id(), "KILL");
-    daemon.wait().unwrap();
+    run_until_asked_and_kill_the_daemon(&testbed);
     for (pid, _) in testbed.other_processes() {
         kill(pid, "KILL");
     }
@@ -168,13 +165,13 @@ fn an_answer_given_while_no_attempt_of_claude_code_lives_is_used_by_the_next_and
 }
 
 #[test]
-fn with_nobody_there_claude_code_goes_on_without_it_or_its_turn_fails() {
+fn without_a_person_present_claude_code_continues_without_approval_or_its_turn_fails() {
     let program = format!("{RUN_ONCE_SCRIPT}SAY Over.");
     let what = "a real agent with nobody there";
     let Some(denied) = claude_testbed(what, "on_ask: deny", &program) else { return };
     assert_eq!(denied.envelope_outcome(&RUN), (0, json!("done")), "{}", denied.diagnostics("me"));
     assert!(
-        denied.last_model_input().contains("nobody is there to approve it"),
+        denied.last_model_input().contains("no person is present to approve it"),
         "{}",
         denied.last_model_input()
     );

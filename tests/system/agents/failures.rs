@@ -23,12 +23,12 @@ fn check_failures(cli: Cli) {
     let Some(testbed) = AgentTestbed::open(&[cli], "how a real agent fails") else { return };
     let deaf = program_with_wrong_settings(&testbed, cli, "deaf", "/mcp\"#/nowhere\"");
     let shut = program_with_wrong_settings(&testbed, cli, "shut", ":[0-9]*/mcp\"#:9/mcp\"");
-    let mut desks: Vec<_> =
+    let mut entries: Vec<_> =
         FAILURES.iter().map(|it| AgentEntry { name: it.0, cli, settings: LONG_BACKOFF }).collect();
-    desks.push(AgentEntry { name: "talker", cli, settings: LONG_BACKOFF });
-    desks.push(AgentEntry { name: "deaf", cli, settings: &deaf });
-    desks.push(AgentEntry { name: "shut", cli, settings: &shut });
-    testbed.start(&desks, "");
+    entries.push(AgentEntry { name: "talker", cli, settings: LONG_BACKOFF });
+    entries.push(AgentEntry { name: "deaf", cli, settings: &deaf });
+    entries.push(AgentEntry { name: "shut", cli, settings: &shut });
+    testbed.start(&entries, "");
     for (name, program, ..) in FAILURES {
         testbed.send(name, program);
     }
@@ -70,7 +70,7 @@ fn check_failures(cli: Cli) {
         // This program does not start without the file that names the tools.
         let why = match cli {
             Cli::AcpClaude => "Internal error",
-            _ => "has never asked for the team's tools",
+            _ => "never listed the team's tools",
         };
         assert!(told.contains(why), "{name}: {told}");
     }
@@ -85,14 +85,14 @@ fn check_failures(cli: Cli) {
 }
 
 /// Returns the program with settings that have a wrong server address, by a rule of `sed`, and wrong tokens.
-fn program_with_wrong_settings(office: &AgentTestbed, cli: Cli, name: &str, rule: &str) -> String {
+fn program_with_wrong_settings(testbed: &AgentTestbed, cli: Cli, name: &str, rule: &str) -> String {
     let words: Vec<_> = cli.command().unwrap().iter().map(|word| format!("'{word}'")).collect();
     if let Cli::AcpClaude | Cli::AcpGemini = cli {
         let script = format!(
             "#!/bin/sh\nsed -u 's#/mcp\"#/nowhere\"#; s#/mcp.json\"#/other.json\"#' | {} \"$@\"\n",
             words.join(" ")
         );
-        return program_entry(office, name, &script);
+        return program_entry(testbed, name, &script);
     }
     let script = format!(
         "#!/bin/sh\nexport AGENT_WORKER_TOOLS_KEY=wrong\nelsewhere() {{ sed 's#{rule}#' \"$@\"; }}\n\
@@ -104,11 +104,11 @@ fn program_with_wrong_settings(office: &AgentTestbed, cli: Cli, name: &str, rule
          exec {} \"$@\"\n",
         words.join(" ")
     );
-    program_entry(office, name, &script)
+    program_entry(testbed, name, &script)
 }
 
-fn program_entry(office: &AgentTestbed, name: &str, script: &str) -> String {
-    let path = office.world.file(&format!("{name}.sh"), script);
+fn program_entry(testbed: &AgentTestbed, name: &str, script: &str) -> String {
+    let path = testbed.world.file(&format!("{name}.sh"), script);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     format!("command: {}\n{LONG_BACKOFF}", json!(path.to_str().unwrap()))
 }
@@ -152,12 +152,12 @@ fn check_stop_ends_processes(cli: Cli) {
     // Longer than the program takes to start.
     let silence = if cli == Cli::Opencode { "40s" } else { "10s" };
     let silent = format!("silence: {silence}\n{LONG_BACKOFF}");
-    let desks = [
+    let entries = [
         AgentEntry { name: "silent", cli, settings: &silent },
         AgentEntry { name: "stopped", cli, settings: LONG_BACKOFF },
         AgentEntry { name: "told", cli, settings: LONG_BACKOFF },
     ];
-    testbed.start(&desks, "");
+    testbed.start(&entries, "");
     for name in ["silent", "stopped", "told"] {
         testbed.send(name, "HOLD\nSAY these are a few words");
     }

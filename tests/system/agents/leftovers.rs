@@ -91,12 +91,10 @@ fn check_no_leftovers(clis: &[Cli], rounds: u64) {
     let project = testbed.world.project();
     write_all(&project, &PROJECT);
     write_all(project.parent().unwrap(), &HOME);
-    let besides = "retry: { backoff: 10ms, max_attempts: 100 }";
-    let desks: Vec<_> = clis
-        .iter()
-        .map(|cli| AgentEntry { name: cli.name(), cli: *cli, settings: besides })
-        .collect();
-    testbed.write(&desks, "context: { documents: store }\nlimits: { hops: 1000 }\n");
+    let settings = "retry: { backoff: 10ms, max_attempts: 100 }";
+    let entries: Vec<_> =
+        clis.iter().map(|cli| AgentEntry { name: cli.name(), cli: *cli, settings }).collect();
+    testbed.write(&entries, "context: { documents: store }\nlimits: { hops: 1000 }\n");
     let before = (files(&project), home(&testbed));
     let mut daemon = testbed.world.daemon();
     let started = testbed.world.run(&["start", "--background", "team.yaml"]);
@@ -165,8 +163,8 @@ fn the_settings_of_a_person_are_as_they_were_when_agents_use_their_login() {
         "model_provider = \"mine\"\n[model_providers.mine]\nname = \"mine\"\nbase_url = \"{url}\"\nenv_key = \"OPENAI_API_KEY\"\n"
     );
     write_all(home, &[(".codex/config.toml", &codex)]);
-    let desks = clis.map(|cli| AgentEntry { name: cli.name(), cli, settings: "mode: login" });
-    testbed.start(&desks, "context: { documents: store }\n");
+    let entries = clis.map(|cli| AgentEntry { name: cli.name(), cli, settings: "mode: login" });
+    testbed.start(&entries, "context: { documents: store }\n");
     let before = files(&project);
     for cli in clis {
         let said = testbed.ask(cli.name(), "CALL channel_send {\"message\":\"as you\"}\nSAY Done.");

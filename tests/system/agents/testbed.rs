@@ -137,14 +137,14 @@ impl AgentTestbed {
     }
 
     /// Writes the workflow file of a team.
-    pub(super) fn write(&self, desks: &[AgentEntry<'_>], rest: &str) {
+    pub(super) fn write(&self, entries: &[AgentEntry<'_>], rest: &str) {
         let mut yaml = "name: team\nagents:\n".to_owned();
-        for AgentEntry { name, cli, settings: besides } in desks {
+        for AgentEntry { name, cli, settings } in entries {
             let _ = write!(yaml, "  {name}:\n    {}\n", cli.backend());
-            if !besides.contains("command:") {
+            if !settings.contains("command:") {
                 let _ = writeln!(yaml, "    command: {}", json!(cli.command().unwrap()));
             }
-            for line in besides.lines() {
+            for line in settings.lines() {
                 let _ = writeln!(yaml, "    {line}");
             }
         }
@@ -152,8 +152,8 @@ impl AgentTestbed {
     }
 
     /// Writes the file and starts the team.
-    pub(super) fn start(&self, desks: &[AgentEntry<'_>], rest: &str) {
-        self.write(desks, rest);
+    pub(super) fn start(&self, entries: &[AgentEntry<'_>], rest: &str) {
+        self.write(entries, rest);
         let started = self.world.run(&["start", "--background", "team.yaml"]);
         assert_eq!(started.code, 0, "{started:?}");
     }

@@ -28,7 +28,7 @@ fn ask(server: &ModelServer, key: &str, path: &str, body: &Value) -> (u16, Strin
 /// Returns the same request for each API: its path, and its body for a prompt.
 fn requests_by_api(prompt: &str) -> [(&'static str, Value); 4] {
     let messages = json!([{"role": "user", "content": prompt}]);
-    let drawer = json!({"type": "namespace", "name": "mcp__team", "tools": [{"type": "function", "name": "look"}]});
+    let namespace = json!({"type": "namespace", "name": "mcp__team", "tools": [{"type": "function", "name": "look"}]});
     let contents = json!([{"role": "user", "parts": [{"text": prompt}]}]);
     let declared = json!([{"functionDeclarations": [{"name": "mcp_team_look"}]}]);
     [
@@ -36,7 +36,7 @@ fn requests_by_api(prompt: &str) -> [(&'static str, Value); 4] {
             "/v1/messages",
             json!({"messages": messages, "stream": true, "tools": [{"name": "mcp__team__look"}]}),
         ),
-        ("/v1/responses", json!({"input": messages, "stream": true, "tools": [drawer]})),
+        ("/v1/responses", json!({"input": messages, "stream": true, "tools": [namespace]})),
         (
             "/v1/chat/completions",
             json!({"messages": messages, "stream": true, "tools": [{"function": {"name": "look"}}]}),
@@ -92,7 +92,7 @@ fn answers_come_in_one_piece_where_that_is_asked_for() {
 }
 
 #[test]
-fn whoever_has_another_key_is_refused_and_so_is_who_is_to_be() {
+fn a_client_with_another_key_is_refused_and_so_is_a_client_that_is_to_be_refused() {
     let server = ModelServer::start();
     for (path, body) in requests_by_api("FAIL 429 1\nRETRY_AFTER 9") {
         let (status, answer) = ask(&server, "another", path, &body);

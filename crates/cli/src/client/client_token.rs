@@ -103,12 +103,13 @@ impl ClientToken {
             }
             sleep(TOKEN_FILE_POLL_INTERVAL).await;
         }
-        let what =
-            format!("there is a token `{}`, and {} is not there", self.name, self.file.display());
-        Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(format!(
-            "take it back and try again: agent-worker token revoke {}",
-            self.name
-        )))
+        let what = format!(
+            "the token `{}` exists, but its file {} does not",
+            self.name,
+            self.file.display()
+        );
+        Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
+            .with_hint(format!("revoke it and try again: agent-worker token revoke {}", self.name)))
     }
 
     fn read(&self) -> Result<Option<String>, CliError> {
@@ -122,7 +123,7 @@ impl ClientToken {
     fn file_error(&self, error: io::Error) -> CliError {
         CliError::with_source(
             CliErrorKind::BadHome,
-            format!("{} cannot be used", self.file.display()),
+            format!("could not access {}", self.file.display()),
             error,
         )
     }

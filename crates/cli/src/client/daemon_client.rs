@@ -265,18 +265,18 @@ impl From<DialError> for CliError {
             }
             DialError::Lost { .. } => Self::with_source(
                 CliErrorKind::ConnectionLost,
-                "the daemon went away in the middle of this",
+                "lost the connection to the daemon during the request",
                 error,
             )
-            .with_hint("what was asked may or may not have happened; look with `agent-worker ls`"),
+            .with_hint(
+                "the request may or may not have taken effect; check with `agent-worker ls`",
+            ),
             DialError::Impostor { .. } => Self::with_source(
                 CliErrorKind::BadHome,
                 "the daemon's socket cannot be used",
                 error,
             )
-            .with_hint(
-                "somebody else can write into your home; find out how, then remove the socket",
-            ),
+            .with_hint("another user can write to your home; find out how, then remove the socket"),
             DialError::PathTooLong { .. } => Self::with_source(
                 CliErrorKind::BadHome,
                 "the daemon's socket cannot be used",
@@ -285,7 +285,7 @@ impl From<DialError> for CliError {
             .with_hint("set AGENT_WORKER_HOME to a shorter path"),
             DialError::Garbled { .. } => Self::with_source(
                 CliErrorKind::Failed,
-                "the daemon and this command do not agree",
+                "could not understand the daemon's answer",
                 error,
             )
             .with_hint("compare `agent-worker --version` and `agent-worker daemon status`"),

@@ -80,7 +80,7 @@ pub(crate) async fn find_daemon(
             Err(_) => {
                 return Err(CliError::new(
                     CliErrorKind::NoDaemon,
-                    "a daemon is there and does not answer",
+                    "a daemon is running but does not answer",
                 )
                 .with_hint(format!("its log is in {}", settings.home.join("logs").display())));
             }
@@ -91,7 +91,7 @@ pub(crate) async fn find_daemon(
 /// Returns whether a daemon is alive: it holds the home's lock until it exits.
 fn is_daemon_lock_held(settings: &CliSettings) -> Result<bool, CliError> {
     LockFile::is_held(&settings.home.join("daemon.lock")).map_err(|error| {
-        CliError::with_source(CliErrorKind::BadHome, "could not look at the daemon's lock", error)
+        CliError::with_source(CliErrorKind::BadHome, "could not read the daemon's lock", error)
     })
 }
 
@@ -107,8 +107,8 @@ pub(crate) async fn connect_or_start(settings: &CliSettings) -> Result<DaemonCli
 }
 
 fn agent_cannot_start_daemon_error() -> CliError {
-    CliError::new(CliErrorKind::NoDaemon, "no daemon is running, and an agent starts none")
-        .with_hint("the user starts it: agent-worker daemon")
+    CliError::new(CliErrorKind::NoDaemon, "no daemon is running, and an agent cannot start one")
+        .with_hint("the user can start it: agent-worker daemon")
 }
 
 fn require_same_version(
@@ -139,7 +139,7 @@ pub(crate) async fn wait_for_successor(settings: &CliSettings) -> Result<DaemonC
     }
     Err(CliError::new(
         CliErrorKind::DaemonStopped,
-        "the daemon was stopped before the run was over",
+        "the daemon was stopped before the run ended",
     )
     .with_hint(
         "the run continues with the next command that starts a daemon, such as `agent-worker ls`",
@@ -175,10 +175,10 @@ pub(crate) fn version_mismatch(settings: &CliSettings, health: &Health) -> Optio
     };
     let hint = match older {
         OlderSide::Daemon => {
-            "put this version in its place, its workers stay: agent-worker daemon restart"
+            "restart the daemon with this version (its workers keep running): agent-worker daemon restart"
         }
         OlderSide::Command => {
-            "this command is the older one: use the program the daemon was started from"
+            "this command is older than the daemon: use the program that the daemon was started from"
         }
     };
     let theirs = text::one_line(&health.version);
@@ -215,9 +215,9 @@ impl StartLock {
                 Ok(None) => {
                     return Err(CliError::new(
                         CliErrorKind::NoDaemon,
-                        "another client is starting a daemon and does not finish",
+                        "timed out while another client starts a daemon",
                     )
-                    .with_hint(format!("that client holds {}", path.display())));
+                    .with_hint(format!("that client holds the lock {}", path.display())));
                 }
                 Err(error) => {
                     let home = settings.home.display();
@@ -257,7 +257,7 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
         Ok(file) => Stdio::from(file),
         // A daemon can start on a full disk; only the error output of a failed start is lost.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => Stdio::null(),
-        Err(error) => return Err(failed("could not make the daemon's log", error)),
+        Err(error) => return Err(failed("could not create the daemon's log", error)),
     };
     let child = spawn_daemon(settings, stderr);
     let child = child.map_err(|error| failed("could not start the daemon", error))?;
@@ -270,7 +270,7 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
                 CliErrorKind::NoDaemon,
                 format!("the daemon did not start ({how}):\n{said}"),
             )
-            .with_hint("see what it says by itself: agent-worker daemon"));
+            .with_hint("run it in the foreground to see its output: agent-worker daemon"));
         }
         Ok(Err(error)) => return Err(failed("could not wait for the daemon", error)),
         Err(_) => {
@@ -285,7 +285,7 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
     find_daemon(settings).await?.ok_or_else(|| {
         CliError::new(
             CliErrorKind::NoDaemon,
-            "the daemon said it was ready and then did not answer",
+            "the daemon reported that it was ready but does not answer",
         )
     })
 }
@@ -305,7 +305,7 @@ async fn find_or_wait_for_exit(
         if Instant::now() >= deadline {
             return Err(CliError::new(
                 CliErrorKind::NoDaemon,
-                "a daemon holds the home and does not answer",
+                "a daemon holds the lock of the home but does not answer",
             )
             .with_hint(format!("its log is in {}", settings.home.join("logs").display())));
         }
@@ -343,7 +343,8 @@ enum Readiness {
 }
 
 async fn wait_until_ready(mut child: Child) -> io::Result<Readiness> {
-    let stdout = child.stdout.take().ok_or_else(|| io::Error::other("it has no stdout"))?;
+    let stdout =
+        child.stdout.take().ok_or_else(|| io::Error::other("the daemon process has no stdout"))?;
     let mut lines = BufReader::new(stdout).lines();
     while let Some(line) = lines.next_line().await? {
         if line == "ready" {
@@ -366,15 +367,15 @@ fn prepare_private_home(settings: &CliSettings) -> Result<(), CliError> {
     };
     match DirBuilder::new().recursive(true).mode(0o700).create(&settings.home) {
         Ok(()) => {}
-        Err(error) => return Err(bad("could not make the home", error)),
+        Err(error) => return Err(bad("could not create the home", error)),
     }
-    let found =
-        fs::metadata(&settings.home).map_err(|error| bad("could not look at the home", error))?;
+    let found = fs::metadata(&settings.home)
+        .map_err(|error| bad("could not read the metadata of the home", error))?;
     let (owner, us) = (found.uid(), rustix::process::getuid().as_raw());
     if owner != us {
         return Err(CliError::new(
             CliErrorKind::BadHome,
-            format!("the home {home} belongs to somebody else (uid {owner}, you are {us})"),
+            format!("the home {home} belongs to another user (uid {owner}, you are {us})"),
         )
         .with_hint("set AGENT_WORKER_HOME to a folder of your own"));
     }
@@ -382,9 +383,9 @@ fn prepare_private_home(settings: &CliSettings) -> Result<(), CliError> {
     if mode & 0o077 != 0 {
         return Err(CliError::new(
             CliErrorKind::BadHome,
-            format!("others can look into the home {home} (mode {mode:o})"),
+            format!("other users can access the home {home} (mode {mode:o})"),
         )
-        .with_hint(format!("close it: chmod 700 {home}")));
+        .with_hint(format!("restrict it: chmod 700 {home}")));
     }
     Ok(())
 }

@@ -129,9 +129,9 @@ async fn launch_run(
     let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
     let plan = LaunchPlan { file, cwd, tag, mode, params, existing_run: other };
     let request = plan.request(&workflow, ctx)?;
-    for stranger in workflow.unknown_mentions() {
-        ctx.console.warn(&stranger.why)?;
-        ctx.console.hint(&stranger.hint)?;
+    for problem in workflow.unknown_mentions() {
+        ctx.console.warn(&problem.why)?;
+        ctx.console.hint(&problem.hint)?;
     }
     let client = ctx.connect_or_start().await?;
     let mut signals = InterruptSignals::listen_or_fail()?;
@@ -168,9 +168,9 @@ pub(crate) async fn start_run(
         Some(started) => Ok(started?),
         None => Err(CliError::new(
             CliErrorKind::Detached,
-            "left before the daemon said whether the run exists",
+            "interrupted before the daemon reported whether the run exists",
         )
-        .with_hint("look: agent-worker ls")),
+        .with_hint("check: agent-worker ls")),
     }
 }
 

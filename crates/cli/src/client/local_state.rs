@@ -102,7 +102,7 @@ impl LocalState {
 }
 
 fn agent_has_no_state_error() -> io::Error {
-    io::Error::other("an agent chooses for nobody")
+    io::Error::other("an agent cannot set a default agent")
 }
 
 pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn of_runs_nobody_followed_to_their_end_the_newest_hundred_are_remembered() {
+    fn the_newest_hundred_unfollowed_runs_are_remembered() {
         let home = tempfile::tempdir().unwrap();
         let memory = LocalState { folder: Some(home.path().join("cli")) };
         memory.set_default_agent(Path::new("/a"), &"owl".parse().unwrap()).unwrap();

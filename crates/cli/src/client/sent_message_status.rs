@@ -226,15 +226,16 @@ impl SentMessageStatus {
                 receipt.why.clone()
             }
         };
-        let stopped = || self.agent_stop_reason(&receipt.agent).map(|why| format!("it is {why}"));
+        let stopped =
+            || self.agent_stop_reason(&receipt.agent).map(|why| format!("the agent is {why}"));
         settled.or_else(stopped).unwrap_or_else(|| self.run_state_text())
     }
 
     /// Describes the state of the run.
     pub(crate) fn run_state_text(&self) -> String {
         match &self.run {
-            Some(run) => format!("its run is {}", run.state),
-            None => "its run is gone".to_owned(),
+            Some(run) => format!("the run is {}", run.state),
+            None => "the run no longer exists".to_owned(),
         }
     }
 
@@ -254,7 +255,7 @@ impl SentMessageStatus {
                 )
             }
             (None, Some(agent)) => {
-                format!("nothing is kept of what {agent} did with it: {}", self.run_state_text())
+                format!("no receipt for {agent} was kept: {}", self.run_state_text())
             }
             (None, None) => self.run_state_text(),
         };
@@ -269,13 +270,13 @@ impl SentMessageStatus {
             self.receipts.iter().filter(|receipt| receipt.state == DeliveryState::Pending);
         if let Some(left) = left.find(|receipt| self.agent_stop_reason(&receipt.agent).is_some()) {
             let agent = Target::agent(left.agent.clone(), &run.instance);
-            return Some(format!("wake it again: agent-worker resume {agent}"));
+            return Some(format!("resume the agent: agent-worker resume {agent}"));
         }
         let waits = matches!(run.state, RunState::Paused { .. });
         let target = Target::instance(&run.instance);
         (waits && self.verdict() != RunVerdict::Done).then(|| {
             let on = run.needs.to_command(&target);
-            format!("go on: {on}; or end it: agent-worker stop {target}")
+            format!("resume the run: {on}; or end it: agent-worker stop {target}")
         })
     }
 }
@@ -288,7 +289,7 @@ mod tests {
     use crate::output::samples;
 
     #[test]
-    fn how_the_run_stands_decides_about_mail_nobody_took() {
+    fn the_run_state_decides_the_verdict_on_mail_that_was_not_taken() {
         use DeliveryState::{Acted, Dead, Dropped, Leased, Pending};
         let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "3 of 3".into() };
         let paused = |cause| Some(RunState::Paused { cause });
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_may_decide_is_a_reason_to_look() {
+    fn every_event_that_may_decide_causes_a_poll() {
         for (kind, decides) in [
             (EventKind::AttemptEnded, true),
             (EventKind::DeliveryDead, true),
@@ -349,13 +350,13 @@ mod tests {
             (delivery_status.is_final(), delivery_status.verdict()),
             (true, RunVerdict::Failed)
         );
-        assert_eq!(delivery_status.pending_reason(&receipt), "it is stopped: no key");
-        let advice = "wake it again: agent-worker resume coder@review:pr-1";
+        assert_eq!(delivery_status.pending_reason(&receipt), "the agent is stopped: no key");
+        let advice = "resume the agent: agent-worker resume coder@review:pr-1";
         assert_eq!(delivery_status.advice().as_deref(), Some(advice));
     }
 
     #[test]
-    fn what_nobody_remembers_was_not_acted_upon() {
+    fn a_message_without_a_receipt_was_not_acted_upon() {
         let forgotten = vec![samples::agent_name("coder")];
         let delivery_status = SentMessageStatus {
             receipts: Vec::new(),

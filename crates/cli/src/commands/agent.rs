@@ -69,9 +69,9 @@ pub(super) async fn end_agent(
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
     if args.target.agent.is_none() {
-        let what = format!("`{}` is a team, and `end` takes one agent out", args.target);
+        let what = format!("`{}` is a team, and `end` removes one agent", args.target);
         return Err(CliError::new(CliErrorKind::Usage, what).with_hint(
-            "name one: agent-worker agent end agent@workflow; a whole run ends by `stop`",
+            "name an agent: agent-worker agent end agent@workflow; to end a whole run, use `stop`",
         ));
     }
     let Some(client) = ctx.connect_if_history().await? else {
@@ -90,8 +90,8 @@ fn agent_ended_line(gone: &AgentStopped) -> StyledLine {
     let target = Target::agent(gone.agent.clone(), &gone.instance);
     let processes = match gone.processes {
         0 => String::new(),
-        1 => ", and 1 process with it".to_owned(),
-        ended => format!(", and {ended} processes with it"),
+        1 => " and ended 1 process".to_owned(),
+        ended => format!(" and ended {ended} processes"),
     };
-    StyledLine::plain(format!("{target} is gone{processes}"))
+    StyledLine::plain(format!("removed {target}{processes}"))
 }

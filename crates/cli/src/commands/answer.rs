@@ -88,7 +88,7 @@ fn list(
     };
     match format {
         Format::Json => ctx.console.print_json(&open)?,
-        Format::Text if open.is_empty() => ctx.console.note("no agent asks anything")?,
+        Format::Text if open.is_empty() => ctx.console.note("no open questions")?,
         Format::Text => {
             let rows: Vec<_> = open.iter().map(row).collect();
             ctx.console.print_table(

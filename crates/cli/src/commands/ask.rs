@@ -137,7 +137,7 @@ impl AnswerStream {
                     console.print_chunk("\n")?;
                     console.eprint_line(&StyledLine::new(
                         Tone::Warn,
-                        "that attempt failed; it is tried again",
+                        "the attempt failed; retrying",
                     ))?;
                 }
                 Ok(())

@@ -60,18 +60,18 @@ fn follow_notice(run: &RunView) -> Option<String> {
     match (&run.state, run.mode) {
         (RunState::Ended { .. }, _) | (RunState::Paused { .. }, RunMode::Run) => None,
         (RunState::Paused { .. }, RunMode::Start) => {
-            Some(format!("{target} is {}; agent-worker resume {target} lets it go on", run.state))
+            Some(format!("{target} is {}; continue it: agent-worker resume {target}", run.state))
         }
         (RunState::Setup | RunState::Electing | RunState::Running, _) => {
-            Some(format!("following {target}; Ctrl-C leaves it as it is"))
+            Some(format!("following {target}; Ctrl-C detaches and leaves the run as it is"))
         }
     }
 }
 
 fn run_ended_error(run: &RunView) -> CliError {
     let target = Target::instance(&run.instance);
-    let what = format!("{target} is over: {}", state_text::run_state_text(run));
+    let what = format!("{target} has ended: {}", state_text::run_state_text(run));
     CliError::new(CliErrorKind::Refused(Code::RunEnded), what).with_hint(format!(
-        "read it: agent-worker peek {target}; begin again: agent-worker restart {target}"
+        "read its messages: agent-worker peek {target}; restart it: agent-worker restart {target}"
     ))
 }

@@ -100,9 +100,9 @@ pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
     Ok(RunVerdict::Done)
 }
 
-fn backend_lines(backend: &BackendStatus, room: usize) -> Vec<StyledLine> {
+fn backend_lines(backend: &BackendStatus, columns: usize) -> Vec<StyledLine> {
     let said = backend.describe();
-    let lines = said.iter().flat_map(|said| wrap_words(&sanitize_for_display(said), room));
+    let lines = said.iter().flat_map(|said| wrap_words(&sanitize_for_display(said), columns));
     let tone = if backend.is_ready() { Tone::Plain } else { Tone::Dim };
     lines
         .enumerate()
@@ -131,14 +131,14 @@ impl BackendStatus {
         }
         let there = match (&self.program, &self.version, self.needs_program) {
             (Some(_), Some(version), _) => format!("found: {version}"),
-            (Some(_), None, _) => "found, does not say its version".to_owned(),
+            (Some(_), None, _) => "found, version unknown".to_owned(),
             (None, _, true) => "not found".to_owned(),
             (None, _, false) => "built in".to_owned(),
         };
         let login = match &self.login {
             Some(Login::Key(variable)) => format!("; key: {variable}"),
             Some(Login::File(path)) => format!("; login: {}", path.display()),
-            Some(Login::Nothing) => "; no key or login seen".to_owned(),
+            Some(Login::Nothing) => "; no key or login found".to_owned(),
             None => String::new(),
         };
         let mut said = vec![format!("{there}{login}"), capabilities_text(self.can)];
@@ -224,7 +224,7 @@ fn unverified_notes(known: &BackendSpec, backend: &BackendStatus) -> Vec<String>
     let version = backend.version.as_deref().unwrap_or_default();
     let is_it = |tried: &&str| version.split_whitespace().any(|word| word == *tried);
     let other = known.tested_version.filter(|tried| backend.program.is_some() && !is_it(tried));
-    let other = other.map(|tried| format!("this version (tried: {tried})"));
+    let other = other.map(|tried| format!("this version (tested: {tried})"));
     other.into_iter().chain(known.unverified.iter().map(|what| (*what).to_owned())).collect()
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let target = Target::instance(&cleared.instance);
             let line = StyledLine::new(Tone::Strong, format!("cleared {target}"));
             let what = match cleared.until.get() {
-                0 => ": nothing was said yet".to_owned(),
+                0 => ": no messages yet".to_owned(),
                 _ => format!(": everything up to #{} is hidden", cleared.until),
             };
             ctx.console.print_line(&line.with(Tone::Plain, what))?;

@@ -157,7 +157,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let lines = reply.messages.iter().flat_map(message_lines).collect::<Vec<_>>();
             match format {
                 Format::Json => ctx.console.print_json(&reply),
-                Format::Text if lines.is_empty() => ctx.console.note("nothing was said yet"),
+                Format::Text if lines.is_empty() => ctx.console.note("no messages yet"),
                 Format::Text => ctx.console.print_lines(&lines),
             }
         }
@@ -180,7 +180,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
 
 fn show_acknowledged(count: usize, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     if count == 0 {
-        return ctx.console.note("nothing that `inbox` showed waits up to there");
+        return ctx.console.note("`inbox` showed no pending message up to this number");
     }
     let line = format!("{} done when this turn succeeds", pluralize(count, "message"));
     ctx.console.print_line(&StyledLine::plain(line))
@@ -251,7 +251,7 @@ async fn require_own_shell(
                     CliErrorKind::Usage,
                     format!("this is not {agent}'s shell{}", deed.refusal_reason(agent)),
                 )
-                .with_hint("leave --agent out: in an agent's shell it is that agent")
+                .with_hint("omit --agent: in an agent's shell the default is that agent")
             })
         }
         (CliCaller::User, Some(agent)) => Err(CliError::new(
@@ -260,7 +260,7 @@ async fn require_own_shell(
         )
         .with_hint(deed.user_alternative(&agent.to_string()))),
         (CliCaller::User, None) => {
-            let what = "you are the user here, and this is for an agent's own shell";
+            let what = "you are the user here, and this command is for an agent's own shell";
             Err(CliError::new(CliErrorKind::Usage, what)
                 .with_hint(deed.user_alternative("agent@workflow")))
         }
@@ -270,23 +270,23 @@ async fn require_own_shell(
 impl AgentOnlyAction {
     fn refusal_reason(self, agent: &Target) -> String {
         match self {
-            Self::Send => format!(", and only {agent} itself speaks as {agent}"),
-            Self::Ack => format!(", and only {agent} itself acks its mail"),
+            Self::Send => format!(", and only {agent} itself can send as {agent}"),
+            Self::Ack => format!(", and only {agent} itself can acknowledge its messages"),
         }
     }
 
     /// Returns the user's alternative.
     fn user_alternative(self, agent: &str) -> String {
         match self {
-            Self::Send => format!("as yourself: agent-worker send {agent} \"…\""),
-            Self::Ack => format!("look at it: agent-worker context inbox --agent {agent}"),
+            Self::Send => format!("send as yourself: agent-worker send {agent} \"…\""),
+            Self::Ack => format!("read its inbox: agent-worker context inbox --agent {agent}"),
         }
     }
 }
 
 fn user_has_no_inbox_error() -> CliError {
     CliError::new(CliErrorKind::Usage, "you are the user here, and the user has no inbox")
-        .with_hint("look into an agent's: agent-worker context inbox --agent agent@workflow")
+        .with_hint("read an agent's inbox: agent-worker context inbox --agent agent@workflow")
 }
 
 fn show_inbox(
@@ -298,7 +298,7 @@ fn show_inbox(
         Format::Json => ctx.console.print_json(reply),
         Format::Text if reply.messages.is_empty() => {
             let target = Target::agent(reply.agent.clone(), &reply.instance);
-            ctx.console.note(&format!("nothing waits for {target}"))
+            ctx.console.note(&format!("no pending messages for {target}"))
         }
         Format::Text => reply.messages.iter().try_for_each(|mail| show_mail(mail, ctx)),
     }
@@ -306,7 +306,7 @@ fn show_inbox(
 
 fn show_mail(mail: &Mail, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let since = format!("{:>4} ago ", format_age(clock::now().since(mail.message.ts)));
-    let note = if mail.wakes { "" } else { " (only to read)" };
+    let note = if mail.wakes { "" } else { " (cc only)" };
     let mut lines = message_lines(&mail.message).into_iter();
     if let Some(first) = lines.next() {
         ctx.console.print_line(&first.with_prefix(Tone::Dim, since).with(Tone::Dim, note))?;

@@ -138,10 +138,10 @@ fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
         HealthStatus::Ok => StyledLine::new(Tone::Good, "ok"),
         HealthStatus::Draining => StyledLine::new(Tone::Warn, "stopping"),
         HealthStatus::Degraded => {
-            StyledLine::new(Tone::Warn, "degraded: the database of a team takes no writes")
+            StyledLine::new(Tone::Warn, "degraded: the database of a team accepts no writes")
         }
         HealthStatus::ReadOnly => {
-            StyledLine::new(Tone::Bad, "read only: the store takes no writes")
+            StyledLine::new(Tone::Bad, "read only: the store accepts no writes")
         }
     };
     ctx.console
@@ -245,7 +245,7 @@ fn kept_workers_text(detail: &HealthDetail) -> String {
     match (runs, workers) {
         (0, 0) => format!(", pid {pid}"),
         _ => format!(
-            ", pid {pid}; {} and {} go on",
+            ", pid {pid}; {} and {} continue",
             pluralize(runs, "run"),
             pluralize(workers, "worker")
         ),

@@ -144,7 +144,7 @@ impl DeadLetterArgs {
             (Some(DeadLetterSelector::Target(_)), Some(target)) => {
                 return Err(CliError::new(
                     CliErrorKind::Usage,
-                    "a message's number stands before its target",
+                    "the message number goes before the target",
                 )
                 .with_hint(format!("such as: agent-worker dead redrive 12 {target}")));
             }
@@ -173,9 +173,7 @@ async fn list(args: DeadListArgs, ctx: &mut CommandContext<'_>) -> Result<RunVer
         Format::Json => ctx.console.print_json(&letters)?,
         Format::Text if letters.is_empty() => ctx.console.note(match (args.all, named) {
             (true, _) | (_, true) => "no dead letters",
-            (false, false) => {
-                "no dead letters in runs that go on; --all looks at those that are over"
-            }
+            (false, false) => "no dead letters in live runs; --all includes ended runs",
         })?,
         Format::Text => show(&letters, ctx)?,
     }
@@ -216,12 +214,12 @@ fn show(letters: &[DeadLetter], ctx: &mut CommandContext<'_>) -> Result<(), CliE
     let Some(first) = letters.iter().find(|letter| letter.live) else {
         let target = Target::instance(&letters[0].instance);
         return ctx.console.hint(&format!(
-            "their runs are over: fix it and begin again: agent-worker restart {target}"
+            "their runs have ended: fix the cause and restart: agent-worker restart {target}"
         ));
     };
     let (seq, target) = (first.receipt.seq, Target::instance(&first.instance));
-    ctx.console.hint(&format!("try one again: agent-worker dead redrive {seq} {target}"))?;
-    ctx.console.hint(&format!("give it up: agent-worker dead drop {seq} {target}"))
+    ctx.console.hint(&format!("retry one: agent-worker dead redrive {seq} {target}"))?;
+    ctx.console.hint(&format!("drop it: agent-worker dead drop {seq} {target}"))
 }
 
 fn print_reply(
@@ -236,8 +234,8 @@ fn print_reply(
     for receipt in &reply.receipts {
         let who = Target::agent(receipt.agent.clone(), &reply.instance);
         let what = match receipt.state {
-            DeliveryState::Dropped => "is given up".to_owned(),
-            DeliveryState::Pending => "waits to be tried again".to_owned(),
+            DeliveryState::Dropped => "is dropped".to_owned(),
+            DeliveryState::Pending => "will be retried".to_owned(),
             // The message may have been leased or acted on before the reply.
             DeliveryState::Leased | DeliveryState::Acted | DeliveryState::Dead => {
                 format!("is {}", receipt.state)

@@ -25,8 +25,8 @@ use crate::{
 };
 
 /// The notice about the limits of the separation between an agent and its user.
-const SANDBOX_NOTICE: &str = "agents run as you and are not sandboxed: what keeps one from acting as you is a rail, not a wall; \
-                    SECURITY.md has the whole of it";
+const SANDBOX_NOTICE: &str = "agents run as you and are not sandboxed: the separation from you is a guard rail, not a security boundary; \
+                    see SECURITY.md";
 
 /// Column at which the text of a finding starts.
 const LABEL_WIDTH: usize = 15;
@@ -124,7 +124,7 @@ async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
         Ok(None) => {
             return vec![DoctorFinding::ok(
                 "daemon",
-                "none yet; the first command that needs one starts it",
+                "not running; the first command that needs a daemon starts it",
             )];
         }
         Err(error) => return vec![DoctorFinding::failed("daemon", &error)],
@@ -139,10 +139,12 @@ async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
     findings.extend(health.detail.as_ref().map(|detail| {
         match &detail.address {
             Some(address) => {
-                DoctorFinding::ok("port", format!("clients with a token at {address}"))
+                DoctorFinding::ok("port", format!("clients with a token connect at {address}"))
             }
-            None => DoctorFinding::note("port", "none was free: clients with a token cannot come")
-                .with_hint("free one, then: agent-worker daemon restart"),
+            None => {
+                DoctorFinding::note("port", "no port was free: clients with a token cannot connect")
+                    .with_hint("free a port, then: agent-worker daemon restart")
+            }
         }
     }));
     findings
@@ -172,13 +174,13 @@ async fn find_or_start_daemon(ctx: &CommandContext<'_>) -> Result<DiscoveredDaem
 fn store_hint(health: &Health) -> String {
     let rescued = health.detail.as_ref().map_or(&[][..], |detail| detail.rescued.as_slice());
     if rescued.is_empty() {
-        return "free space or repair the disk; writes are tried again without a restart"
+        return "free space or repair the disk; the daemon retries writes without a restart"
             .to_owned();
     }
     let copies: Vec<String> = rescued.iter().map(|path| path.display().to_string()).collect();
     format!(
-        "stop the daemon (agent-worker daemon stop), then put the copy in the place of its database, or move it to \
-         another folder to go on without it: {}",
+        "stop the daemon (agent-worker daemon stop), then replace its database with the copy, or move the copy to \
+         another folder to continue without it: {}",
         copies.join(", ")
     )
 }
@@ -187,21 +189,23 @@ fn health_finding(health: &Health) -> DoctorFinding {
     let version = one_line(&health.version);
     let trouble = health.detail.as_ref().and_then(|detail| detail.trouble.as_deref());
     match health.status {
-        HealthStatus::Ok => DoctorFinding::ok("daemon", format!("version {version}, takes writes")),
+        HealthStatus::Ok => {
+            DoctorFinding::ok("daemon", format!("version {version}, accepts writes"))
+        }
         HealthStatus::Draining => {
-            DoctorFinding::note("daemon", format!("version {version}, is stopping"))
+            DoctorFinding::note("daemon", format!("version {version}, stopping"))
         }
         HealthStatus::Degraded => {
             let why = one_line(trouble.unwrap_or("no reason given"));
             DoctorFinding::broken(
                 "daemon",
-                format!("the database of a team takes no writes: {why}"),
+                format!("the database of a team accepts no writes: {why}"),
             )
             .with_hint(store_hint(health))
         }
         HealthStatus::ReadOnly => {
             let why = one_line(trouble.unwrap_or("no reason given"));
-            DoctorFinding::broken("daemon", format!("its store takes no writes: {why}"))
+            DoctorFinding::broken("daemon", format!("the store accepts no writes: {why}"))
                 .with_hint(store_hint(health))
         }
     }
@@ -213,7 +217,7 @@ async fn check_store(client: &DaemonClient) -> DoctorFinding {
             let messages =
                 pluralize(usize::try_from(report.messages).unwrap_or(usize::MAX), "message");
             let instances = pluralize(report.instances as usize, "instance");
-            let all = format!("{instances}, {messages}, each as it was written");
+            let all = format!("{instances}, {messages}, no damage found");
             match report.unhashed {
                 0 => DoctorFinding::ok("store", all),
                 1 => DoctorFinding::ok(
@@ -229,11 +233,11 @@ async fn check_store(client: &DaemonClient) -> DoctorFinding {
         Ok(report) => {
             let problems: Vec<String> = report.problems.iter().map(|one| one_line(one)).collect();
             DoctorFinding::broken("store", problems.join("; ")).with_hint(
-                "keep a copy of agent-worker.db before anything else; `agent-worker export` saves what can be read",
+                "first make a copy of agent-worker.db; `agent-worker export` saves the data that is still readable",
             )
         }
         Err(DialError::Refused(problem)) if problem.code == Code::Forbidden => {
-            DoctorFinding::note("store", "only the user may look through it")
+            DoctorFinding::note("store", "only the user may check the store")
         }
         Err(error) => DoctorFinding::failed("store", &CliError::from(error)),
     }
@@ -254,15 +258,15 @@ fn show(finding: &DoctorFinding, ctx: &mut CommandContext<'_>) -> Result<(), Cli
         FindingState::Note => (Tone::Dim, "note"),
         FindingState::Broken => (Tone::Bad, "broken"),
     };
-    let room =
+    let columns =
         ctx.console.stdout_width().map_or(usize::MAX, |width| width.saturating_sub(LABEL_WIDTH));
-    let mut message = wrap_words(&sanitize_for_display(&finding.message), room).into_iter();
+    let mut message = wrap_words(&sanitize_for_display(&finding.message), columns).into_iter();
     let first = StyledLine::new(tone, format!("{word:<7}"))
         .with(Tone::Strong, format!("{:<8}", finding.about))
         .with(Tone::Plain, message.next().unwrap_or_default());
     ctx.console.print_line(&first)?;
     let beneath = |tone, text: String| StyledLine::new(tone, format!("{:LABEL_WIDTH$}{text}", ""));
-    let hint = finding.hint.iter().flat_map(|hint| wrap_words(&format!("hint: {hint}"), room));
+    let hint = finding.hint.iter().flat_map(|hint| wrap_words(&format!("hint: {hint}"), columns));
     let rest = message.map(|text| beneath(Tone::Plain, text));
     ctx.console
         .print_lines(&rest.chain(hint.map(|text| beneath(Tone::Dim, text))).collect::<Vec<_>>())

@@ -67,27 +67,29 @@ async fn resolve_stop_target(
             Ok(StopTarget::Runs(ctx.scope(Some(target), ScopeReach::CurrentProject)))
         }
         ([], Ok(target)) => Ok(StopTarget::Agent(target)),
-        ([], Err(bad)) => {
-            Err(CliError::with_source(CliErrorKind::Usage, format!("`{word}` names nothing"), bad)
-                .with_hint("see what still runs: agent-worker ls"))
-        }
+        ([], Err(bad)) => Err(CliError::with_source(
+            CliErrorKind::Usage,
+            format!("`{word}` matches nothing"),
+            bad,
+        )
+        .with_hint("list the live agents: agent-worker ls")),
         ([one], Ok(target)) if target_exists(&target, client, ctx).await? => {
             let instance = Target::instance(&one.instance);
             Err(CliError::new(
                 CliErrorKind::Refused(Code::Conflict),
-                format!("`{word}` is an agent, and the tag of {instance}"),
+                format!("`{word}` is ambiguous: an agent, and the tag of {instance}"),
             )
             .with_hint(format!(
-                "say which: agent-worker down {instance}, or the agent with its workflow"
+                "name one: agent-worker down {instance}, or the agent with its workflow"
             )))
         }
         ([one], _) => Ok(StopTarget::Runs(resolve_run::instance_scope(one))),
         (several, _) => {
             let names: Vec<_> =
                 several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
-            let what = format!("which one? {}", names.join(", "));
+            let what = format!("more than one instance matches: {}", names.join(", "));
             Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
-                .with_hint(format!("name it: agent-worker down {}", names[0])))
+                .with_hint(format!("name one: agent-worker down {}", names[0])))
         }
     }
 }

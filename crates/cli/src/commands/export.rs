@@ -237,7 +237,7 @@ fn write_message(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), 
     let kind = match message.kind {
         MessageKind::Message => "",
         MessageKind::Answer => " (answer)",
-        MessageKind::System => " (told by the daemon)",
+        MessageKind::System => " (from the daemon)",
     };
     let from = one_line(&message.from.to_string());
     let lines = [

@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             };
             match format {
                 Format::Json => ctx.console.print_json(&said),
-                Format::Text if said.is_empty() => ctx.console.note("nobody said anything yet"),
+                Format::Text if said.is_empty() => ctx.console.note("no feedback yet"),
                 Format::Text => said.iter().try_for_each(|one| show(one, ctx)),
             }
         }
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             match format {
                 Format::Json => ctx.console.print_json(&said),
                 Format::Text => ctx.console.note(
-                    "written down on this machine, and sent nowhere; `agent-worker feedback list` shows it",
+                    "saved on this machine and not sent anywhere; `agent-worker feedback list` shows it",
                 ),
             }
         }

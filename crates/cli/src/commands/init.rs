@@ -57,11 +57,8 @@ pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
 fn workflow_name(path: &Path, shown: &str) -> Result<WorkflowName, CliError> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     stem.parse().map_err(|bad: BadName| {
-        CliError::new(
-            CliErrorKind::Usage,
-            format!("a workflow is called as its file is, and {bad}"),
-        )
-        .with_hint(format!("choose another name than {shown}, such as team.yaml"))
+        CliError::new(CliErrorKind::Usage, format!("a workflow is named after its file, and {bad}"))
+            .with_hint(format!("choose another name than {shown}, such as team.yaml"))
     })
 }
 
@@ -77,8 +74,8 @@ fn overwrite(path: &Path, text: &str) -> io::Result<()> {
 fn write_error(error: &io::Error, shown: &str) -> CliError {
     match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            CliError::new(CliErrorKind::Failed, format!("{shown} is there already")).with_hint(
-                format!("choose another name, or write over it: agent-worker init {shown} --force"),
+            CliError::new(CliErrorKind::Failed, format!("{shown} already exists")).with_hint(
+                format!("choose another name, or overwrite it: agent-worker init {shown} --force"),
             )
         }
         _ => CliError::new(CliErrorKind::Failed, format!("could not write {shown}: {error}")),

@@ -34,9 +34,9 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     if args.target.agent.is_none() {
-        let what = format!("{} is a whole instance, and logs are an agent's", args.target);
+        let what = format!("{} is an instance, and each agent has its own log", args.target);
         return Err(CliError::new(CliErrorKind::Usage, what)
-            .with_hint(format!("see who is there: agent-worker ls {}", args.target)));
+            .with_hint(format!("list its agents: agent-worker ls {}", args.target)));
     }
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let who = client.agent(&args.target, &scope).await?.view;
             let who = Target::agent(who.name, &who.instance);
             Err(CliError::new(error.kind(), format!("{who} has not had a turn yet"))
-                .with_hint(format!("give it one: agent-worker send {who} \"…\"")))
+                .with_hint(format!("send it a message: agent-worker send {who} \"…\"")))
         }
         Err(error) => Err(error),
     }
@@ -72,7 +72,7 @@ async fn show(
     printed.print_new_output(client, scope, ctx).await?;
     printed.end_line(ctx)?;
     match printed.next {
-        0 => ctx.console.note("nothing was printed"),
+        0 => ctx.console.note("no output"),
         _ => Ok(()),
     }
 }
@@ -106,7 +106,7 @@ async fn follow(
         match printed.print_new_output(&client, scope, ctx).await {
             Ok(()) if is_over => {
                 printed.end_line(ctx)?;
-                return ctx.console.note("the run is over");
+                return ctx.console.note("the run has ended");
             }
             Ok(()) => {}
             // The agent has not had a turn yet.
@@ -198,7 +198,7 @@ impl LogCursor {
         self.attempt = Some(page.attempt);
         self.next = 0;
         let begun = state_text::time_ago(page.started, clock::now());
-        ctx.console.note(&format!("{}, a turn begun {begun}:", page.agent))
+        ctx.console.note(&format!("{}, turn started {begun}:", page.agent))
     }
 
     fn end_line(&mut self, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {

@@ -46,10 +46,10 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     };
     match (args.output.format(), &daemon) {
         (Format::Json, _) => ctx.console.print_json(&agents),
-        (Format::Text, None) => ctx.console.note("no daemon is running, so nobody is"),
+        (Format::Text, None) => ctx.console.note("no daemon is running, so no agent is either"),
         (Format::Text, Some(_)) if agents.is_empty() => ctx
             .console
-            .note("nobody is here; start a team with `agent-worker run`, or look with --all"),
+            .note("no live agents here; start a team with `agent-worker run`, or use --all"),
         (Format::Text, Some(_)) => show(&agents, ctx),
     }?;
     Ok(RunVerdict::Done)

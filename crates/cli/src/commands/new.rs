@@ -103,7 +103,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         Format::Json => ctx.console.print_json(&agent)?,
         Format::Text => {
             ctx.console.print_line(&StyledLine::plain(target.to_string()))?;
-            ctx.console.hint(&format!("say something to it: agent-worker ask {target} \"…\""))?;
+            ctx.console.hint(&format!("ask it something: agent-worker ask {target} \"…\""))?;
         }
     }
     Ok(RunVerdict::Done)
@@ -170,8 +170,8 @@ fn resolve_name_and_instance(
     tag: Option<Tag>,
 ) -> Result<(Option<AgentName>, Option<Target>), CliError> {
     let twice = || {
-        CliError::new(CliErrorKind::Usage, "where it joins is said twice")
-            .with_hint("write it once: agent-worker new name@workflow:tag")
+        CliError::new(CliErrorKind::Usage, "the workflow or tag to join is given twice")
+            .with_hint("give it once: agent-worker new name@workflow:tag")
     };
     let (agent, mut joins) = match name {
         Some(Target { agent, workflow: Some(name), tag }) => {

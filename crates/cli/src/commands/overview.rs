@@ -14,7 +14,7 @@ use crate::{
 const FIRST_COMMANDS: [(&str, &str); 3] = [
     ("agent-worker init team.yaml", "write a first team"),
     ("agent-worker run team.yaml", "run it to its end"),
-    ("agent-worker peek @team", "read what was said"),
+    ("agent-worker peek @team", "read its messages"),
 ];
 
 /// Runs the command.

@@ -33,9 +33,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {
         return Err(CliError::new(
             CliErrorKind::Usage,
-            format!("{agent} is an agent; a run is paused"),
+            format!("{agent} is an agent, and only a run can be paused"),
         )
-        .with_hint(format!("wake it no more: agent-worker stop {agent}")));
+        .with_hint(format!("stop the agent: agent-worker stop {agent}")));
     }
     let client = ctx.connect_existing().await?;
     let scope = ctx.scope(args.target, ScopeReach::CurrentProject);
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let state = one_line(&run.state.to_string());
             let line = StyledLine::new(Tone::Strong, target.to_string());
             ctx.console.print_line(&line.with(Tone::Plain, format!(" is {state}")))?;
-            ctx.console.hint(&format!("let it go on: agent-worker resume {target}"))?;
+            ctx.console.hint(&format!("continue it: agent-worker resume {target}"))?;
         }
     }
     Ok(RunVerdict::Done)

@@ -88,10 +88,10 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     resolve_run::require_agent_exists(&client, &scope).await?;
     let runs = if args.all { RunSelection::All } else { RunSelection::Current };
     let nothing = match (&args.find, runs) {
-        (Some(_), _) => "nothing that was said has this in it",
-        (None, RunSelection::All) => "nothing was said yet",
+        (Some(_), _) => "no message contains this text",
+        (None, RunSelection::All) => "no messages yet",
         (None, RunSelection::Current) => {
-            "nothing was said in this run, or it was cleared; --all shows everything"
+            "no messages in this run, or the channel was cleared; --all shows everything"
         }
     };
     let usual = if args.thread.is_some() { MAX_MESSAGE_LIMIT } else { DEFAULT_MESSAGE_LIMIT };
@@ -128,7 +128,7 @@ async fn show_inbox(
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
     let Some(target) = target.filter(|target| target.agent.is_some()) else {
-        return Err(CliError::new(CliErrorKind::Usage, "an inbox is an agent's: say whose")
+        return Err(CliError::new(CliErrorKind::Usage, "an inbox belongs to an agent: name one")
             .with_hint("such as: agent-worker peek coder@review --inbox"));
     };
     let reply = client.inbox(&ctx.scope(Some(target), ScopeReach::CurrentProject)).await?;
@@ -136,7 +136,7 @@ async fn show_inbox(
         Format::Json => ctx.console.print_json(&reply)?,
         Format::Text if reply.messages.is_empty() => {
             let who = Target::agent(reply.agent, &reply.instance);
-            ctx.console.note(&format!("nothing waits for {who}"))?;
+            ctx.console.note(&format!("no pending messages for {who}"))?;
         }
         Format::Text => reply.messages.iter().try_for_each(|mail| show(&mail.message, ctx))?,
     }
@@ -164,7 +164,7 @@ async fn follow(
             FeedUpdate::End => return Ok(()),
         };
         if event.kind() == Some(EventKind::RunEnded) {
-            ctx.console.note("the run is over")?;
+            ctx.console.note("the run has ended")?;
             return Ok(());
         }
         let EventBody::Message(message) = event.body else { continue };

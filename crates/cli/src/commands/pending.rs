@@ -59,16 +59,15 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     if let Some(id) = args.id {
         open.retain(|request| request.id == id);
         if open.is_empty() {
-            let what = format!("no request #{id} waits for approval");
-            return Err(
-                CliError::new(CliErrorKind::Failed, what).with_hint("see: agent-worker pending")
-            );
+            let what = format!("no request #{id} is waiting for approval");
+            return Err(CliError::new(CliErrorKind::Failed, what)
+                .with_hint("list the requests: agent-worker pending"));
         }
     }
     match (args.output.format(), args.id) {
         (Format::Json, _) => ctx.console.print_json(&open)?,
         (Format::Text, None) if open.is_empty() => {
-            ctx.console.note("nothing waits for approval")?;
+            ctx.console.note("no requests are waiting for approval")?;
         }
         (Format::Text, None) => {
             let rows: Vec<_> = open.iter().map(row).collect();

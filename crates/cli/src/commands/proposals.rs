@@ -66,9 +66,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match format {
         Format::Json => ctx.console.print_json(&reply)?,
         Format::Text if reply.proposals.is_empty() => ctx.console.note(if args.all {
-            "nothing was ever proposed"
+            "no proposals yet"
         } else {
-            "nothing is voted on; --all shows what is over"
+            "no open proposals; --all shows closed ones"
         })?,
         Format::Text => list(&reply.proposals, ctx)?,
     }

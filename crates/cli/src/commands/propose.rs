@@ -1,5 +1,7 @@
 //! `agent-worker propose`: starts a vote of a team.
 
+use std::str::FromStr;
+
 use agent_worker_protocol::{
     ProposalKind, ProposalOption, Role, Rule, Sender, Seq, Span, Target, TieBreaker,
     api::ProposalRequest,
@@ -37,14 +39,14 @@ pub(crate) struct Args {
     /// Kind: election, decision, approval or assignment [default: decision, or as --role, --work or --gate require]
     #[arg(
         long,
-        value_parser = parse_keyword(ProposalKind::from_word, "election, decision, approval, assignment"),
+        value_parser = parse_keyword::<ProposalKind>("election, decision, approval, assignment"),
         help_heading = "Rules"
     )]
     kind: Option<ProposalKind>,
     /// Rule: plurality, majority or unanimous [default: majority for an approval, else plurality]
     #[arg(
         long,
-        value_parser = parse_keyword(Rule::from_word, "plurality, majority, unanimous"),
+        value_parser = parse_keyword::<Rule>("plurality, majority, unanimous"),
         help_heading = "Rules"
     )]
     rule: Option<Rule>,
@@ -54,7 +56,7 @@ pub(crate) struct Args {
     /// Tie breaker: `first`, `random` or `creator_decides` [default: first]
     #[arg(
         long,
-        value_parser = parse_keyword(TieBreaker::from_word, "first, random, creator_decides"),
+        value_parser = parse_keyword::<TieBreaker>("first, random, creator_decides"),
         help_heading = "Rules"
     )]
     tie_breaker: Option<TieBreaker>,
@@ -65,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", help_heading = "Rules")]
     deadline: Option<Span>,
     /// Role that an election assigns: `document_owner` or `coordinator`
-    #[arg(long, value_parser = parse_keyword(Role::from_word, "document_owner, coordinator"), help_heading = "Effect")]
+    #[arg(long, value_parser = parse_keyword::<Role>("document_owner, coordinator"), help_heading = "Effect")]
     role: Option<Role>,
     /// Number of the message that an assignment gives to the winner
     #[arg(long, value_name = "NUMBER", value_parser = parse_seq, help_heading = "Effect")]
@@ -84,11 +86,8 @@ pub(crate) struct Args {
 }
 
 /// Parses one of a list of keywords.
-fn parse_keyword<T>(
-    read: fn(&str) -> Option<T>,
-    words: &'static str,
-) -> impl Fn(&str) -> Result<T, String> + Clone {
-    move |text| read(&text.replace('-', "_")).ok_or_else(|| format!("it is one of {words}"))
+fn parse_keyword<T: FromStr>(words: &'static str) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| text.replace('-', "_").parse().map_err(|_| format!("expected one of {words}"))
 }
 
 /// Runs the command.

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
     match args.output.format() {
         Format::Json => ctx.console.print_json(&json!([])),
         Format::Text => ctx.console.note(
-            "this version asks no provider itself: the programs that its agents run do, with their own logins or keys",
+            "this version calls no provider itself: the programs that its agents run call them, with their own logins or keys",
         ),
     }?;
     Ok(RunVerdict::Done)

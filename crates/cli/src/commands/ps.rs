@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         Format::Json => ctx.console.print_json(&agents)?,
         Format::Text if agents.is_empty() => ctx
             .console
-            .note("nobody is here; start a team with `agent-worker run`, or look with --all")?,
+            .note("no live agents here; start a team with `agent-worker run`, or use --all")?,
         Format::Text => show(&agents, ctx)?,
     }
     Ok(RunVerdict::Done)

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match args.output.format() {
         Format::Json => ctx.console.print_json(&reply)?,
         Format::Text if reply.receipts.is_empty() => {
-            ctx.console.note(&format!("#{} is for nobody in particular", args.seq))?;
+            ctx.console.note(&format!("#{} has no recipients", args.seq))?;
         }
         Format::Text => show(&reply.receipts, ctx)?,
     }

@@ -105,7 +105,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let given = range.is_some();
             let mut part =
                 client.resource(&scope, id, range.as_deref()).await.map_err(|error| {
-                    let list = || "`agent-worker resource list` shows what there is".to_owned();
+                    let list = || "`agent-worker resource list` lists the resources".to_owned();
                     CliError::from(error).with_hint_for(Code::NotFound, list)
                 })?;
             // Without a range, the whole text is read.
@@ -134,7 +134,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let rows: Vec<_> = list.iter().map(row).collect();
             match format {
                 Format::Json => ctx.console.print_json(&list),
-                Format::Text if rows.is_empty() => ctx.console.note("nothing is kept"),
+                Format::Text if rows.is_empty() => ctx.console.note("no resources"),
                 Format::Text => {
                     let head = [Name("ID"), Text("TYPE"), Figure("BYTES"), Figure("KEPT")];
                     ctx.console.print_table(head, &rows)

@@ -45,9 +45,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
 
 async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     if let Some(target @ Target { agent: Some(agent), .. }) = &args.target {
-        let what = format!("`{agent}` is an agent, and `restart` begins whole runs again");
+        let what = format!("`{agent}` is an agent, and `restart` restarts whole runs");
         return Err(CliError::new(CliErrorKind::Usage, what).with_hint(format!(
-            "end its turn and wake it again: agent-worker stop {target}, then agent-worker resume {target}"
+            "end its turn and resume it: agent-worker stop {target}, then agent-worker resume {target}"
         )));
     }
     let client = ctx.connect_existing().await?;
@@ -87,14 +87,17 @@ fn plan_from_last_run(
 ) -> Result<(LaunchPlan, agent_worker_workflow::Workflow), CliError> {
     let target = Target::instance(&last.instance);
     let Some(file) = last.file else {
-        return Err(CliError::new(CliErrorKind::Usage, format!("{target} comes from no file"))
-            .with_hint("`restart` is for what `run`, `start` and `up` began"));
+        return Err(CliError::new(
+            CliErrorKind::Usage,
+            format!("{target} was not started from a file"),
+        )
+        .with_hint("`restart` works for runs that `run`, `start` or `up` started"));
     };
     let workflow = agent_worker_workflow::load(&file)?;
     if workflow.name != last.instance.name {
-        let what = format!("{} is called `{}` by now", file.display(), workflow.name);
+        let what = format!("the workflow in {} is now called `{}`", file.display(), workflow.name);
         return Err(CliError::new(CliErrorKind::BadFile, what).with_hint(format!(
-            "end the old one with `agent-worker stop {target}`, and run the file anew"
+            "end the old run with `agent-worker stop {target}`, then run the file"
         )));
     }
     let tag = Some(last.instance.tag);

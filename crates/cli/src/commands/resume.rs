@@ -65,8 +65,11 @@ async fn resume(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, 
     let limits = ResumeRequest { hops: args.hops, turns: args.turns, wall: args.wall };
     if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {
         if limits != ResumeRequest::default() {
-            return Err(CliError::new(CliErrorKind::Usage, "limits are a run's, not an agent's")
-                .with_hint("resume the run: agent-worker resume @workflow:tag --turns COUNT"));
+            return Err(CliError::new(
+                CliErrorKind::Usage,
+                "limits belong to a run, not to an agent",
+            )
+            .with_hint("resume the run: agent-worker resume @workflow:tag --turns COUNT"));
         }
         return resume_agent(&client, agent, &scope, args.follow.format(), ctx).await;
     }

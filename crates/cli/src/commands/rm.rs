@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     if let Some(agent) = &args.target.agent {
         let what = format!("`{agent}` is an agent, and `rm` deletes whole instances");
         return Err(CliError::new(CliErrorKind::Usage, what)
-            .with_hint(format!("take it out of its run: agent-worker agent end {}", args.target)));
+            .with_hint(format!("remove it from its run: agent-worker agent end {}", args.target)));
     }
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
@@ -89,9 +89,9 @@ async fn stop_live_runs(
     let Some(run) = runs.iter().find(goes_on) else { return Ok(()) };
     if !args.force {
         let target = Target::instance(&run.instance);
-        let what = format!("{target} continues: {}", one_line(&run.state.to_string()));
+        let what = format!("{target} has a live run: {}", one_line(&run.state.to_string()));
         return Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(format!(
-            "stop it first: agent-worker stop {target}; or at once: agent-worker rm {target} --force"
+            "stop it first: agent-worker stop {target}; or stop and remove it: agent-worker rm {target} --force"
         )));
     }
     let stopped = client.run_stop(run.run, StopGrace::Default).await?;
@@ -105,10 +105,10 @@ fn removal_line(gone: &RemovalReport) -> StyledLine {
     let target = Target::instance(&gone.removed.instance);
     let project = one_line(&gone.removed.project.to_string_lossy());
     let what = match gone.runs {
-        MAX_LISTED_RUNS.. => "all of its runs are gone".to_owned(),
+        MAX_LISTED_RUNS.. => "all its runs".to_owned(),
         runs => {
             let messages = usize::try_from(gone.messages).unwrap_or(usize::MAX);
-            format!("{} and {} are gone", pluralize(runs, "run"), pluralize(messages, "message"))
+            format!("{} and {}", pluralize(runs, "run"), pluralize(messages, "message"))
         }
     };
     StyledLine::new(Tone::Strong, format!("removed {target}"))

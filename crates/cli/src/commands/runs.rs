@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match format {
         Format::Json => ctx.console.print_json(&runs)?,
         Format::Text if runs.is_empty() => {
-            ctx.console.note("nothing has run here; look at other folders with --all")?;
+            ctx.console.note("no runs in this folder; --all lists the runs of every folder")?;
         }
         Format::Text => show(&runs, reach, ctx)?,
     }

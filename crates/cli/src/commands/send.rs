@@ -80,9 +80,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     if target.is_none() && args.to.is_empty() && is_bare_target(&message) {
         return Err(CliError::new(
             CliErrorKind::Usage,
-            format!("`{message}` is an address without a text"),
+            format!("`{message}` is a target without a message"),
         )
-        .with_hint(format!("say something: agent-worker send {message} \"…\"")));
+        .with_hint(format!("add a message: agent-worker send {message} \"…\"")));
     }
     let (target, to) = resolve_recipients(target, args.to)?;
     let request = SendRequest {
@@ -120,12 +120,16 @@ pub(super) fn warn_if_blocked(
     ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     if let Some(why) = &reply.paused {
-        ctx.console.warn(&format!("its run is paused, so nobody acts on it: {}", one_line(why)))?;
+        ctx.console.warn(&format!(
+            "the run is paused, so no agent acts on the message: {}",
+            one_line(why)
+        ))?;
     }
     for agent in &reply.stopped {
         let who = Target::agent(agent.clone(), &reply.instance);
-        ctx.console.warn(&format!("{agent} was stopped and acts on it only when resumed"))?;
-        ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+        ctx.console
+            .warn(&format!("{agent} is stopped and acts on the message only when it is resumed"))?;
+        ctx.console.hint(&format!("resume the agent: agent-worker resume {who}"))?;
     }
     Ok(())
 }
@@ -138,7 +142,7 @@ pub(super) fn warn_unknown_mentions(
     for unknown in &reply.unknown {
         let meant = unknown.suggestion.as_ref().map(|name| format!("; did you mean @{name}?"));
         let name = one_line(&unknown.name);
-        let nobody = format!("@{name} is nobody here{}", meant.unwrap_or_default());
+        let nobody = format!("@{name} is not an agent here{}", meant.unwrap_or_default());
         ctx.console.warn(&nobody)?;
     }
     Ok(())
@@ -165,8 +169,11 @@ pub(super) async fn send_unless_interrupted(
     ctx: &CommandContext<'_>,
 ) -> Result<SendReply, CliError> {
     let unknown = || {
-        CliError::new(CliErrorKind::Detached, "you left before the daemon said whether it was sent")
-            .with_hint("read what was said: agent-worker peek")
+        CliError::new(
+            CliErrorKind::Detached,
+            "interrupted before the daemon reported whether the message was sent",
+        )
+        .with_hint("read the messages: agent-worker peek")
     };
     signals.run_until_second(send_message(request, ctx)).await.unwrap_or_else(|| Err(unknown()))
 }
@@ -184,9 +191,9 @@ async fn wait_for_delivery(
     if reply.woken.is_empty() {
         return Err(CliError::new(
             CliErrorKind::Failed,
-            "it was sent, but nobody is woken by it, so nobody will answer",
+            "the message was sent, but it wakes no agent, so no agent will answer",
         )
-        .with_hint("mention somebody with @name, or add --to NAME"));
+        .with_hint("mention an agent with @name, or add --to NAME"));
     }
     let delivery_status = tokio::select! {
         delivery_status = sent_message_status::wait_until_final(reply, ctx.settings) => delivery_status?,
@@ -220,8 +227,9 @@ pub(super) fn print_detached(
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
     let SendReply { seq, instance, .. } = reply;
-    let what = format!("you left before #{seq} was acted upon; it stays with whom it is for");
-    let look = format!("see what becomes of it: agent-worker receipts {seq} @{instance}");
+    let what =
+        format!("interrupted before #{seq} was acted on; the message stays with its recipients");
+    let look = format!("check its receipts: agent-worker receipts {seq} @{instance}");
     let error = CliError::new(CliErrorKind::Detached, what).with_hint(look);
     match format {
         Format::Text => Err(error),
@@ -263,8 +271,7 @@ pub(super) fn print_delivery(
         }
     }
     for agent in &delivery_status.without_receipt {
-        let said =
-            StyledLine::new(Tone::Bad, format!("nothing is kept of what {agent} did with it"));
+        let said = StyledLine::new(Tone::Bad, format!("no receipt for {agent} was kept"));
         ctx.console.eprint_line(
             &said.with(Tone::Plain, format!(": {}", delivery_status.run_state_text())),
         )?;
@@ -280,7 +287,7 @@ pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
     let names =
         |names: &[AgentName]| names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let woken = match reply.woken.as_slice() {
-        [] => " (nobody is woken by it)".to_owned(),
+        [] => " (wakes no agent)".to_owned(),
         woken => format!(" → {}", names(woken)),
     };
     let cc = match reply.cc.as_slice() {
@@ -305,7 +312,7 @@ pub(super) fn split_target_and_text(
             Ok(target) => Ok((Some(target), text.clone())),
             Err(bad) => Err(CliError::new(CliErrorKind::Usage, BadTarget::to_string(&bad))),
         },
-        [first, ..] => Err(CliError::new(CliErrorKind::Usage, "there are too many words")
+        [first, ..] => Err(CliError::new(CliErrorKind::Usage, "too many arguments")
             .with_hint(format!("put the text in quotes: agent-worker {command} {first} \"…\""))),
     }
 }
@@ -327,9 +334,11 @@ fn resolve_recipients(
         Target { agent: Some(agent), workflow: None, tag: None } => Ok(agent),
         elsewhere => Err(CliError::new(
             CliErrorKind::Usage,
-            format!("`--to {elsewhere}` names a place, and a message goes to one place only"),
+            format!(
+                "`--to {elsewhere}` names an instance, and a message goes to one instance only"
+            ),
         )
-        .with_hint("write the place once: agent-worker send @workflow:tag \"…\" --to agent")),
+        .with_hint("name the instance once: agent-worker send @workflow:tag \"…\" --to agent")),
     });
     Ok((target, names.collect::<Result<_, _>>()?))
 }
@@ -380,7 +389,7 @@ mod tests {
         for (words, expected) in [
             (&["hello"][..], Ok((None, "hello"))),
             (&["coder@review", "hello there"], Ok((Some("coder@review"), "hello there"))),
-            (&["coder", "hello", "there"], Err("there are too many words")),
+            (&["coder", "hello", "there"], Err("too many arguments")),
             (&["a b", "hello"], Err("`a b` cannot be an agent's name")),
         ] {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();

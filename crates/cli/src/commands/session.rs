@@ -51,7 +51,7 @@ impl Args {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    ctx.console.warn("`session` is now called `agent`, and will be gone one day")?;
+    ctx.console.warn("`session` is deprecated and will be removed: use `agent`")?;
     match args.command {
         SessionCommand::New(args) => {
             new::run(args.new.with_name(args.called.map(standalone_target)), ctx).await

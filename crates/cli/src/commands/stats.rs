@@ -61,9 +61,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     }
     match format {
         Format::Json => ctx.console.print_json(&stats)?,
-        Format::Text if stats.is_empty() => ctx
-            .console
-            .note("nothing is running here; name a run that is over, or look with --all")?,
+        Format::Text if stats.is_empty() => {
+            ctx.console.note("no live runs here; name an ended run, or use --all")?;
+        }
         Format::Text => stats.iter().try_for_each(|run| show(run, ctx))?,
     }
     Ok(RunVerdict::Done)
@@ -95,18 +95,18 @@ fn show(run: &StatsView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     ctx.console.print_table(head, &rows)
 }
 
-fn row(who: &str, tally: &ActivityStats) -> [String; 9] {
-    let usage = &tally.usage;
+fn row(who: &str, stats: &ActivityStats) -> [String; 9] {
+    let usage = &stats.usage;
     [
         who.to_owned(),
-        tally.turns.to_string(),
-        tally.failed.to_string(),
-        tally.messages.to_string(),
+        stats.turns.to_string(),
+        stats.failed.to_string(),
+        stats.messages.to_string(),
         usage.input_tokens.to_string(),
         usage.output_tokens.to_string(),
         state_text::cost_text(usage).unwrap_or_else(|| "-".to_owned()),
-        tally.took.map_or_else(|| "-".to_owned(), percentiles_text),
-        tally.waited.map_or_else(|| "-".to_owned(), percentiles_text),
+        stats.took.map_or_else(|| "-".to_owned(), percentiles_text),
+        stats.waited.map_or_else(|| "-".to_owned(), percentiles_text),
     ]
 }
 

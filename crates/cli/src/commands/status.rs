@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    Limits, Millis, Target,
+    Keyword as _, Limits, Millis, Target,
     api::{AgentDetail, AttemptView, Mail, RunView},
 };
 
@@ -71,7 +71,10 @@ fn show_agent(agent: &AgentDetail, ctx: &mut CommandContext<'_>) -> Result<(), C
     facts.extend([
         ("source", ls::source_folder(&view.instance, &view.project, ctx.settings)),
         ("backend", format!("{}{model}", view.backend)),
-        ("run", format!("{}, begun {}", agent.run_state, state_text::time_ago(view.started, now))),
+        (
+            "run",
+            format!("{}, started {}", agent.run_state, state_text::time_ago(view.started, now)),
+        ),
         (
             "so far",
             format!(
@@ -92,21 +95,21 @@ fn show_agent(agent: &AgentDetail, ctx: &mut CommandContext<'_>) -> Result<(), C
 }
 
 fn pending_mail_text(mail: &Mail) -> String {
-    let cc = if mail.wakes { "" } else { " (read along)" };
+    let cc = if mail.wakes { "" } else { " (cc only)" };
     let message = &mail.message;
     format!("#{} {}{cc}: {}", message.seq, message.from, message.body)
 }
 
 /// Formats one attempt, for `status` and `why`.
 pub(super) fn attempt_text(attempt: &AttemptView, now: Millis) -> String {
-    let how = attempt.ended.as_ref().map_or_else(|| "under way".to_owned(), ToString::to_string);
+    let how = attempt.ended.as_ref().map_or_else(|| "in progress".to_owned(), ToString::to_string);
     let begun = state_text::time_ago(attempt.started, now);
     let took =
         attempt.ended_at.map(|at| format!(", took {}", format_elapsed(at.since(attempt.started))));
     let begun = format!("{begun}{}", took.unwrap_or_default());
     match attempt.number {
-        1 => format!("for #{}, begun {begun}: {how}", attempt.oldest),
-        number => format!("for #{}, try {number}, begun {begun}: {how}", attempt.oldest),
+        1 => format!("for #{}, started {begun}: {how}", attempt.oldest),
+        number => format!("for #{}, attempt {number}, started {begun}: {how}", attempt.oldest),
     }
 }
 
@@ -126,7 +129,7 @@ fn show_run(run: &RunView, ctx: &mut CommandContext<'_>) -> Result<(), CliError>
     let mut facts = vec![
         ("source", ls::source_folder(&run.instance, &run.project, ctx.settings)),
         ("run", format!("{} ({})", run.run, run.mode)),
-        ("begun", begun),
+        ("started", begun),
         ("since", state_text::time_ago(run.state_since, now)),
         (
             "so far",

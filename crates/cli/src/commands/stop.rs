@@ -140,11 +140,11 @@ async fn stop_agent(
         if let Some(run) = find_run_ended_by_stop(client, &stopped, ctx).await? {
             let team = Target::instance(&run.instance);
             let how = state_text::run_state_text(&run);
-            ctx.console.warn(&format!("nobody else had anything to do, so {team} is {how}"))?;
-            ctx.console.hint(&format!("begin it again: agent-worker restart {team}"))?;
+            ctx.console.warn(&format!("no other agent had work, so {team} is {how}"))?;
+            ctx.console.hint(&format!("restart it: agent-worker restart {team}"))?;
         } else {
             let who = Target::agent(stopped.agent.clone(), &stopped.instance);
-            ctx.console.hint(&format!("wake it again: agent-worker resume {who}"))?;
+            ctx.console.hint(&format!("resume the agent: agent-worker resume {who}"))?;
         }
     }
     print_summary(&[stopped], format, ctx)
@@ -235,9 +235,9 @@ fn select_runs(runs: Vec<RunView>, choice: RunChoice) -> Result<Vec<RunView>, Cl
                 runs.iter().map(|run| Target::instance(&run.instance).to_string()).collect();
             Err(CliError::new(
                 CliErrorKind::Refused(Code::Conflict),
-                format!("{} runs go on here: {}", runs.len(), names.join(", ")),
+                format!("{} live runs here: {}", runs.len(), names.join(", ")),
             )
-            .with_hint(format!("say which: agent-worker stop {}", names[0])))
+            .with_hint(format!("name one: agent-worker stop {}", names[0])))
         }
         (RunChoice::Only | RunChoice::Every, _) => Ok(runs),
     }
@@ -282,6 +282,6 @@ mod tests {
         let runs = vec![run("a", RunState::Running), run("b:x", RunState::Setup)];
         assert_eq!(select_runs(runs.clone(), RunChoice::Every).unwrap(), runs);
         let error = select_runs(runs, RunChoice::Only).unwrap_err().to_report_error();
-        assert_eq!(error.message, "2 runs go on here: @a, @b:x");
+        assert_eq!(error.message, "2 live runs here: @a, @b:x");
     }
 }

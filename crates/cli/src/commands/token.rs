@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                     |error| {
                         CliError::from(error).with_hint_for(Code::Conflict, || {
                     format!(
-                        "choose another name, or take that back: agent-worker token revoke {name}"
+                        "choose another name, or revoke that token: agent-worker token revoke {name}"
                     )
                 })
                     },
@@ -117,7 +117,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         TokenCommand::Revoke { name, .. } => {
             let client = ctx.connect_existing().await?;
             client.token_revoke(&name).await.map_err(|error| {
-                let list = || "`agent-worker token list` shows what there is".to_owned();
+                let list = || "`agent-worker token list` lists the tokens".to_owned();
                 CliError::from(error).with_hint_for(Code::NotFound, list)
             })?;
             match format {

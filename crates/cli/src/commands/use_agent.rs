@@ -33,7 +33,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let memory = LocalState::open(ctx.settings);
     let forgetful = |error| {
-        CliError::with_source(CliErrorKind::BadHome, "could not write the choice down", error)
+        CliError::with_source(CliErrorKind::BadHome, "could not save the default agent", error)
     };
     let chosen = match (args.target, args.none) {
         (None, false) => memory.default_agent(&ctx.settings.cwd),
@@ -62,7 +62,7 @@ fn print_default_agent(
         (Format::Text, Some(target)) => {
             ctx.console.print_line(&StyledLine::plain(target.to_string()))
         }
-        (Format::Text, None) => ctx.console.note("nobody is chosen in this folder"),
+        (Format::Text, None) => ctx.console.note("no default agent in this folder"),
     }
 }
 

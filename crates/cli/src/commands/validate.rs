@@ -98,9 +98,9 @@ fn warnings(workflow: &Workflow) -> Vec<Warning> {
             silence.hint
         ),
     });
-    let strangers = workflow.unknown_mentions().into_iter();
-    let strangers = strangers.map(|one| Warning { message: one.why, hint: one.hint });
-    silence.into_iter().chain(strangers).collect()
+    let unknown = workflow.unknown_mentions().into_iter();
+    let unknown = unknown.map(|one| Warning { message: one.why, hint: one.hint });
+    silence.into_iter().chain(unknown).collect()
 }
 
 fn show(workflow: &Workflow, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {

@@ -82,12 +82,12 @@ fn explain_agent(agent: &AgentDetail, now: Millis) -> StateExplanation {
     let mail = (view.waiting > 0).then(|| {
         let first = agent.inbox.iter().find(|mail| mail.wakes);
         let first =
-            first.map(|mail| format!(", first #{} of {}", mail.message.seq, mail.message.from));
+            first.map(|mail| format!(", first #{} from {}", mail.message.seq, mail.message.from));
         let messages = pluralize(view.waiting as usize, "message");
-        format!("{messages} for it{}", first.unwrap_or_default())
+        format!("{messages} waiting{}", first.unwrap_or_default())
     });
     let nothing = view.state == AgentState::Idle && agent.attempts.is_empty();
-    let nothing = nothing.then(|| "nothing was for it yet".to_owned());
+    let nothing = nothing.then(|| "no messages for it yet".to_owned());
     let last =
         agent.attempts.first().map(|last| format!("last turn {}", status::attempt_text(last, now)));
     StateExplanation {
@@ -111,20 +111,20 @@ fn explain_run(run: &RunView, now: Millis) -> StateExplanation {
         format!("#{} for {} is {}: {why}", receipt.seq, receipt.agent, receipt.state)
     });
     let because: Vec<String> = match &run.state {
-        RunState::Setup => vec!["its setup commands run".to_owned()],
-        RunState::Electing => vec!["its agents elect who owns the documents".to_owned()],
+        RunState::Setup => vec!["its setup commands are running".to_owned()],
+        RunState::Electing => vec!["its agents are electing the document owner".to_owned()],
         RunState::Running => busy.collect(),
         RunState::Paused { cause } => vec![cause.to_string()],
         RunState::Ended { outcome: Outcome::Done } => {
-            vec!["everything for everybody was acted upon".to_owned()]
+            vec!["every message was acted on".to_owned()]
         }
-        RunState::Ended { outcome: Outcome::Stopped } => vec!["somebody stopped it".to_owned()],
+        RunState::Ended { outcome: Outcome::Stopped } => vec!["the run was stopped".to_owned()],
         RunState::Ended { outcome: Outcome::Failed } => {
             run.error.iter().map(|error| error.message.clone()).chain(undone).collect()
         }
     };
     let nobody = because.is_empty() && matches!(run.state, RunState::Running);
-    let nobody = nobody.then(|| "nobody has anything to do".to_owned());
+    let nobody = nobody.then(|| "no agent has work".to_owned());
     StateExplanation {
         state: state_word(&run.state),
         words: match run.state {
@@ -148,18 +148,22 @@ fn state_word(state: &impl Serialize) -> String {
 fn run_change_condition(run: &RunView, target: &Target) -> String {
     match (&run.state, run.mode) {
         (RunState::Setup, _) => "its setup is done".to_owned(),
-        (RunState::Electing, _) => "the vote is over: agent-worker proposals".to_owned(),
+        (RunState::Electing, _) => "the vote ends: agent-worker proposals".to_owned(),
         (RunState::Running, RunMode::Run) => {
-            "it works already; it ends when nobody has anything left to do".to_owned()
+            "the run is active; it ends when no agent has work left".to_owned()
         }
         (RunState::Running, RunMode::Start) => {
-            format!("somebody sends something: agent-worker send {target} \"…\"")
+            format!("a message is sent: agent-worker send {target} \"…\"")
         }
         (RunState::Paused { .. }, _) if run.needs.is_empty() => {
-            format!("it is resumed: {}", run.needs.to_command(target))
+            format!("the run is resumed: {}", run.needs.to_command(target))
         }
-        (RunState::Paused { .. }, _) => format!("it gets more: {}", run.needs.to_command(target)),
-        (RunState::Ended { .. }, _) => format!("it is begun again: agent-worker restart {target}"),
+        (RunState::Paused { .. }, _) => {
+            format!("its limit is raised: {}", run.needs.to_command(target))
+        }
+        (RunState::Ended { .. }, _) => {
+            format!("the run is restarted: agent-worker restart {target}")
+        }
     }
 }
 
@@ -174,30 +178,30 @@ mod tests {
     fn a_run_says_what_would_change_how_it_stands() {
         let ended = |outcome| RunState::Ended { outcome };
         for (state, mode, because, wakes) in [
-            (RunState::Setup, RunMode::Run, "its setup commands run", "its setup is done"),
+            (RunState::Setup, RunMode::Run, "its setup commands are running", "its setup is done"),
             (
                 RunState::Running,
                 RunMode::Run,
-                "nobody has anything to do",
-                "it works already; it ends when nobody has anything left to do",
+                "no agent has work",
+                "the run is active; it ends when no agent has work left",
             ),
             (
                 RunState::Running,
                 RunMode::Start,
-                "nobody has anything to do",
-                "somebody sends something: agent-worker send @review:pr-1 \"…\"",
+                "no agent has work",
+                "a message is sent: agent-worker send @review:pr-1 \"…\"",
             ),
             (
                 RunState::Paused { cause: PauseCause::Interrupted },
                 RunMode::Run,
                 "interrupted",
-                "it is resumed: agent-worker resume @review:pr-1",
+                "the run is resumed: agent-worker resume @review:pr-1",
             ),
             (
                 ended(Outcome::Done),
                 RunMode::Run,
-                "everything for everybody was acted upon",
-                "it is begun again: agent-worker restart @review:pr-1",
+                "every message was acted on",
+                "the run is restarted: agent-worker restart @review:pr-1",
             ),
         ] {
             let why = explain_run(&RunView { state, mode, ..samples::run() }, samples::at(90));
@@ -210,7 +214,7 @@ mod tests {
         let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
         let needs = ResumeRequest { wall: Some("4h".parse().unwrap()), ..Default::default() };
         let run = RunView { state: RunState::Paused { cause }, needs, ..samples::run() };
-        let wakes = "it gets more: agent-worker resume @review:pr-1 --wall 4h";
+        let wakes = "its limit is raised: agent-worker resume @review:pr-1 --wall 4h";
         assert_eq!(explain_run(&run, samples::at(90)).wakes_when, wakes);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn read_text_or_stdin(typed: Option<String>) -> Result<String, CliErr
         Some(typed) => read_text(typed),
         None if std::io::stdin().is_terminal() => {
             Err(CliError::new(CliErrorKind::Usage, "no text was given")
-                .with_hint("write it behind the command, or pipe it in; `-` reads what you type"))
+                .with_hint("add the text after the command, or pipe it in; `-` reads from stdin"))
         }
         None => read_stdin(),
     }

@@ -46,7 +46,7 @@ impl WorkflowParamsParser<'_> {
         let matches = self.command().try_get_matches_from(words).map_err(|error| {
             CliError::usage(
                 &error,
-                &format!("see what the file takes: {} --help", self.command_prefix()),
+                &format!("list the parameters of the file: {} --help", self.command_prefix()),
             )
         })?;
         let later = Switches::from_arg_matches(&matches)?;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_behind_the_file_is_told_with_what_was_meant() {
+    fn a_mistake_after_the_file_is_reported_with_a_suggestion() {
         for (words, message, hint) in [
             (&["--tarket", "main"][..], "unexpected argument '--tarket' found", "'--target'"),
             (&["--target", "x", "--jsn"], "unexpected argument '--jsn' found", "'--json'"),

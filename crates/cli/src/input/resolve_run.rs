@@ -39,7 +39,7 @@ pub(crate) async fn resolve_run(
     newest.ok_or_else(|| {
         let what = scope.target.as_ref().map_or_else(String::new, |target| format!(" of {target}"));
         CliError::new(CliErrorKind::Refused(Code::NoRun), format!("there is no run{what}"))
-            .with_hint("`agent-worker run FILE` begins one")
+            .with_hint("`agent-worker run FILE` starts one")
     })
 }
 
@@ -61,9 +61,9 @@ pub(crate) async fn only_instance(
         several => {
             let names: Vec<_> =
                 several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
-            let what = format!("which one? {}", names.join(", "));
+            let what = format!("more than one instance matches: {}", names.join(", "));
             Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
-                .with_hint(format!("name it, such as {}", names[0])))
+                .with_hint(format!("name one, such as {}", names[0])))
         }
     }
 }

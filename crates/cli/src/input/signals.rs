@@ -73,17 +73,17 @@ mod tests {
 
     #[tokio::test]
     async fn the_first_signal_is_carried_through_and_the_second_is_obeyed() {
-        let patience = Duration::from_secs(10);
+        let deadline = Duration::from_secs(10);
         let mut signals = InterruptSignals::listen().unwrap();
         kill_process(getpid(), Signal::TERM).unwrap();
-        timeout(patience, signals.wait_for_first()).await.unwrap();
-        timeout(patience, signals.wait_for_first())
+        timeout(deadline, signals.wait_for_first()).await.unwrap();
+        timeout(deadline, signals.wait_for_first())
             .await
             .expect("a signal that was heard stays heard");
         assert_eq!(signals.run_until_second(async { 42 }).await, Some(42));
         kill_process(getpid(), Signal::HUP).unwrap();
         assert_eq!(
-            timeout(patience, signals.run_until_second(pending::<()>())).await.unwrap(),
+            timeout(deadline, signals.run_until_second(pending::<()>())).await.unwrap(),
             None
         );
     }

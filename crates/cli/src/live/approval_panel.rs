@@ -100,10 +100,10 @@ fn render_request(
     let ApprovalView { id, agent, tool, args, .. } = request;
     let head = StyledLine::new(Tone::Warn, format!("  #{id} {agent} wants {}", one_line(tool)));
     let args = serde_json::to_string_pretty(args).unwrap_or_default();
-    let room = width.saturating_sub(text::width(REQUEST_LINE_PREFIX)).max(1);
+    let columns = width.saturating_sub(text::width(REQUEST_LINE_PREFIX)).max(1);
     let mut lines: Vec<StyledLine> = args
         .lines()
-        .flat_map(|line| wrap_at_columns(&escape_invisible(line), room))
+        .flat_map(|line| wrap_at_columns(&escape_invisible(line), columns))
         .map(|line| StyledLine::new(Tone::Dim, REQUEST_LINE_PREFIX).with(Tone::Plain, line))
         .collect();
     let is_readable = head.width() <= width && width > text::width(REQUEST_LINE_PREFIX) + 8;
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::output::styled_line::Colour;
 
-    const ROOM: TerminalSize = TerminalSize { width: 60, height: 12 };
+    const SIZE: TerminalSize = TerminalSize { width: 60, height: 12 };
 
     fn request(id: i64, args: Value) -> ApprovalView {
         ApprovalView {
@@ -179,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_shown_to_the_letter_and_nothing_in_it_looks_like_anything_else() {
+    fn a_request_is_shown_verbatim_and_nothing_in_it_imitates_other_output() {
         let args = json!({"command": "git push\n  y approves it\u{1b}[2J\u{202e}", "description": "x".repeat(60)});
-        let lines = ApprovalPanel::default().draw(&[request(3, args)], ROOM, at(0));
+        let lines = ApprovalPanel::default().draw(&[request(3, args)], SIZE, at(0));
         insta::assert_snapshot!(painted(&lines), @r#"
           #3 coder wants Bash
           │ {
@@ -198,8 +198,8 @@ mod tests {
     fn what_does_not_fit_is_cut_and_can_only_be_denied() {
         let long = [request(3, json!({"command": "x".repeat(600)})), request(4, json!({}))];
         let mut panel = ApprovalPanel::default();
-        let lines = panel.draw(&long, ROOM, at(0));
-        assert_eq!(lines.len(), ROOM.height);
+        let lines = panel.draw(&long, SIZE, at(0));
+        assert_eq!(lines.len(), SIZE.height);
         let foot = lines.last().unwrap().paint(Colour::Off);
         assert_eq!(foot, "  too long for here: agent-worker pending 3 · n denies it …");
         assert_eq!(panel.decision_for_keys(b"y", at(1_000)), None);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_single_key_after_a_look_is_an_answer() {
+    fn only_a_single_key_after_the_request_was_shown_is_an_answer() {
         let open = [request(3, json!({"command": "ls"}))];
         for (keys, pauses, expected) in [
             (&[&b"y"[..]][..], &[500][..], Some(Consent::Approved)),
@@ -233,12 +233,12 @@ mod tests {
             (&[b"t", b"y"], &[900, 600], Some(Consent::Approved)),
         ] {
             let mut panel = ApprovalPanel::default();
-            panel.draw(&open, ROOM, at(0));
+            panel.draw(&open, SIZE, at(0));
             let (mut now, mut said) = (0, None);
             for (keys, pause) in keys.iter().zip(pauses) {
                 now += pause;
                 said = panel.decision_for_keys(keys, at(now));
-                panel.draw(&open, ROOM, at(now));
+                panel.draw(&open, SIZE, at(now));
             }
             assert_eq!(said.map(|(_, consent)| consent), expected, "{keys:?} {pauses:?}");
         }
@@ -248,13 +248,13 @@ mod tests {
     fn a_key_meant_for_one_request_never_answers_the_next() {
         let mut panel = ApprovalPanel::default();
         let (first, next) = (request(3, json!({})), request(4, json!({})));
-        panel.draw(&[first, next.clone()], ROOM, at(0));
+        panel.draw(&[first, next.clone()], SIZE, at(0));
         // The request is answered elsewhere just before the key.
-        panel.draw(std::slice::from_ref(&next), ROOM, at(2_000));
+        panel.draw(std::slice::from_ref(&next), SIZE, at(2_000));
         assert_eq!(panel.decision_for_keys(b"y", at(2_050)), None);
         panel.hide();
         assert_eq!(panel.decision_for_keys(b"y", at(9_000)), None);
-        panel.draw(&[], ROOM, at(9_000));
+        panel.draw(&[], SIZE, at(9_000));
         assert_eq!(panel.decision_for_keys(b"y", at(19_000)), None);
     }
 }

@@ -104,12 +104,12 @@ impl ApprovalPrompt {
     }
 
     /// Draws the request that can be answered now, within the given size.
-    pub(crate) fn draw(&mut self, room: TerminalSize, now: Millis) -> Vec<StyledLine> {
+    pub(crate) fn draw(&mut self, size: TerminalSize, now: Millis) -> Vec<StyledLine> {
         match (self.interactivity, self.submitting) {
             (Interactivity::Interactive, None)
                 if self.keys.start_capture() != KeyCapture::Unavailable =>
             {
-                self.panel.draw(&self.open_requests, room, now)
+                self.panel.draw(&self.open_requests, size, now)
             }
             (Interactivity::Interactive | Interactivity::NonInteractive, _) => {
                 self.panel.hide();
@@ -147,7 +147,7 @@ impl ApprovalPrompt {
                 self.refetch_at = Some(now().plus(APPROVALS_RETRY_DELAY));
                 let error = CliError::from(answered.err()?);
                 let what =
-                    format!("request #{id} is not answered: {}", error.to_report_error().message);
+                    format!("could not answer request #{id}: {}", error.to_report_error().message);
                 Some(StyledLine::new(Tone::Warn, what))
             }
         }

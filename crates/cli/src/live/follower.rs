@@ -253,9 +253,9 @@ impl Follower {
     fn save_position(&self, last: &str, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
         match LocalState::open(ctx.settings).save_last_shown_event(self.started.run, last) {
             Ok(()) => Ok(()),
-            Err(error) => {
-                ctx.console.warn(&format!("could not note how far it was shown: {error}"))
-            }
+            Err(error) => ctx
+                .console
+                .warn(&format!("could not save the position in the run's events: {error}")),
         }
     }
 
@@ -265,7 +265,7 @@ impl Follower {
         signals: &mut InterruptSignals,
     ) -> Result<FollowOutcome, CliError> {
         let target = Target::instance(&self.started.instance);
-        let words = format!("stopping {target} (once more: leave that to the daemon)");
+        let words = format!("stopping {target} (interrupt again to leave that to the daemon)");
         ctx.console.eprint_line(&StyledLine::new(Tone::Warn, words))?;
         let (settings, run) = (ctx.settings, self.started.run);
         let stopping = async {

@@ -56,8 +56,8 @@ impl KeyReader {
     /// Returns the keys pressed since the last read.
     pub(crate) fn read_pressed(&self) -> Vec<u8> {
         let mut pressed = vec![0; 64];
-        let is_heard = self.saved_modes.is_some() && is_foreground_terminal();
-        let count = if is_heard { rustix::io::read(stdin(), &mut *pressed) } else { Ok(0) };
+        let is_active = self.saved_modes.is_some() && is_foreground_terminal();
+        let count = if is_active { rustix::io::read(stdin(), &mut *pressed) } else { Ok(0) };
         pressed.truncate(count.unwrap_or(0));
         pressed
     }

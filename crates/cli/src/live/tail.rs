@@ -62,9 +62,9 @@ fn read_error(path: &Path, error: io::Error) -> CliError {
     let what = format!("could not read {}", path.display());
     match error.kind() {
         io::ErrorKind::NotFound => {
-            CliError::new(CliErrorKind::Failed, format!("there is no {} yet", path.display()))
+            CliError::new(CliErrorKind::Failed, format!("{} does not exist yet", path.display()))
                 .with_hint(
-                    "a daemon that a command starts writes it; one in a terminal writes there",
+                    "only a daemon that a command started writes it; a daemon in a terminal logs to that terminal",
                 )
         }
         _ => CliError::with_source(CliErrorKind::Failed, what, error),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_more_is_woken_by_it() {
+    fn a_reader_that_waits_for_more_lines_is_woken_by_them() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         fs::write(&path, "one\n").unwrap();

@@ -176,9 +176,7 @@ impl RunProgress {
                 self.suggestion_changed(event, "rejects a suggestion for", path, *suggestion)
             }
             EventBody::AgentAdded => self.change_activity(event, AgentActivity::Idle, "joined"),
-            EventBody::AgentResumed => {
-                self.change_activity(event, AgentActivity::Idle, "is woken again")
-            }
+            EventBody::AgentResumed => self.change_activity(event, AgentActivity::Idle, "resumed"),
             EventBody::AgentRemoved => self.agent_removed(event),
             EventBody::QuestionOpen(data) => self.question_opened(event, data.question),
             EventBody::QuestionAnswered(data) => self.question_answered(event, data.question),
@@ -426,7 +424,9 @@ impl AgentActivity {
             AgentState::BackingOff { until, why } | AgentState::Parked { until, why } => {
                 (Self::Waiting { until: *until, why: one_line(why) }, None)
             }
-            AgentState::Stopping => (Self::Stopped { why: "its processes leave".into() }, None),
+            AgentState::Stopping => {
+                (Self::Stopped { why: "its processes are ending".into() }, None)
+            }
             AgentState::Stopped { why } => (Self::Stopped { why: one_line(why) }, None),
         }
     }

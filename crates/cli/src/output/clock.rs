@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_as_the_callers_clock_shows_it() {
+    fn a_time_is_shown_in_the_callers_time_zone() {
         let at: Millis = "2026-01-31T23:30:00Z".parse().unwrap();
         let berlin = || TimeZone::fixed(jiff::tz::offset(1));
         let hour = |hours: i64| Millis::new(at.get() + hours * 3_600_000);

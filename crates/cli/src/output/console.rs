@@ -67,12 +67,12 @@ impl Console {
     /// Creates a console on the process's own stdout and stderr.
     #[expect(
         clippy::disallowed_methods,
-        reason = "what `main` complains about, should its reading fail, is already said here"
+        reason = "`main` prints its errors here, also that of reading the environment"
     )]
     pub fn standard() -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let env = |name: &str| std::env::var_os(name);
-        let (answers, talk) = (detect_device(&stdout, env), detect_device(&stderr, env));
+        let (answers, diagnostics) = (detect_device(&stdout, env), detect_device(&stderr, env));
         Self {
             stdout: OutputStream {
                 colour: detect_colour(answers, env),
@@ -81,8 +81,8 @@ impl Console {
                 on_error: PrintErrorPolicy::Fail,
             },
             stderr: OutputStream {
-                colour: detect_colour(talk, env),
-                device: talk,
+                colour: detect_colour(diagnostics, env),
+                device: diagnostics,
                 writer: Box::new(stderr),
                 on_error: PrintErrorPolicy::Ignore,
             },
@@ -90,16 +90,20 @@ impl Console {
     }
 
     /// Creates a console whose streams are read by programs.
-    pub fn for_programs(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
-        Self::with_device(OutputDevice::Program, answers, talk)
+    pub fn for_programs(answers: Box<dyn Write>, diagnostics: Box<dyn Write>) -> Self {
+        Self::with_device(OutputDevice::Program, answers, diagnostics)
     }
 
     /// Creates a console on a terminal that only appends lines.
-    pub fn for_dumb_terminal(answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
-        Self::with_device(OutputDevice::DumbTerminal, answers, talk)
+    pub fn for_dumb_terminal(answers: Box<dyn Write>, diagnostics: Box<dyn Write>) -> Self {
+        Self::with_device(OutputDevice::DumbTerminal, answers, diagnostics)
     }
 
-    fn with_device(reader: OutputDevice, answers: Box<dyn Write>, talk: Box<dyn Write>) -> Self {
+    fn with_device(
+        reader: OutputDevice,
+        answers: Box<dyn Write>,
+        diagnostics: Box<dyn Write>,
+    ) -> Self {
         let end = |writer, unprinted| OutputStream {
             writer,
             colour: Colour::Off,
@@ -108,7 +112,7 @@ impl Console {
         };
         Self {
             stdout: end(answers, PrintErrorPolicy::Fail),
-            stderr: end(talk, PrintErrorPolicy::Ignore),
+            stderr: end(diagnostics, PrintErrorPolicy::Ignore),
         }
     }
 

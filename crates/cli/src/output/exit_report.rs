@@ -24,9 +24,9 @@ pub(crate) fn finish_follow(
         FollowOutcome::Detached => print_detached_run(started, format, ctx),
         FollowOutcome::DetachedWhileStopping => Err(CliError::new(
             CliErrorKind::Detached,
-            "left before it was stopped; the daemon continues to stop it",
+            "interrupted before the run was stopped; the daemon continues to stop it",
         )
-        .with_hint("look: agent-worker ls")),
+        .with_hint("check: agent-worker ls")),
         FollowOutcome::Over(report) => print_conclusion(&report, format, ctx),
     }
 }

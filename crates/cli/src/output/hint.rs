@@ -15,25 +15,27 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
             limit_hint(instance, *mode, needs)
         }
         ProblemDetails::AgentExists { target } => {
-            format!("give it another name, or end that one: agent-worker agent end {target}")
+            format!(
+                "choose another name, or end the existing agent: agent-worker agent end {target}"
+            )
         }
         ProblemDetails::GateClosed { gate, .. } => {
-            format!("a binding proposal with gate `{gate}` opens it when `approve` wins")
+            format!("a binding proposal with gate `{gate}` opens the gate when `approve` wins")
         }
         ProblemDetails::NoDeadLetter { instance, .. } => {
-            format!("`agent-worker dead @{instance}` lists what there is")
+            format!("`agent-worker dead @{instance}` lists the dead letters")
         }
         ProblemDetails::AlreadyRunning { instance } => format!(
-            "`agent-worker stop @{instance}` ends it, --replace does so first, --tag NAME starts another one beside it"
+            "end it with `agent-worker stop @{instance}`, replace it with --replace, or start another instance with --tag NAME"
         ),
         ProblemDetails::NoRun { instance } if !instance.is_global() => {
-            format!("begin it again: agent-worker restart @{instance}")
+            format!("restart it: agent-worker restart @{instance}")
         }
         ProblemDetails::NotOwner { owner } => {
             format!("@{owner} owns the documents: send @{owner} the change")
         }
         ProblemDetails::RunContinues { run } => {
-            format!("it continues with the next daemon: agent-worker attach {run}")
+            format!("the run continues with the next daemon: agent-worker attach {run}")
         }
         other => return fixed_hint(other).or_else(|| document_hint(other)).map(str::to_owned),
     };
@@ -45,60 +47,62 @@ fn limit_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> S
     let typed = needs.to_command(&Target::instance(instance));
     match (mode, needs) {
         (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
-            format!("it continues by itself within a day; to continue now: {typed}")
+            format!("the run continues by itself within a day; to continue now: {typed}")
         }
         (_, ResumeRequest { wall: Some(_), .. }) => {
-            format!("allow more time, counted from its beginning: {typed}")
+            format!("raise the time limit, counted from the start of the run: {typed}")
         }
-        (RunMode::Run | RunMode::Start, _) => format!("allow more: {typed}"),
+        (RunMode::Run | RunMode::Start, _) => format!("raise the limit: {typed}"),
     }
 }
 
 /// Returns a hint that is the same for every problem of its kind.
 fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
-        ProblemDetails::UnknownTarget { .. } => "`agent-worker ls --all` shows what there is",
-        ProblemDetails::UnknownAgent { .. } => "`agent-worker ls` shows who is there",
+        ProblemDetails::UnknownTarget { .. } => "`agent-worker ls --all` lists every agent",
+        ProblemDetails::UnknownAgent { .. } => "`agent-worker ls` lists the agents",
         ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
-            "name it whole, agent@workflow:tag, or go to the folder of the one you mean"
+            "use the full name, agent@workflow:tag, or change to the folder of the one you mean"
         }
         ProblemDetails::AmbiguousTarget { target: None, .. } => {
             "name the one you mean: @workflow:tag"
         }
         ProblemDetails::NoRun { .. } => {
-            "make a standalone agent: agent-worker new -b mock --say \"Hello.\""
+            "create a standalone agent: agent-worker new -b mock --say \"Hello.\""
         }
-        ProblemDetails::WrongRunState { .. } => "`agent-worker runs` shows how it stands",
+        ProblemDetails::WrongRunState { .. } => "`agent-worker runs` shows its state",
         ProblemDetails::PermanentRun => {
-            "`agent-worker ls @global` lists them, `agent-worker agent end NAME` ends one"
+            "`agent-worker ls @global` lists the standalone agents, `agent-worker agent end NAME` ends one"
         }
-        ProblemDetails::HopLimit => "end this turn; a message from a person starts the count again",
+        ProblemDetails::HopLimit => "end this turn; a message from a person resets the hop count",
         ProblemDetails::TextTooLarge { .. } => {
             "put the rest into a resource: agent-worker resource create"
         }
-        ProblemDetails::BodyTooLarge { .. } => "a resource holds 64 MiB; send it in parts",
+        ProblemDetails::BodyTooLarge { .. } => {
+            "a resource holds up to 64 MiB; send the content in parts"
+        }
         ProblemDetails::OtherDatabase { .. } => {
-            "put `context.config.db` back as it was, or delete what is there: agent-worker rm"
+            "restore the previous `context.config.db`, or delete the instance: agent-worker rm"
         }
         ProblemDetails::DatabaseTaken { .. } => "give the team another `context.config.db`",
         ProblemDetails::DiskFull => {
-            "free some space; writes work again as soon as there is room, without a restart"
+            "free some disk space; writes then work again without a restart"
         }
         ProblemDetails::OutcomeUnknown => {
-            "it may or may not have happened: look before you try it again"
+            "the request may or may not have taken effect: check before you retry"
         }
         ProblemDetails::DamagedRow => {
             "everything else can be read and exported; `agent-worker doctor` lists every damaged row"
         }
         ProblemDetails::KeyReused => "use a new idempotency key for a new request",
-        ProblemDetails::TokenMissing => "the user makes a token: agent-worker token create NAME",
+        ProblemDetails::TokenMissing => "the user creates a token: agent-worker token create NAME",
         ProblemDetails::OtherDaemon => {
             "an agent talks to the daemon that started it; leave AGENT_WORKER_HOME as it is"
         }
-        ProblemDetails::UnknownHost { .. } => "ask it as `localhost`",
-        ProblemDetails::InvalidRange { .. } => "write it as `0..65536` or `65536..`",
+        ProblemDetails::UnknownHost { .. } => "use the host name `localhost`",
+        ProblemDetails::InvalidRange { .. } => "write the range as `0..65536` or `65536..`",
         ProblemDetails::UnknownSession => {
-            "begin a new one with `initialize`; a session ends with the daemon"
+            "start a new session with `initialize`; a session ends with the daemon"
         }
         _ => return None,
     };
@@ -115,12 +119,12 @@ fn document_hint(details: &ProblemDetails) -> Option<&'static str> {
             "read it first with `agent-worker doc read`, then write again"
         }
         ProblemDetails::SuggestionNotNeeded => {
-            "write it with `agent-worker doc write` or `agent-worker doc append`"
+            "write the document with `agent-worker doc write` or `agent-worker doc append`"
         }
         ProblemDetails::PassageNotUnique { .. } => {
             "read the document, and quote a passage that occurs in it exactly once"
         }
-        ProblemDetails::PathConflict { .. } => "give it another name",
+        ProblemDetails::PathConflict { .. } => "choose another name",
         ProblemDetails::ProposalClosed { .. } => {
             "a decision is final; make a new proposal to change it"
         }
@@ -170,6 +174,15 @@ mod tests {
     }
 
     #[test]
+    fn every_reason_has_a_hint() {
+        let samples: Vec<ProblemDetails> = serde_json::from_str(ProblemDetails::SAMPLES).unwrap();
+        for details in samples {
+            let problem = Problem::new(Code::Conflict, "no").with_details(details.clone());
+            assert!(hint(&problem).is_some_and(|hint| !hint.is_empty()), "{details:?}");
+        }
+    }
+
+    #[test]
     fn a_limit_is_raised_by_a_command_to_type() {
         let limit = |mode, needs| {
             let instance = "team".parse().unwrap();
@@ -180,17 +193,17 @@ mod tests {
         let turns = ResumeRequest { turns: Some(6), ..none };
         let wall = ResumeRequest { wall: Some(Span::from_secs(10_800)), ..none };
         for (mode, needs, expected) in [
-            (RunMode::Run, hops, "allow more: agent-worker resume @team --hops 10"),
-            (RunMode::Run, turns, "allow more: agent-worker resume @team --turns 6"),
+            (RunMode::Run, hops, "raise the limit: agent-worker resume @team --hops 10"),
+            (RunMode::Run, turns, "raise the limit: agent-worker resume @team --turns 6"),
             (
                 RunMode::Start,
                 turns,
-                "it continues by itself within a day; to continue now: agent-worker resume @team --turns 6",
+                "the run continues by itself within a day; to continue now: agent-worker resume @team --turns 6",
             ),
             (
                 RunMode::Run,
                 wall,
-                "allow more time, counted from its beginning: agent-worker resume @team --wall 3h",
+                "raise the time limit, counted from the start of the run: agent-worker resume @team --wall 3h",
             ),
         ] {
             assert_eq!(limit(mode, needs), expected);
@@ -203,23 +216,23 @@ mod tests {
         for (details, expected) in [
             (
                 ProblemDetails::NoRun { instance: instance.clone() },
-                "begin it again: agent-worker restart @review:pr-1",
+                "restart it: agent-worker restart @review:pr-1",
             ),
             (
                 ProblemDetails::NoRun { instance: "global".parse().unwrap() },
-                "make a standalone agent: agent-worker new -b mock --say \"Hello.\"",
+                "create a standalone agent: agent-worker new -b mock --say \"Hello.\"",
             ),
             (
                 ProblemDetails::NoDeadLetter { instance, seq: None },
-                "`agent-worker dead @review:pr-1` lists what there is",
+                "`agent-worker dead @review:pr-1` lists the dead letters",
             ),
             (
                 ProblemDetails::AgentExists { target: "coder@team".parse().unwrap() },
-                "give it another name, or end that one: agent-worker agent end coder@team",
+                "choose another name, or end the existing agent: agent-worker agent end coder@team",
             ),
             (
                 ProblemDetails::UnknownAgent { agent: "codr".into(), suggestion: None },
-                "`agent-worker ls` shows who is there",
+                "`agent-worker ls` lists the agents",
             ),
             (ProblemDetails::KeyReused, "use a new idempotency key for a new request"),
         ] {

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AgentState, Receipt, RunId, RunState, Tag, Target, Usage, WorkflowName,
+    AgentName, AgentState, Keyword as _, Receipt, RunId, RunState, Tag, Target, Usage,
+    WorkflowName,
     api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
 };
 use serde::Serialize;
@@ -124,7 +125,7 @@ impl RunConclusion {
 /// Returns the next step for a person, if one is left.
 fn advice(verdict: RunVerdict, view: &RunView) -> Option<String> {
     let target = Target::instance(&view.instance);
-    let again = format!("fix it and begin it again: agent-worker restart {target}");
+    let again = format!("fix the cause and restart: agent-worker restart {target}");
     match verdict {
         RunVerdict::Done | RunVerdict::Stopped => None,
         RunVerdict::Failed if !view.dead_letters.is_empty() => {
@@ -132,17 +133,17 @@ fn advice(verdict: RunVerdict, view: &RunView) -> Option<String> {
         }
         RunVerdict::Failed | RunVerdict::Invalid => Some(again),
         RunVerdict::Human if view.agents.iter().any(is_waiting_for_approval) => Some(format!(
-            "an agent waits for approval: `agent-worker pending --target {target}` shows what it wants, \
-             `approve` and `deny` answer it; `agent-worker stop {target}` ends it"
+            "an agent is waiting for approval: `agent-worker pending --target {target}` shows the request, \
+             `approve` and `deny` answer it; `agent-worker stop {target}` ends the run"
         )),
         RunVerdict::Human => Some(format!(
-            "an agent asks something: `agent-worker answer --target {target}` shows what, and answers it; \
-             `agent-worker stop {target}` ends it"
+            "an agent has a question: `agent-worker answer --target {target}` shows and answers it; \
+             `agent-worker stop {target}` ends the run"
         )),
         RunVerdict::Limit | RunVerdict::Interrupted => {
             let typed = view.needs.to_command(&target);
             Some(format!(
-                "it waits: let it go on with `{typed}`, or end it with `agent-worker stop {target}`"
+                "continue the run with `{typed}`, or end it with `agent-worker stop {target}`"
             ))
         }
     }
@@ -176,7 +177,7 @@ impl Envelope {
 pub(crate) fn run_stopped_line(stopped: &RunStopped) -> StyledLine {
     let who = stopped.attempts.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let ended = match stopped.attempts.as_slice() {
-        [] => "nobody was working".to_owned(),
+        [] => "no agent was working".to_owned(),
         _ => format!("ended {who} ({})", process_count_text(stopped.processes)),
     };
     let target = Target::instance(&stopped.instance);
@@ -188,7 +189,7 @@ pub(crate) fn run_stopped_line(stopped: &RunStopped) -> StyledLine {
 pub(crate) fn agent_stopped_line(stopped: &AgentStopped) -> StyledLine {
     let who = Target::agent(stopped.agent.clone(), &stopped.instance);
     let ended = match stopped.processes {
-        0 => "it had no process".to_owned(),
+        0 => "no process was running".to_owned(),
         number => format!("ended {}", process_count_text(number)),
     };
     StyledLine::new(Tone::Strong, format!("stopped {who}")).with(Tone::Plain, format!(": {ended}"))
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_cost_is_told_as_well_as_it_is_known() {
+    fn the_cost_of_a_run_is_reported_as_precisely_as_it_is_known() {
         for (cost_micros, cost_reckoned, expected) in [
             (Some(120_000), false, "done in 1m 23s · 4 turns · 9 messages · $0.12\n"),
             (Some(120_000), true, "done in 1m 23s · 4 turns · 9 messages · ~$0.12\n"),
@@ -264,7 +265,7 @@ mod tests {
         failed after 1m 23s · 4 turns · 9 messages · 1 dead letter · 1 dropped message
           #7 for coder is dead after 3 failures: failed (crash): the worker is gone
           #8 for reviewer is dropped: the run ended
-        hint: read what happened: agent-worker peek @review:pr-1; fix it and begin it again: agent-worker restart @review:pr-1
+        hint: read what happened: agent-worker peek @review:pr-1; fix the cause and restart: agent-worker restart @review:pr-1
         ");
     }
 
@@ -277,7 +278,7 @@ mod tests {
         insta::assert_snapshot!(shown(view), @r"
         paused at a limit after 1m 30s · 4 turns · 9 messages
           paused: hop limit (51 of 50)
-        hint: it waits: let it go on with `agent-worker resume @review:pr-1 --hops 100`, or end it with `agent-worker stop @review:pr-1`
+        hint: continue the run with `agent-worker resume @review:pr-1 --hops 100`, or end it with `agent-worker stop @review:pr-1`
         ");
     }
 
@@ -288,13 +289,13 @@ mod tests {
         insta::assert_snapshot!(shown(RunView { error, ..failed() }), @r"
         failed after 1m 23s · 4 turns · 9 messages
           `gh pr diff` exited with 1
-        hint: fix it and begin it again: agent-worker restart @review:pr-1
+        hint: fix the cause and restart: agent-worker restart @review:pr-1
         ");
     }
 
     #[test]
-    fn a_run_that_woke_nobody_has_the_word_of_its_exit_code() {
-        let message = "the kickoff mentions no agent, so nobody is woken".to_owned();
+    fn a_run_that_woke_no_agent_has_the_word_of_its_exit_code() {
+        let message = "the kickoff mentions no agent, so none is woken".to_owned();
         let error = Some(RunError { code: RunErrorCode::NobodyWoken, message });
         let view = RunView { error, turns: 0, messages: 0, lasted_ms: 0, ..failed() };
         assert_eq!(
@@ -303,8 +304,8 @@ mod tests {
         );
         insta::assert_snapshot!(shown(view), @r"
         invalid: given up after 0ms · 0 turns · 0 messages
-          the kickoff mentions no agent, so nobody is woken
-        hint: fix it and begin it again: agent-worker restart @review:pr-1
+          the kickoff mentions no agent, so none is woken
+        hint: fix the cause and restart: agent-worker restart @review:pr-1
         ");
     }
 

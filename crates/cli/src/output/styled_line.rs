@@ -67,14 +67,14 @@ impl StyledLine {
     /// Cuts the line to `columns`, with `…` in place of the rest.
     #[must_use]
     pub(crate) fn cut(self, columns: usize) -> Self {
-        let Some(mut room) = columns.checked_sub(1) else { return Self::default() };
+        let Some(mut remaining) = columns.checked_sub(1) else { return Self::default() };
         if self.width() <= columns {
             return self;
         }
         let mut kept = Self::default();
         for (tone, text) in self.0 {
-            let beginning = text::fitting_prefix(&text, room);
-            room -= text::width(beginning);
+            let beginning = text::fitting_prefix(&text, remaining);
+            remaining -= text::width(beginning);
             if beginning.len() < text.len() {
                 return kept.with(tone, format!("{beginning}…"));
             }

@@ -95,7 +95,7 @@ fn shrink_columns<const N: usize>(
     rows: &[[String; N]],
     width: usize,
 ) {
-    let room = width.saturating_sub(COLUMN_GAP * N.saturating_sub(1)).max(N);
+    let available = width.saturating_sub(COLUMN_GAP * N.saturating_sub(1)).max(N);
     for turn in [
         ShrinkStage::Texts,
         ShrinkStage::Reasons,
@@ -109,7 +109,7 @@ fn shrink_columns<const N: usize>(
                 turn.min_width(head[at], &cells).map(|floor| floor.max(1))
             })
             .collect();
-        while widths.iter().sum::<usize>() > room {
+        while widths.iter().sum::<usize>() > available {
             let spare = widths.iter_mut().zip(&floors);
             let spare = spare.filter(|(width, floor)| floor.is_some_and(|floor| **width > floor));
             let Some((widest, _)) = spare.max_by_key(|(width, _)| **width) else { break };

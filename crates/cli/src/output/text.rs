@@ -36,7 +36,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
     match columns.checked_sub(1) {
         _ if width(text) <= columns => text.to_owned(),
         None => String::new(),
-        Some(room) => format!("{}…", fitting_prefix(text, room)),
+        Some(available) => format!("{}…", fitting_prefix(text, available)),
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_request_hides_from_whoever_approves_it() {
+    fn nothing_in_a_request_is_hidden_from_its_approver() {
         assert_eq!(
             escape_invisible("rm \u{202e}x\u{200b}\u{9b}1m e\u{301} \u{3164}\u{2028}\t ü请"),
             "rm \\u{202e}x\\u{200b}\\u{9b}1m e\\u{301} \\u{3164}\\u{2028}\\u{9} ü请"

@@ -47,7 +47,8 @@ fn a_daemon_of_another_version_may_be_read_but_not_written_to() {
     let written = world.run_command(&["send", "coder", "hi"]);
     assert!(written.exits(1), "{written:?}");
     assert!(
-        written.err.contains("9.9.9") && written.err.contains("this command is the older one"),
+        written.err.contains("9.9.9")
+            && written.err.contains("this command is older than the daemon"),
         "{written:?}"
     );
     assert!(world.asked("POST /messages").is_empty());
@@ -65,7 +66,7 @@ fn a_daemon_that_does_not_start_says_why() {
     insta::assert_snapshot!(seen.err, @r"
     error: the daemon did not start (exit status: 3):
     the store is newer than this program
-    hint: see what it says by itself: agent-worker daemon
+    hint: run it in the foreground to see its output: agent-worker daemon
     ");
 }
 
@@ -117,7 +118,7 @@ fn drain_dying_daemon(world: &TestHome) {
 }
 
 #[test]
-fn whoever_meets_a_dying_daemon_is_served_by_the_next() {
+fn a_command_that_meets_a_dying_daemon_is_served_by_the_next() {
     let world = TestHome::without_daemon(
         "echo \"$@\" > \"$AGENT_WORKER_HOME/started\"
          for i in 1 2 3 4 5 6 7 8 9; do [ -S \"$AGENT_WORKER_HOME/daemon.sock\" ] && break; sleep 0.2; done
@@ -161,7 +162,7 @@ fn an_agent_never_starts_a_daemon() {
     world.settings.inside_attempt = true;
     world.leave_daemon_files();
     let seen = world.run_command(&["send", "coder", "hi"]);
-    assert!(seen.exits(1) && seen.err.contains("an agent starts none"), "{seen:?}");
+    assert!(seen.exits(1) && seen.err.contains("an agent cannot start one"), "{seen:?}");
     assert!(!world.path("started").exists());
 }
 
@@ -174,7 +175,7 @@ fn a_home_that_others_can_look_into_is_refused() {
     let seen = world.run_command(&["send", "coder", "hi"]);
     assert!(seen.exits(1), "{seen:?}");
     insta::assert_snapshot!(world.redact_paths(&seen.err), @r"
-    error: others can look into the home /tmp/home (mode 755)
-    hint: close it: chmod 700 /tmp/home
+    error: other users can access the home /tmp/home (mode 755)
+    hint: restrict it: chmod 700 /tmp/home
     ");
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fake_daemon::{AfterEvents, FakeReply, TestHome},
-    sample_responses::{FILE, RUN, STOP_RUN, agent, event, run_view, said, ts},
+    sample_responses::{FILE, RUN, STOP_RUN, agent, event, message_event, run_view, ts},
 };
 
 #[test]
@@ -36,7 +36,7 @@ fn alone_it_says_what_runs_and_what_to_type_first() {
 
       agent-worker init team.yaml   write a first team
       agent-worker run team.yaml    run it to its end
-      agent-worker peek @team       read what was said
+      agent-worker peek @team       read its messages
 
     All commands: agent-worker --help
     "#);
@@ -44,13 +44,13 @@ fn alone_it_says_what_runs_and_what_to_type_first() {
 
 #[test]
 fn peek_shows_the_channel_and_follows_it_without_a_gap() {
-    let message = |no| said(no, "coder", &["reviewer"], "ready")["data"].clone();
+    let message = |no| message_event(no, "coder", &["reviewer"], "ready")["data"].clone();
     let events = vec![
-        said(1, "user", &[], "old"),
-        said(2, "coder", &["reviewer"], "ready"),
-        said(3, "coder", &[], "new"),
+        message_event(1, "user", &[], "old"),
+        message_event(2, "coder", &["reviewer"], "ready"),
+        message_event(3, "coder", &[], "new"),
         event(4, "run.ended", &Value::Null),
-        said(5, "user", &[], "of the next run"),
+        message_event(5, "user", &[], "of the next run"),
     ];
     let world = TestHome::with_daemon(vec![
         ("GET /messages", FakeReply::Json(json!({"instance": "review", "messages": [message(2)]}))),
@@ -178,21 +178,21 @@ fn validate_shows_everything_that_is_wrong_with_a_file() {
 }
 
 #[test]
-fn validate_warns_of_a_kickoff_that_wakes_nobody() {
+fn validate_warns_of_a_kickoff_that_wakes_no_agent() {
     let world = TestHome::without_daemon("exit 1");
     world.file("silent.yaml", "agents: { coder: { backend: mock } }\nkickoff: '`@coder` go'\n");
     let seen = world.run_command(&["validate", "silent.yaml"]);
     assert!(seen.exits(0), "{seen:?}");
     assert!(seen.out.starts_with("valid: silent"), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
-    warning: the kickoff mentions no agent, so nobody is woken
-    hint: mention somebody in its own words, such as `@coder`; as it is, `run` refuses the file and `start` waits for a message
+    warning: the kickoff mentions no agent, so none is woken
+    hint: mention an agent in the kickoff's own text, such as `@coder`; as it is, `run` refuses the file and `start` waits for a message
     ");
     let json = world.run_command(&["validate", "silent.yaml", "--json"]);
     assert!(json.exits(0) && json.err.is_empty(), "{json:?}");
     let (valid, message) = (&json.json()["valid"], &json.json()["warnings"][0]["message"]);
     assert_eq!(*valid, true);
-    assert!(message.as_str().unwrap().contains("nobody is woken"), "{message}");
+    assert!(message.as_str().unwrap().contains("none is woken"), "{message}");
     world.file("bare.yaml", "agents: { coder: { backend: mock } }\n");
     let bare = world.run_command(&["validate", "bare.yaml"]);
     assert!(bare.exits(0) && bare.err.contains("the file has no kickoff"), "{bare:?}");

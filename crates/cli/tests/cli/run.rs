@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[test]
-fn run_shows_what_is_said_on_stdout_and_how_it_ended_on_stderr() {
+fn run_shows_messages_on_stdout_and_its_outcome_on_stderr() {
     let world = running(a_conversation(), &done());
     let seen = world.run_command(&["run", "review.yaml", "--target", "main"]);
     assert!(seen.exits(0), "{seen:?}");
@@ -176,14 +176,14 @@ fn a_bad_file_never_reaches_the_daemon() {
 }
 
 #[test]
-fn a_file_that_wakes_nobody_never_reaches_the_daemon() {
+fn a_file_that_wakes_no_agent_never_reaches_the_daemon() {
     let world = TestHome::without_daemon("exit 1");
     world.file("silent.yaml", "agents: { coder: { backend: mock } }\nkickoff: '@codr go'\n");
     let seen = world.run_command(&["run", "silent.yaml"]);
     assert!(seen.exits(2), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
-    error: the kickoff mentions no agent, so nobody is woken; `@codr` is nobody, did you mean `@coder`?
-    hint: mention somebody in its own words, such as `@coder`
+    error: the kickoff mentions no agent, so none is woken; `@codr` is not an agent, did you mean `@coder`?
+    hint: mention an agent in the kickoff's own text, such as `@coder`
     ");
     let json = world.run_command(&["run", "silent.yaml", "--json"]);
     assert!(json.exits(2), "{json:?}");
@@ -193,7 +193,7 @@ fn a_file_that_wakes_nobody_never_reaches_the_daemon() {
 }
 
 #[test]
-fn a_file_that_wakes_nobody_can_be_started() {
+fn a_file_that_wakes_no_agent_can_be_started() {
     let world = TestHome::with_daemon(vec![
         ("POST /runs", started()),
         ("GET /events", FakeReply::Events(a_conversation()[..1].to_vec(), AfterEvents::Hang)),
@@ -232,7 +232,7 @@ fn help_behind_a_file_is_the_help_of_that_file() {
 }
 
 #[test]
-fn what_the_daemon_refuses_is_told_with_the_commands_to_type() {
+fn a_refusal_of_the_daemon_is_shown_with_the_commands_to_type() {
     let details = json!({"reason": "already_running", "instance": "review"});
     let live = json!({
         "code": "conflict", "message": "review is already running", "hint": "`POST /runs/{id}/stop` ends it",
@@ -244,7 +244,7 @@ fn what_the_daemon_refuses_is_told_with_the_commands_to_type() {
     assert!(seen.exits(1), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
     error: review is already running
-    hint: `agent-worker stop @review` ends it, --replace does so first, --tag NAME starts another one beside it
+    hint: end it with `agent-worker stop @review`, replace it with --replace, or start another instance with --tag NAME
     ");
     let json = world.run_command(&["run", "--json", "review.yaml", "--target", "main"]).json();
     assert_eq!((&json["outcome"], &json["error"]["code"]), (&json!("failed"), &json!("conflict")));

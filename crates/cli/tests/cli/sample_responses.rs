@@ -22,7 +22,7 @@ pub(crate) fn event(no: u32, kind: &str, data: &Value) -> Value {
     json!({"pos": no, "ts": ts(no), "instance": "review", "run": RUN, "kind": kind, "agent": "coder", "data": data})
 }
 
-pub(crate) fn said(no: u32, from: &str, to: &[&str], body: &str) -> Value {
+pub(crate) fn message_event(no: u32, from: &str, to: &[&str], body: &str) -> Value {
     let message = json!({"seq": no, "run": RUN, "ts": ts(no), "from": from, "kind": "message", "body": body, "hops": 0, "to": to});
     event(no, "message", &message)
 }
@@ -73,8 +73,8 @@ pub(crate) fn running(events: Vec<Value>, state: &Value) -> TestHome {
 pub(crate) fn a_conversation() -> Vec<Value> {
     vec![
         event(1, "run.running", &Value::Null),
-        said(2, "user", &["coder"], "@coder look at main"),
-        said(3, "coder", &[], "looks\ngood"),
+        message_event(2, "user", &["coder"], "@coder look at main"),
+        message_event(3, "coder", &[], "looks\ngood"),
         event(4, "run.ended", &json!({"state": "ended", "outcome": "done"})),
     ]
 }

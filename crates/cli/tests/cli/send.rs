@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fake_daemon::{AfterEvents, CapturedStream, FakeReply, TestHome, until},
-    sample_responses::{event, receipts, runs, said, send_reply},
+    sample_responses::{event, message_event, receipts, runs, send_reply},
 };
 
 #[test]
@@ -27,7 +27,7 @@ fn send_says_where_it_went_and_who_was_meant() {
     assert!(seen.exits(0), "{seen:?}");
     insta::assert_snapshot!(seen.out + &seen.err, @r"
     #12 → coder, reviewer
-    warning: @tseter is nobody here; did you mean @tester?
+    warning: @tseter is not an agent here; did you mean @tester?
     ");
     let asked = &world.asked("POST /messages")[0];
     let expected = json!({
@@ -47,7 +47,7 @@ fn send_and_wait_prints_the_answer_alone() {
             FakeReply::Events(
                 vec![
                     event(1, "attempt.ended", &Value::Null),
-                    said(12, "user", &["coder"], "hi"),
+                    message_event(12, "user", &["coder"], "hi"),
                     event(13, "attempt.ended", &Value::Null),
                 ],
                 AfterEvents::Close,
@@ -65,7 +65,7 @@ fn send_and_wait_prints_the_answer_alone() {
 }
 
 #[test]
-fn send_and_wait_fails_when_somebody_never_acts() {
+fn send_and_wait_fails_when_a_recipient_never_acts() {
     let world = TestHome::with_daemon(vec![
         ("POST /messages", FakeReply::Json(send_reply(&["coder", "reviewer"]))),
         ("GET /events", FakeReply::Events(Vec::new(), AfterEvents::Close)),
@@ -109,8 +109,8 @@ fn send_and_wait_notices_a_run_that_pauses_while_it_waits() {
     assert!(world.order().ends_with(&look.map(str::to_owned)), "how the run stands is asked first");
     insta::assert_snapshot!(seen.out + &seen.err, @r"
     #12 → coder
-    #12 for coder is pending: its run is paused: turn limit (3 of 3)
-    hint: go on: agent-worker resume @review; or end it: agent-worker stop @review
+    #12 for coder is pending: the run is paused: turn limit (3 of 3)
+    hint: resume the run: agent-worker resume @review; or end it: agent-worker stop @review
     ");
 
     let human = json!({"state": "paused", "cause": {"cause": "human"}, "ended": null});
@@ -168,7 +168,7 @@ fn send_and_wait_lets_a_turn_finish_that_a_pause_left_running() {
 }
 
 #[test]
-fn send_and_wait_does_not_start_a_daemon_somebody_stopped() {
+fn send_and_wait_does_not_start_a_daemon_that_was_stopped() {
     let world = TestHome::with_daemon(vec![
         ("POST /messages", FakeReply::Json(send_reply(&["coder"]))),
         ("GET /events", FakeReply::Events(Vec::new(), AfterEvents::Leave)),
@@ -177,15 +177,15 @@ fn send_and_wait_does_not_start_a_daemon_somebody_stopped() {
     ]);
     let seen = world.run_command(&["send", "coder@review", "hi", "--wait"]);
     assert!(seen.exits(5), "{seen:?}");
-    assert!(seen.err.contains("the daemon was stopped before the run was over"), "{seen:?}");
+    assert!(seen.err.contains("the daemon was stopped before the run ended"), "{seen:?}");
 }
 
 #[test]
-fn send_and_wait_for_nobody_fails_at_once() {
+fn send_and_wait_without_a_woken_agent_fails_at_once() {
     let world = TestHome::with_daemon(vec![("POST /messages", FakeReply::Json(send_reply(&[])))]);
     let seen = world.run_command(&["send", "@review", "hello", "--wait"]);
     assert!(seen.exits(1), "{seen:?}");
-    assert!(seen.err.contains("nobody is woken by it"), "{seen:?}");
+    assert!(seen.err.contains("it wakes no agent"), "{seen:?}");
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn the_words_of_an_answer_are_there_before_it_is_complete() {
     let out = CapturedStream::default();
     thread::scope(|scope| {
         let asks = scope.spawn(|| {
-            let talk = Box::new(CapturedStream::default());
-            let mut console = Console::for_dumb_terminal(Box::new(out.clone()), talk);
+            let diagnostics = Box::new(CapturedStream::default());
+            let mut console = Console::for_dumb_terminal(Box::new(out.clone()), diagnostics);
             world.run_with_console(&["ask", "coder@review", "well?"], &mut console)
         });
         until(|| out.text() == "coder is");

@@ -101,7 +101,7 @@ impl ChannelFileWriter {
             let pause = match synced {
                 Ok(()) => Duration::MAX,
                 Err(error) => {
-                    tracing::error!(%error, "keeping a channel as a file failed; trying again");
+                    tracing::error!(%error, "syncing a channel to its file failed; retrying");
                     RETRY_DELAY
                 }
             };
@@ -215,7 +215,7 @@ fn set_aside_foreign_state(folder: &Folder, path: &DocumentPath) -> io::Result<(
 }
 
 fn set_aside_with_warning(folder: &Folder, path: &DocumentPath) -> io::Result<()> {
-    tracing::warn!(%path, "a file that is not ours lay where a channel is written; it is set aside");
+    tracing::warn!(%path, "a foreign file is at the path of a channel file; setting it aside");
     folder.set_aside(path, Slot::File)
 }
 

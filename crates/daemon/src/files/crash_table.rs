@@ -115,7 +115,7 @@ impl<'a> CrashCase<'a> {
     }
 
     fn start_daemon(&self) -> CrashDaemon<'_> {
-        let (project, names) = self.fixture.shelf.location();
+        let (project, names) = self.fixture.document_files.location();
         let folder = Folder::open(project, names).unwrap();
         CrashDaemon { case: self, folder: Arc::new(folder), copy: FileCopy::default() }
     }
@@ -132,7 +132,7 @@ impl<'a> CrashCase<'a> {
     }
 
     async fn write(&self, content: &str, base: DocumentBase) {
-        let (workflow, path) = (self.fixture.shelf.workflow(), self.path.clone());
+        let (workflow, path) = (self.fixture.document_files.workflow(), self.path.clone());
         let write =
             DocumentWrite { workflow, path, content: content.into(), base, max_bytes: 4096 };
         let by = WriteContext { actor: WriteActor::User, key: None };
@@ -141,13 +141,13 @@ impl<'a> CrashCase<'a> {
     }
 
     async fn newest_revision(&self) -> (Revision, String) {
-        let (workflow, path) = (self.fixture.shelf.workflow(), self.path.clone());
+        let (workflow, path) = (self.fixture.document_files.workflow(), self.path.clone());
         let found = self.fixture.store.document_get(workflow, path, None).await.unwrap().unwrap();
         (found.info.revision, found.content)
     }
 
     fn file(&self) -> PathBuf {
-        let (project, names) = self.fixture.shelf.location();
+        let (project, names) = self.fixture.document_files.location();
         project.join(names.join("/")).join(self.path.as_str())
     }
 
@@ -175,7 +175,7 @@ struct CrashDaemon<'a> {
 
 impl CrashDaemon<'_> {
     async fn compare(&mut self) -> Result<NextCheck, SyncRunEnd> {
-        let (documents, path) = (&self.case.fixture.shelf, &self.case.path);
+        let (documents, path) = (&self.case.fixture.document_files, &self.case.path);
         let at = SyncTarget { documents, folder: &self.folder, path };
         let head = self.case.newest_revision().await.0;
         match self.copy.sync(&at, Some(head)).await {

@@ -27,7 +27,7 @@ const MAX_ASIDE_FILES: usize = 100;
 /// Name of our own folder in every project.
 const OWN_FOLDER: &str = ".workflow";
 /// Content of the `.gitignore` in our folder: hides our working copies from git.
-const GITIGNORE_TEXT: &str = "# Of agent-worker: copies it is working on.\n.*.out\n.*.tmp\n";
+const GITIGNORE_TEXT: &str = "# Created by agent-worker: its temporary copies.\n.*.out\n.*.tmp\n";
 
 /// An open folder of documents or of a channel.
 pub(super) struct Folder {
@@ -243,7 +243,9 @@ impl Folder {
         let stat = fs::fstat(&file)?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         if !is_file || stat.st_nlink != 1 {
-            return Err(io::Error::other(format!("{path} is no file of its own")));
+            return Err(io::Error::other(format!(
+                "{path} is not a regular file with exactly one link"
+            )));
         }
         Ok((file.into(), FileStamp::of(&stat)))
     }
@@ -284,7 +286,7 @@ impl Folder {
                 Ok(()) => return Ok(fs::fsync(&folder)?),
             }
         }
-        Err(io::Error::other("too many texts lie aside"))
+        Err(io::Error::other("there are too many conflict files of this name"))
     }
 
     /// Lists documents and conflict files, and calls `visit` with each folder.
@@ -415,7 +417,7 @@ fn write_gitignore(folder: BorrowedFd<'_>) {
     if let Ok(file) = fs::openat(folder, ".gitignore", flags, Mode::from_raw_mode(0o644))
         && let Err(error) = std::fs::File::from(file).write_all(GITIGNORE_TEXT.as_bytes())
     {
-        tracing::warn!(%error, "a .gitignore could not be written");
+        tracing::warn!(%error, "could not write a .gitignore");
     }
 }
 
@@ -424,7 +426,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn git_is_told_of_our_copies_in_our_own_folder_alone() {
+    fn a_gitignore_file_is_written_only_in_our_own_folder() {
         for (names, told) in [
             (&[".workflow", "team", "main"][..], &[".workflow"][..]),
             (&["docs", "team"], &["docs/team"]),

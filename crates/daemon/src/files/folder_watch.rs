@@ -44,7 +44,7 @@ impl FolderWatcher {
             match InotifyQueue::new() {
                 Ok(new) => *queue = Some(Arc::new(new)),
                 Err(error) => {
-                    tracing::warn!(%error, "files cannot be watched; they are looked at now and then");
+                    tracing::warn!(%error, "cannot watch files; polling them instead");
                 }
             }
         }
@@ -107,7 +107,7 @@ impl FolderWatch {
                 listeners.retain(|_, listener| listener.strong_count() > 0);
                 listeners.insert(number, Arc::downgrade(&self.changed));
             }
-            Err(error) => tracing::warn!(%error, "a folder of documents cannot be watched"),
+            Err(error) => tracing::warn!(%error, "cannot watch a folder of documents"),
         }
     }
 

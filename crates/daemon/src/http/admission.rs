@@ -74,7 +74,9 @@ impl HostPolicy {
         let mut origins = headers.get_all(ORIGIN).iter();
         match origins.find(|origin| !contains_ignore_case(&self.origins, origin.as_bytes())) {
             None => Ok(()),
-            Some(_) => Err(Problem::new(Code::Forbidden, "another site's page may not ask this")),
+            Some(_) => {
+                Err(Problem::new(Code::Forbidden, "requests from other origins are refused"))
+            }
         }
     }
 }
@@ -165,10 +167,10 @@ async fn resolve_principal(
 /// Returns the problem for an anonymous caller.
 fn unknown_caller_problem(peer: Option<Peer>) -> Problem {
     if peer == Some(Peer::Socket(Caller::Foreign)) {
-        let message = "this process belongs to an agent or a setup command of another daemon, and is nobody here";
+        let message = "this process belongs to an agent or a setup command of another daemon, and this daemon does not accept it";
         return Problem::new(Code::Unauthorized, message).with_details(ProblemDetails::OtherDaemon);
     }
-    Problem::new(Code::Unauthorized, "this needs a token")
+    Problem::new(Code::Unauthorized, "this request needs a token")
         .with_details(ProblemDetails::TokenMissing)
 }
 
@@ -191,7 +193,10 @@ fn bearer(value: &[u8]) -> Result<&str, Problem> {
 }
 
 fn bad_token() -> Problem {
-    Problem::new(Code::Unauthorized, "`Authorization` must be one `Bearer TOKEN`")
+    Problem::new(
+        Code::Unauthorized,
+        "`Authorization` must be a single header of the form `Bearer TOKEN`",
+    )
 }
 
 /// Reads a body with the content type JSON.
@@ -214,11 +219,12 @@ async fn collect_body(mut body: Body) -> Result<Bytes, Problem> {
     let mut kept = BytesMut::new();
     let mut size = 0;
     let begun = Instant::now();
-    let late = |_| Problem::new(Code::BadRequest, "the body did not arrive in time");
+    let late = |_| Problem::new(Code::BadRequest, "timeout while reading the request body");
     while let Some(frame) =
         timeout_at(begun + time_allowed(size), body.frame()).await.map_err(late)?
     {
-        let broken = |_| Problem::new(Code::BadRequest, "the body broke off");
+        let broken =
+            |_| Problem::new(Code::BadRequest, "the request body could not be read to its end");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         size += data.len();
         if size <= BODY_LIMIT {

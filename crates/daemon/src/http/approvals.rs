@@ -24,7 +24,7 @@ use super::{
 /// Returns the routes of approvals.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new(Read, Get, "/approvals", list, "What agents want to do and wait for.")
+        Route::new(Read, Get, "/approvals", list, "Lists the open approval requests of agents.")
             .query_params::<ScopeQuery>()
             .returns::<Vec<ApprovalView>>(),
         Route::new(
@@ -32,12 +32,12 @@ pub(super) fn routes() -> Vec<Route> {
             Post,
             "/approvals/{id}/approve",
             approve,
-            "Lets what an agent asked for happen, once.",
+            "Approves a requested call, once.",
         )
         .path_param::<ApprovalId>()
         .idempotent_body::<ConsentRequest>()
         .returns::<ApprovalView>(),
-        Route::new(Approve, Post, "/approvals/{id}/deny", deny, "Refuses what an agent asked for.")
+        Route::new(Approve, Post, "/approvals/{id}/deny", deny, "Denies a requested call.")
             .path_param::<ApprovalId>()
             .idempotent_body::<ConsentRequest>()
             .returns::<ApprovalView>(),

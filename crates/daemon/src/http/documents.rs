@@ -155,7 +155,7 @@ fn write_base(mode: DocumentMode, revision: Option<Revision>) -> Result<Document
         (DocumentMode::Write | DocumentMode::Create, None) => Ok(DocumentBase::Absent),
         (DocumentMode::Append, None) => Ok(DocumentBase::Append),
         (DocumentMode::Append | DocumentMode::Create, Some(_)) => {
-            let message = "`base_revision` is for `write`: the others replace nothing";
+            let message = "`base_revision` is allowed only with the mode `write`: the other modes replace nothing";
             Err(Problem::new(Code::BadRequest, message))
         }
     }

@@ -150,7 +150,7 @@ impl Stream for FeedStream {
                 return Poll::Ready(Some(to_sse_event(&event)));
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(%error, "a stream of events broke off"),
+            Err(error) => tracing::error!(%error, "an event stream failed"),
         }
         this.next = None;
         Poll::Ready(None)

@@ -100,7 +100,8 @@ impl<S: Sync> FromRequestParts<S> for TokenHolder {
     type Rejection = ProblemResponse;
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ProblemResponse> {
         if !parts.headers.contains_key(AUTHORIZATION) {
-            let message = "an attempt is reported by its own worker only, with its token";
+            let message =
+                "only the worker of an attempt may call this route, with the attempt's token";
             return Err(Problem::new(Code::Forbidden, message).into());
         }
         let Ok(Requester(who)) = Requester::from_request_parts(parts, state).await;

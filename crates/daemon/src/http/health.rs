@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Time limit of a probe write.
-const PULSE_TIMEOUT: Duration = Duration::from_secs(5);
+const WRITE_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Handles `GET /health`: a probe write verifies the status, which is at most one second old.
 pub(super) async fn health(
@@ -78,7 +78,7 @@ impl WriteHealth {
     fn into_refusal(self) -> Option<WriteRefusal> {
         match self {
             Self::Stored => None,
-            Self::RefusedForTeams(trouble) | Self::Refused(trouble) => Some(trouble),
+            Self::RefusedForTeams(refusal) | Self::Refused(refusal) => Some(refusal),
         }
     }
 }
@@ -92,10 +92,12 @@ impl From<String> for WriteRefusal {
 /// Probes the store with a write.
 async fn probe_writes(app: &AppState) -> WriteHealth {
     let failure =
-        match tokio::time::timeout(PULSE_TIMEOUT, app.kernel.health().check_writes()).await {
+        match tokio::time::timeout(WRITE_PROBE_TIMEOUT, app.kernel.health().check_writes()).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("the disk did not take a write within {PULSE_TIMEOUT:?}")),
+            Err(_) => {
+                Some(format!("the disk did not complete a write within {WRITE_PROBE_TIMEOUT:?}"))
+            }
         };
     let faults = app.kernel.health().faults().await.unwrap_or_default();
     match (writes_from_faults(&faults), failure) {
@@ -123,16 +125,16 @@ fn writes_from_faults(faults: &[StoreFault]) -> WriteHealth {
     WriteHealth::RefusedForTeams(WriteRefusal { why: teams.join("; "), rescued })
 }
 
-async fn health_detail(app: &AppState, trouble: Option<WriteRefusal>) -> HealthDetail {
-    let (tally, trouble) = match app.kernel.health().activity_counts().await {
-        Ok(tally) => (tally, trouble),
+async fn health_detail(app: &AppState, refusal: Option<WriteRefusal>) -> HealthDetail {
+    let (counts, refusal) = match app.kernel.health().activity_counts().await {
+        Ok(counts) => (counts, refusal),
         // Health is most important if nothing else can be read.
         Err(error) => (
             ActivityCounts { runs: 0, attempts: 0 },
-            trouble.or_else(|| Some(error.to_string().into())),
+            refusal.or_else(|| Some(error.to_string().into())),
         ),
     };
-    let (trouble, rescued) = trouble.map(|WriteRefusal { why, rescued }| (why, rescued)).unzip();
+    let (trouble, rescued) = refusal.map(|WriteRefusal { why, rescued }| (why, rescued)).unzip();
     let facts = &app.health;
     HealthDetail {
         pid: facts.pid,
@@ -140,8 +142,8 @@ async fn health_detail(app: &AppState, trouble: Option<WriteRefusal>) -> HealthD
         home: facts.home.clone(),
         address: facts.address.map(|address| address.to_string()),
         started: facts.started,
-        live_runs: tally.runs,
-        workers: tally.attempts,
+        live_runs: counts.runs,
+        workers: counts.attempts,
         trouble,
         rescued: rescued.unwrap_or_default(),
         damaged: app.kernel.health().damaged_rows().await,
@@ -162,8 +164,8 @@ mod tests {
         };
         let shown = |faults: &[StoreFault]| match writes_from_faults(faults) {
             WriteHealth::Stored => "stored".to_owned(),
-            WriteHealth::RefusedForTeams(trouble) => format!("teams: {}", trouble.why),
-            WriteHealth::Refused(trouble) => format!("all: {}", trouble.why),
+            WriteHealth::RefusedForTeams(refusal) => format!("teams: {}", refusal.why),
+            WriteHealth::Refused(refusal) => format!("all: {}", refusal.why),
         };
         for (faults, expected) in [
             (vec![], "stored"),

@@ -26,7 +26,7 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
         ProblemDetails::NoVote { proposal } => format!(
             "the electorate was fixed when the proposal was made: `GET /proposals/{proposal}`"
         ),
-        ProblemDetails::RunContinues { run } => format!("ask again later: `GET /runs/{run}`"),
+        ProblemDetails::RunContinues { run } => format!("query the run later: `GET /runs/{run}`"),
         other => {
             return fixed_hint(other).map(str::to_owned).or_else(|| neutral_hint(other));
         }
@@ -37,14 +37,14 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
 /// A hint that is the same for every problem of its kind.
 fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
-        ProblemDetails::UnknownTarget { .. } => "`GET /workflows?all=true` lists them",
+        ProblemDetails::UnknownTarget { .. } => "`GET /workflows?all=true` lists the instances",
         ProblemDetails::UnknownAgent { suggestion: None, .. } => "`GET /agents` lists the agents",
         ProblemDetails::NoRun { instance } if instance.is_global() => {
             "add a standalone agent with `POST /agents`"
         }
         ProblemDetails::NoRun { .. } => "start it again with `POST /runs`",
         ProblemDetails::AlreadyRunning { .. } => {
-            "`POST /runs/{id}/stop` ends it, `replace` ends it first, another `tag` starts a second instance"
+            "stop the run with `POST /runs/{id}/stop`, start with `replace` to stop it first, or use another `tag` for a second instance"
         }
         ProblemDetails::PermanentRun => {
             "`GET /agents?target=@global` lists its agents, `DELETE /agents/{target}` removes one"
@@ -61,7 +61,7 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
             "restore `context.config.db`, or delete the instance with `POST /workflows/remove`"
         }
         ProblemDetails::OutcomeUnknown => {
-            "send it again with the same `Idempotency-Key`: it then happens once"
+            "repeat the request with the same `Idempotency-Key`: it then takes effect only once"
         }
         ProblemDetails::DamagedRow => {
             "everything else can be read and exported; `GET /doctor` lists every damaged row"
@@ -70,4 +70,20 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
         _ => return None,
     };
     Some(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::Code;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_hint() {
+        let samples: Vec<ProblemDetails> = serde_json::from_str(ProblemDetails::SAMPLES).unwrap();
+        for details in samples {
+            let problem = Problem::new(Code::Conflict, "no").with_details(details.clone());
+            assert!(hint(&problem).is_some_and(|hint| !hint.is_empty()), "{details:?}");
+        }
+    }
 }

@@ -31,7 +31,7 @@ impl IdempotencyKey {
 /// Returns the key of a call, or a problem if the key is empty or too long.
 pub(crate) fn effect_key(key: String, tool: &str, args: &Value) -> Result<EffectKey, Problem> {
     if key.is_empty() || key.len() > MAX_KEY_BYTES {
-        let message = format!("an idempotency key is a text of 1 to {MAX_KEY_BYTES} characters");
+        let message = format!("an idempotency key must have 1 to {MAX_KEY_BYTES} characters");
         return Err(Problem::new(Code::BadRequest, message));
     }
     Ok(EffectKey::new(key, tool, args))

@@ -16,8 +16,8 @@ use super::{
     routes::routes,
 };
 
-const API_DESCRIPTION: &str = "On the Unix socket in the daemon's home you are the user. On the loopback port, and from anything \
-that is not you, a token is needed. Every error is a Problem, except that `/mcp` also gives those of its protocol.";
+const API_DESCRIPTION: &str = "On the Unix socket in the daemon's home the caller is the user. On the loopback port, and for every \
+other caller, a token is required. Every error is a Problem; `/mcp` also returns the errors of its protocol.";
 
 /// Handles `GET /openapi.json`.
 pub(super) async fn show() -> impl IntoResponse {
@@ -41,13 +41,13 @@ pub(crate) fn document() -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {"title": "agent-worker", "version": env!("CARGO_PKG_VERSION"), "description": API_DESCRIPTION},
-        "servers": [{"url": "http://127.0.0.1:5099", "description": "`agent-worker daemon status` tells the port"}],
+        "servers": [{"url": "http://127.0.0.1:5099", "description": "`agent-worker daemon status` prints the port"}],
         "paths": paths,
         "components": {
             "schemas": generator.take_definitions(true),
-            "responses": {"Problem": {"description": "What went wrong.", "content": problem}},
+            "responses": {"Problem": {"description": "The error.", "content": problem}},
             "securitySchemes": {"token": {
-                "type": "http", "scheme": "bearer", "description": "made by `agent-worker token create`",
+                "type": "http", "scheme": "bearer", "description": "created with `agent-worker token create`",
             }},
         },
     })
@@ -57,14 +57,14 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let noun = route.path.split('/').nth(1).unwrap_or_default();
     let token = || json!([{"token": []}, {}]);
     let (who, security) = match route.access {
-        RouteAccess::Anybody => ("Anybody may.".to_owned(), json!([])),
-        RouteAccess::Identified => ("Whoever is known may.".to_owned(), token()),
+        RouteAccess::Anybody => ("Open to every caller.".to_owned(), json!([])),
+        RouteAccess::Identified => ("Open to every identified caller.".to_owned(), token()),
         RouteAccess::Requires(what) => (format!("A client's token must allow `{what}`."), token()),
         RouteAccess::RequiresEither(one, other) => {
             (format!("A client's token must allow `{one}` or `{other}`."), token())
         }
-        RouteAccess::User => ("The user alone may.".to_owned(), json!([])),
-        RouteAccess::Workers => ("Agents alone may.".to_owned(), token()),
+        RouteAccess::User => ("Open only to the user.".to_owned(), json!([])),
+        RouteAccess::Workers => ("Open only to agents.".to_owned(), token()),
     };
     let mut operation = json!({
         "operationId": id(route),
@@ -103,7 +103,7 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     if route.idempotency == IdempotencySupport::Supported {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "schema": {"type": "string", "maxLength": 200},
-            "description": "Asked twice with the same key, it happens once.",
+            "description": "Requests with the same key take effect once.",
         }));
     }
     parameters
@@ -134,10 +134,12 @@ fn field(name: &str, mut schema: Value) -> Value {
 
 fn responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let (status, answer) = match route.response {
-        ResponseKind::Status(status) => (status, json!({"description": "It was heard."})),
+        ResponseKind::Status(status) => {
+            (status, json!({"description": "The request was accepted."}))
+        }
         ResponseKind::Json(schema) => {
             let content = json_content(&schema(generator));
-            (StatusCode::OK, json!({"description": "The answer.", "content": content}))
+            (StatusCode::OK, json!({"description": "The response.", "content": content}))
         }
         ResponseKind::Events => {
             let event = generator.subschema_for::<Event>();

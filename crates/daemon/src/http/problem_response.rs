@@ -22,7 +22,7 @@ pub(crate) struct ProblemResponse(Problem);
 pub(crate) fn client_problem(error: &kernel::Error) -> Problem {
     if error.is_internal() {
         let cause = std::error::Error::source(error).map(ToString::to_string);
-        tracing::error!(%error, cause, "a request failed inside");
+        tracing::error!(%error, cause, "a request failed with an internal error");
     }
     error.into()
 }
@@ -61,6 +61,6 @@ pub(super) async fn no_such_route(request: Request) -> ProblemResponse {
 /// Answers a request whose method the path does not support.
 pub(super) async fn no_such_method(request: Request) -> (StatusCode, Json<ProblemBody>) {
     let (method, path) = (request.method(), request.uri().path());
-    let problem = Problem::new(Code::BadRequest, format!("`{path}` does not know {method}"));
+    let problem = Problem::new(Code::BadRequest, format!("`{path}` does not support {method}"));
     (StatusCode::METHOD_NOT_ALLOWED, Json(problem.into_body(None)))
 }

@@ -1,28 +1,27 @@
 //! All routes, one list per noun.
 
+mod content;
+
 use agent_worker_protocol::{
-    AttemptId, DocumentPath, EventsReply, EventsRequest,
-    Permission::{Agents, Approve, Documents, Letters, Read, Run, Send, Shutdown},
-    Proposal, ProposalId, QuestionId, ResourceId, RunId, Seq, Target,
+    AttemptId, EventsReply, EventsRequest,
+    Permission::{Agents, Approve, Letters, Read, Run, Send, Shutdown},
+    Proposal, ProposalId, QuestionId, RunId, Seq, Target,
     api::{
         AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
-        AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest, DocumentDiff,
-        DocumentEntry, DocumentNamed, DocumentRequest, DocumentText, DocumentWritten,
-        FeedbackRequest, FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved,
-        InstanceRequest, InstanceView, LogReply, MessagesReply, PermitReply, PermitRequest,
-        ProposalOutcome, ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply,
-        ResourceEntry, ResourceKept, ResourceRequest, ResourceText, ResumeRequest, RunReport,
+        AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest, FeedbackRequest,
+        FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved, InstanceRequest,
+        InstanceView, LogReply, MessagesReply, PermitReply, PermitRequest, ProposalOutcome,
+        ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply, ResumeRequest, RunReport,
         RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest, ShutdownRequest,
-        StatsView, StoreReport, SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView,
-        TokenCreated, TokenRequest, TokenView, VoteRequest,
+        StatsView, StoreReport, TokenCreated, TokenRequest, TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::{
-    agents, approvals, attempts, attention, documents, events, extractors, feedback, health, inbox,
-    messages, openapi, proposals, resources,
+    agents, approvals, attempts, attention, events, extractors, feedback, health, inbox, messages,
+    openapi, proposals,
     route::{
         Route,
         RouteAccess::{Anybody, Identified, RequiresEither, User, Workers},
@@ -41,9 +40,9 @@ pub(super) fn routes() -> Vec<Route> {
         run_stream_routes(),
         messages(),
         attention(),
-        documents(),
-        suggestions(),
-        resources(),
+        content::documents(),
+        content::suggestions(),
+        content::resources(),
         proposals(),
         approvals::routes(),
         workflows(),
@@ -60,15 +59,15 @@ fn daemon() -> Vec<Route> {
             Get,
             "/health",
             health::health,
-            "How the daemon is; more for the user.",
+            "Returns the health of the daemon, with more details for the user.",
         )
         .returns::<Health>(),
-        Route::new(User, Get, "/doctor", health::doctor, "Looks through the whole store.")
+        Route::new(User, Get, "/doctor", health::doctor, "Checks the whole store.")
             .returns::<StoreReport>(),
         Route::new(Shutdown, Post, "/shutdown", health::shutdown, "Asks the daemon to stop.")
             .json_body::<ShutdownRequest>()
             .returns_status(StatusCode::ACCEPTED),
-        Route::new(Identified, Get, "/openapi.json", openapi::show, "This document."),
+        Route::new(Identified, Get, "/openapi.json", openapi::show, "Returns this document."),
     ]
 }
 
@@ -87,27 +86,21 @@ fn tokens() -> Vec<Route> {
             Post,
             "/tokens",
             tokens::create,
-            "Makes a token; the secret is shown this once.",
+            "Creates a token; the secret is shown only once.",
         )
         .json_body::<TokenRequest>()
         .returns::<TokenCreated>(),
-        Route::new(User, Delete, "/tokens/{name}", tokens::revoke, "Takes a token back.")
+        Route::new(User, Delete, "/tokens/{name}", tokens::revoke, "Revokes a token.")
             .path_param::<String>()
             .returns_status(StatusCode::NO_CONTENT),
-        Route::new(
-            User,
-            Get,
-            "/feedback",
-            feedback::list,
-            "What was said about the program itself.",
-        )
-        .returns::<Vec<FeedbackView>>(),
+        Route::new(User, Get, "/feedback", feedback::list, "Lists the feedback about the program.")
+            .returns::<Vec<FeedbackView>>(),
         Route::new(
             Send,
             Post,
             "/feedback",
             feedback::submit,
-            "Says something about the program itself.",
+            "Submits feedback about the program.",
         )
         .json_body::<FeedbackRequest>()
         .returns::<FeedbackView>(),
@@ -115,7 +108,7 @@ fn tokens() -> Vec<Route> {
             Identified,
             Post,
             "/mcp",
-            "A message of the Model Context Protocol.",
+            "Handles a message of the Model Context Protocol.",
         )
         .json_body::<Map<String, Value>>()
         .returns_messages(),
@@ -123,7 +116,7 @@ fn tokens() -> Vec<Route> {
             Identified,
             Get,
             "/mcp",
-            "What a session is told besides its answers.",
+            "Streams the messages of a session that are not responses.",
         )
         .streams_messages(),
         Route::documented_only(Identified, Delete, "/mcp", "Ends a session.")
@@ -133,7 +126,7 @@ fn tokens() -> Vec<Route> {
 
 fn agents() -> Vec<Route> {
     vec![
-        Route::new(Read, Get, "/agents", agents::list, "Who is there, and what each is doing.")
+        Route::new(Read, Get, "/agents", agents::list, "Lists the agents and their states.")
             .query_params::<extractors::ScopeQuery>()
             .returns::<Vec<AgentView>>(),
         Route::new(
@@ -141,7 +134,7 @@ fn agents() -> Vec<Route> {
             Post,
             "/agents",
             agents::join,
-            "Lets an agent join a live run, or stand alone.",
+            "Adds an agent to a live run, or as a standalone agent.",
         )
         .idempotent_body::<AgentRequest>()
         .returns::<AgentView>(),
@@ -150,7 +143,7 @@ fn agents() -> Vec<Route> {
             Get,
             "/agents/{target}",
             agents::show,
-            "One agent, with what explains it.",
+            "Returns one agent, with the facts that explain its state.",
         )
         .path_param::<Target>()
         .query_params::<extractors::ProjectQuery>()
@@ -165,40 +158,40 @@ fn agent() -> Vec<Route> {
             Delete,
             "/agents/{target}",
             agents::remove,
-            "Takes an agent out of its run.",
+            "Removes an agent from its run.",
         )
         .path_param::<Target>()
         .query_params::<extractors::ProjectQuery>()
         .returns::<AgentStopped>(),
-        Route::new(Agents, Post, "/agents/{target}/stop", agents::stop, "Wakes an agent no more.")
-            .path_param::<Target>()
-            .query_params::<extractors::AgentStopQuery>()
-            .returns::<AgentStopped>(),
+        Route::new(
+            Agents,
+            Post,
+            "/agents/{target}/stop",
+            agents::stop,
+            "Stops an agent until it is resumed.",
+        )
+        .path_param::<Target>()
+        .query_params::<extractors::AgentStopQuery>()
+        .returns::<AgentStopped>(),
         Route::new(
             Agents,
             Post,
             "/agents/{target}/resume",
             agents::resume,
-            "Wakes an agent again.",
+            "Resumes a stopped agent.",
         )
         .path_param::<Target>()
         .query_params::<extractors::ProjectQuery>()
         .returns::<AgentView>(),
-        Route::new(
-            User,
-            Get,
-            "/logs",
-            agents::log,
-            "What the worker of an agent's attempt printed, else of its last one.",
-        )
-        .query_params::<agents::LogPageQuery>()
-        .returns::<LogReply>(),
+        Route::new(User, Get, "/logs", agents::log, "Returns the output of an agent's worker.")
+            .query_params::<agents::LogPageQuery>()
+            .returns::<LogReply>(),
         Route::new(
             Workers,
             Post,
             "/attempts/{id}/events",
             attempts::report,
-            "What a worker reports.",
+            "Receives the events of a worker.",
         )
         .path_param::<AttemptId>()
         .json_body::<EventsRequest>()
@@ -208,7 +201,7 @@ fn agent() -> Vec<Route> {
             Post,
             "/attempts/{id}/approvals",
             attempts::permit,
-            "Asks whether a call may happen, and waits for the answer for up to 40 s.",
+            "Requests approval of a call, and waits for the decision for up to 40 s.",
         )
         .path_param::<AttemptId>()
         .json_body::<PermitRequest>()
@@ -218,29 +211,41 @@ fn agent() -> Vec<Route> {
 
 fn runs() -> Vec<Route> {
     vec![
-        Route::new(Read, Get, "/runs", runs::list, "Runs: live ones first, then newest first.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<RunView>>(),
-        Route::new(Run, Post, "/runs", runs::start, "Starts a run, and answers when it exists.")
+        Route::new(
+            Read,
+            Get,
+            "/runs",
+            runs::list,
+            "Lists runs: live ones first, then newest first.",
+        )
+        .query_params::<extractors::ScopeQuery>()
+        .returns::<Vec<RunView>>(),
+        Route::new(Run, Post, "/runs", runs::start, "Starts a run, and responds when it exists.")
             .json_body::<RunRequest>()
             .returns::<RunStarted>(),
-        Route::new(Read, Get, "/runs/{id}", runs::show, "One run.")
+        Route::new(Read, Get, "/runs/{id}", runs::show, "Returns one run.")
             .path_param::<RunId>()
             .returns::<RunView>(),
         Route::new(Run, Post, "/runs/{id}/stop", runs::stop, "Ends a run and every process of it.")
             .path_param::<RunId>()
             .query_params::<runs::RunStopQuery>()
             .returns::<RunStopped>(),
-        Route::new(Run, Post, "/runs/{id}/pause", runs::pause, "Starts no more turns of a run.")
+        Route::new(Run, Post, "/runs/{id}/pause", runs::pause, "Pauses a run: no new turns start.")
             .path_param::<RunId>()
             .returns::<RunView>(),
-        Route::new(Run, Post, "/runs/{id}/resume", runs::resume, "Lets a paused run go on.")
+        Route::new(Run, Post, "/runs/{id}/resume", runs::resume, "Resumes a paused run.")
             .path_param::<RunId>()
             .idempotent_body::<ResumeRequest>()
             .returns::<RunView>(),
-        Route::new(Read, Get, "/stats", runs::stats, "What agents did, and how long it took.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<StatsView>>(),
+        Route::new(
+            Read,
+            Get,
+            "/stats",
+            runs::stats,
+            "Returns statistics about the agents' work and its duration.",
+        )
+        .query_params::<extractors::ScopeQuery>()
+        .returns::<Vec<StatsView>>(),
     ]
 }
 
@@ -251,7 +256,7 @@ fn run_stream_routes() -> Vec<Route> {
             Get,
             "/events",
             events::watch_events,
-            "A run to its end, or an instance from now on.",
+            "Streams the events of a run until its end, or of an instance from now on.",
         )
         .query_params::<events::EventWatchQuery>()
         .streams_events(),
@@ -260,7 +265,7 @@ fn run_stream_routes() -> Vec<Route> {
             Post,
             "/run",
             run_streams::run,
-            "Starts a run and tells its events until it rests.",
+            "Starts a run and streams its events until it is idle.",
         )
         .json_body::<RunRequest>()
         .streams_events(),
@@ -269,7 +274,7 @@ fn run_stream_routes() -> Vec<Route> {
             Post,
             "/serve",
             run_streams::serve,
-            "Starts a run and answers with what it came to.",
+            "Starts a run and returns its outcome.",
         )
         .json_body::<RunRequest>()
         .returns::<RunReport>(),
@@ -278,15 +283,21 @@ fn run_stream_routes() -> Vec<Route> {
 
 fn messages() -> Vec<Route> {
     vec![
-        Route::new(Read, Get, "/messages", messages::list, "The newest messages, oldest first.")
-            .query_params::<messages::MessagePageQuery>()
-            .returns::<MessagesReply>(),
+        Route::new(
+            Read,
+            Get,
+            "/messages",
+            messages::list,
+            "Lists the newest messages, oldest first.",
+        )
+        .query_params::<messages::MessagePageQuery>()
+        .returns::<MessagesReply>(),
         Route::new(
             Send,
             Post,
             "/messages",
             messages::send,
-            "Sends a message; answers once it is stored.",
+            "Sends a message; responds once it is stored.",
         )
         .idempotent_body::<SendRequest>()
         .returns::<SendReply>(),
@@ -295,7 +306,7 @@ fn messages() -> Vec<Route> {
             Get,
             "/messages/{seq}/receipts",
             messages::receipts,
-            "Where a message is.",
+            "Returns the receipts of a message.",
         )
         .path_param::<Seq>()
         .query_params::<extractors::ScopeQuery>()
@@ -305,7 +316,7 @@ fn messages() -> Vec<Route> {
             Get,
             "/inbox",
             inbox::show,
-            "What waits for an agent; looking acks nothing.",
+            "Lists the pending messages of an agent; this acks nothing.",
         )
         .query_params::<extractors::ScopeQuery>()
         .returns::<InboxReply>(),
@@ -314,7 +325,7 @@ fn messages() -> Vec<Route> {
             Post,
             "/inbox/ack",
             inbox::ack,
-            "Lets mail that was shown be done this turn.",
+            "Marks messages that the agent was shown as handled in this turn.",
         )
         .json_body::<AckRequest>()
         .returns::<AckReply>(),
@@ -323,143 +334,74 @@ fn messages() -> Vec<Route> {
 
 fn attention() -> Vec<Route> {
     vec![
-        Route::new(Read, Get, "/attention", attention::list, "What waits for a person.")
+        Route::new(Read, Get, "/attention", attention::list, "Lists the items that need a person.")
             .query_params::<extractors::ScopeQuery>()
             .returns::<Vec<AttentionItem>>(),
-        Route::new(Read, Get, "/dead", attention::dead, "Deliveries whose attempts are used up.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<DeadLetter>>(),
-        Route::new(Letters, Post, "/dead/redrive", attention::redrive, "Tries dead letters again.")
-            .idempotent_body::<DeadRequest>()
-            .returns::<DeadReply>(),
-        Route::new(Letters, Post, "/dead/drop", attention::drop, "Gives dead letters up.")
-            .idempotent_body::<DeadRequest>()
-            .returns::<DeadReply>(),
-    ]
-}
-
-fn documents() -> Vec<Route> {
-    vec![
-        Route::new(Read, Get, "/documents", documents::list, "The team's documents.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<DocumentEntry>>(),
         Route::new(
             Read,
             Get,
-            "/document",
-            documents::default_document,
-            "The document that is meant when none is named.",
+            "/dead",
+            attention::dead,
+            "Lists the dead letters: deliveries without attempts left.",
         )
         .query_params::<extractors::ScopeQuery>()
-        .returns::<DocumentNamed>(),
-        Route::new(
-            Read,
-            Get,
-            "/diffs/{*path}",
-            documents::diff,
-            "What changed between two revisions.",
-        )
-        .path_param::<DocumentPath>()
-        .query_params::<documents::DocumentDiffQuery>()
-        .returns::<DocumentDiff>(),
-        Route::new(
-            Read,
-            Get,
-            "/documents/{*path}",
-            documents::read,
-            "A document, or an older revision.",
-        )
-        .path_param::<DocumentPath>()
-        .query_params::<documents::DocumentReadQuery>()
-        .returns::<DocumentText>(),
-        Route::new(Documents, Post, "/documents/{*path}", documents::write, "Writes a document.")
-            .path_param::<DocumentPath>()
-            .idempotent_body::<DocumentRequest>()
-            .returns::<DocumentWritten>(),
-        Route::new(Read, Get, "/revisions/{*path}", documents::history, "A document's revisions.")
-            .path_param::<DocumentPath>()
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<DocumentEntry>>(),
-    ]
-}
-
-fn suggestions() -> Vec<Route> {
-    vec![
-        Route::new(Read, Get, "/suggestions", documents::suggestions, "Suggestions, newest first.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<SuggestionView>>(),
-        Route::new(
-            Documents,
-            Post,
-            "/suggestions",
-            documents::suggest,
-            "Suggests a change to the owner.",
-        )
-        .idempotent_body::<SuggestRequest>()
-        .returns::<SuggestReply>(),
-        Route::new(
-            Documents,
-            Post,
-            "/suggestions/{seq}",
-            documents::answer_suggestion,
-            "Accepts or rejects one.",
-        )
-        .path_param::<Seq>()
-        .idempotent_body::<SuggestionRequest>()
-        .returns::<SuggestionView>(),
-    ]
-}
-
-fn resources() -> Vec<Route> {
-    vec![
-        Route::new(Read, Get, "/resources", resources::list, "Long texts that are kept.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<ResourceEntry>>(),
-        Route::new(Send, Post, "/resources", resources::create, "Keeps a long text.")
-            .json_body::<ResourceRequest>()
-            .returns::<ResourceKept>(),
-        Route::new(
-            Read,
-            Get,
-            "/resources/{id}",
-            resources::read,
-            "A part of a text that was too long for a message.",
-        )
-        .path_param::<ResourceId>()
-        .query_params::<resources::ResourceRangeQuery>()
-        .returns::<ResourceText>(),
+        .returns::<Vec<DeadLetter>>(),
+        Route::new(Letters, Post, "/dead/redrive", attention::redrive, "Redrives dead letters.")
+            .idempotent_body::<DeadRequest>()
+            .returns::<DeadReply>(),
+        Route::new(Letters, Post, "/dead/drop", attention::drop, "Drops dead letters.")
+            .idempotent_body::<DeadRequest>()
+            .returns::<DeadReply>(),
     ]
 }
 
 fn proposals() -> Vec<Route> {
     vec![
-        Route::new(Read, Get, "/proposals", proposals::list, "What is voted on.")
+        Route::new(Read, Get, "/proposals", proposals::list, "Lists the open proposals, or all.")
             .query_params::<proposals::ProposalListQuery>()
             .returns::<ProposalsReply>(),
-        Route::new(Send, Post, "/proposals", proposals::create, "Makes a proposal.")
+        Route::new(Send, Post, "/proposals", proposals::create, "Creates a proposal.")
             .idempotent_body::<ProposalRequest>()
             .returns::<ProposalOutcome>(),
-        Route::new(Read, Get, "/proposals/{id}", proposals::show, "A proposal with its votes.")
-            .path_param::<ProposalId>()
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Proposal>(),
-        Route::new(Approve, Post, "/proposals/{id}/vote", proposals::vote, "Votes, or votes anew.")
-            .path_param::<ProposalId>()
-            .idempotent_body::<VoteRequest>()
-            .returns::<ProposalOutcome>(),
+        Route::new(
+            Read,
+            Get,
+            "/proposals/{id}",
+            proposals::show,
+            "Returns a proposal with its votes.",
+        )
+        .path_param::<ProposalId>()
+        .query_params::<extractors::ScopeQuery>()
+        .returns::<Proposal>(),
+        Route::new(
+            Approve,
+            Post,
+            "/proposals/{id}/vote",
+            proposals::vote,
+            "Casts or changes a vote.",
+        )
+        .path_param::<ProposalId>()
+        .idempotent_body::<VoteRequest>()
+        .returns::<ProposalOutcome>(),
         Route::new(
             RequiresEither(Send, Approve),
             Post,
             "/proposals/{id}/cancel",
             proposals::cancel,
-            "Takes a proposal back.",
+            "Cancels a proposal.",
         )
         .path_param::<ProposalId>()
         .idempotent_body::<CancelRequest>()
         .returns::<ProposalOutcome>(),
-        Route::new(Read, Get, "/questions", proposals::questions, "What agents ask a person.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<QuestionView>>(),
+        Route::new(
+            Read,
+            Get,
+            "/questions",
+            proposals::questions,
+            "Lists the questions of agents to a person.",
+        )
+        .query_params::<extractors::ScopeQuery>()
+        .returns::<Vec<QuestionView>>(),
         Route::new(
             Approve,
             Post,
@@ -475,7 +417,7 @@ fn proposals() -> Vec<Route> {
 
 fn workflows() -> Vec<Route> {
     vec![
-        Route::new(Read, Get, "/workflows", workflows::list, "Instances.")
+        Route::new(Read, Get, "/workflows", workflows::list, "Lists instances.")
             .query_params::<extractors::ScopeQuery>()
             .returns::<Vec<InstanceView>>(),
         Route::new(
@@ -483,7 +425,7 @@ fn workflows() -> Vec<Route> {
             Post,
             "/workflows/clear",
             workflows::clear,
-            "Hides what a channel says so far.",
+            "Hides the current messages of a channel.",
         )
         .idempotent_body::<InstanceRequest>()
         .returns::<InstanceCleared>(),

@@ -78,6 +78,6 @@ async fn wait_until_rest(feed: &mut EventSubscription) -> Result<(), ProblemResp
 
 fn interrupted_problem(run: RunId) -> Problem {
     let message =
-        format!("the daemon stops before run {run} is over; its successor knows the rest");
+        format!("the daemon stops before run {run} ends; the next daemon continues the run");
     Problem::new(Code::Unavailable, message).with_details(ProblemDetails::RunContinues { run })
 }

@@ -18,7 +18,7 @@ pub(crate) enum SinceFilter {
 
 /// The error for a value that is neither a number nor an instant.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{0} is neither a message's number (seq) nor a time such as 2026-01-31T10:00:00Z")]
+#[error("{0} is neither the seq of a message nor a time such as 2026-01-31T10:00:00Z")]
 pub(crate) struct BadSince(Value);
 
 impl TryFrom<Value> for SinceFilter {

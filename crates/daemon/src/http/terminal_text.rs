@@ -20,7 +20,7 @@ pub(super) fn attention_hint(item: &Attention) -> String {
             format!("agent-worker resume {}", agent.unwrap_or(target))
         }
         AttentionNeed::MergeFile(file) => {
-            format!("look at {file}, write what is missing, delete it")
+            format!("merge {file} into the document, then delete it")
         }
     }
 }
@@ -34,11 +34,11 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
         WakeCondition::SetupDone => "its run's setup is done".to_owned(),
         WakeCondition::OwnerElected => "its team has elected an owner".to_owned(),
         WakeCondition::Approval(id) => {
-            format!("somebody approves or denies: agent-worker approve {id} --target {team}")
+            format!("a person approves or denies: agent-worker approve {id} --target {team}")
         }
         WakeCondition::Answer(id) => {
             let id = id.map(|id| id.to_string()).unwrap_or_default();
-            format!("somebody answers: agent-worker answer {id} TEXT --target {team}")
+            format!("a person answers: agent-worker answer {id} TEXT --target {team}")
         }
         WakeCondition::RunResumed(needs) => {
             format!("its run continues: {}", needs.to_command(&team))
@@ -51,10 +51,10 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
             format!("it is {until}, or at once with agent-worker resume {own}")
         }
         WakeCondition::NextTurn => {
-            "it works already; what comes meanwhile is shown in its next turn".to_owned()
+            "it is already working; new messages are shown in its next turn".to_owned()
         }
-        WakeCondition::FreeSlot => "a worker's place is free".to_owned(),
-        WakeCondition::Mention => format!("somebody mentions @{}", agent.view.name),
+        WakeCondition::FreeSlot => "a worker slot is free".to_owned(),
+        WakeCondition::Mention => format!("a message mentions @{}", agent.view.name),
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
             (AttentionNeed::ResumeAgent, "agent-worker resume lead@team"),
             (
                 AttentionNeed::MergeFile("a.md.conflict".into()),
-                "look at a.md.conflict, write what is missing, delete it",
+                "merge a.md.conflict into the document, then delete it",
             ),
         ] {
             let item = Attention {
@@ -108,11 +108,11 @@ mod tests {
             (WakeCondition::NewRun, "a new run of @team"),
             (
                 WakeCondition::Approval(ApprovalId::new(1)),
-                "somebody approves or denies: agent-worker approve 1 --target @team",
+                "a person approves or denies: agent-worker approve 1 --target @team",
             ),
             (
                 WakeCondition::Answer(Some(QuestionId::new(1))),
-                "somebody answers: agent-worker answer 1 TEXT --target @team",
+                "a person answers: agent-worker answer 1 TEXT --target @team",
             ),
             (
                 WakeCondition::RunResumed(MORE),
@@ -127,7 +127,7 @@ mod tests {
                 WakeCondition::Time(Millis::new(0)),
                 "it is 1970-01-01T00:00:00.000Z, or at once with agent-worker resume coder@team",
             ),
-            (WakeCondition::Mention, "somebody mentions @coder"),
+            (WakeCondition::Mention, "a message mentions @coder"),
         ] {
             let agent = AgentExplanation {
                 view: AgentView {

@@ -28,14 +28,14 @@ async fn the_lock_of_a_dead_daemon_is_waited_for_while_its_last_child_holds_it()
     for signature in [dead_pid(), String::new()] {
         let (_folder, home, lock) = locked_home(&signature);
         let begun = Instant::now();
-        let breath = Duration::from_millis(300);
+        let hold_time = Duration::from_millis(300);
         let last_child = async {
-            sleep(breath).await;
+            sleep(hold_time).await;
             drop(lock);
         };
         let (taken, ()) = tokio::join!(lock_home(&home), last_child);
         let _lock = taken.unwrap();
-        assert!(begun.elapsed() >= breath, "{signature:?}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() >= hold_time, "{signature:?}: {:?}", begun.elapsed());
         let owner = LockFile::holder(&home.lock()).unwrap();
         assert_eq!(owner, Some(std::process::id()));
     }
@@ -50,7 +50,7 @@ async fn a_lock_that_is_held_for_good_by_no_daemon_is_refused_in_time_and_named(
     assert_eq!(
         refused.to_string(),
         format!(
-            "{lock} is held by a process that is no daemon; `fuser {lock}` tells which one has to end first"
+            "{lock} is held by a process that is not a daemon; find that process with `fuser {lock}` and end it first"
         )
     );
     let waited = begun.elapsed();

@@ -45,7 +45,9 @@ impl McpToolCall {
                 args = object(whole);
                 Some(key)
             }
-            Some(_) => return Err(malformed(format!("`{IDEMPOTENCY_KEY_ARGUMENT}` is a text"))),
+            Some(_) => {
+                return Err(malformed(format!("`{IDEMPOTENCY_KEY_ARGUMENT}` must be a string")));
+            }
         };
         let target =
             args.remove(TARGET_FIELD).map(deserialize::<Option<Target>>).transpose()?.flatten();
@@ -62,7 +64,7 @@ impl McpToolCall {
 pub(super) fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, McpFailure> {
     let pair = |text: &String| {
         let parted = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let message = || format!("`{text}` is not NAME=VALUE");
+        let message = || format!("`{text}` does not have the form NAME=VALUE");
         parted.ok_or_else(|| McpFailure::Refused(Problem::new(Code::BadRequest, message())))
     };
     texts.iter().map(pair).collect()
@@ -72,13 +74,13 @@ pub(super) fn pairs(texts: &[String]) -> Result<BTreeMap<String, String>, McpFai
 pub(super) fn to_tool_result<T: Serialize>(answer: Result<T, kernel::Error>) -> McpToolResult {
     let answer = answer.map_err(kernel_refusal)?;
     serde_json::to_value(answer).map_err(|error| {
-        tracing::error!(%error, "an answer could not be written as JSON");
-        McpFailure::Refused(Problem::new(Code::Internal, "the answer could not be written"))
+        tracing::error!(%error, "could not serialize a tool result as JSON");
+        McpFailure::Refused(Problem::new(Code::Internal, "the result could not be serialized"))
     })
 }
 
 /// Converts an error of the kernel to a refusal.
-#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
+#[expect(clippy::needless_pass_by_value, reason = "used as a function in `map_err`")]
 pub(super) fn kernel_refusal(error: kernel::Error) -> McpFailure {
     McpFailure::Refused(client_problem(&error))
 }

@@ -109,7 +109,7 @@ pub(super) async fn inbox_ack(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let InboxAckArgs { until } = call.args()?;
-    let unclear = "`until` is the seq of a message that `inbox_check` showed";
+    let unclear = "`until` must be the seq of a message that `inbox_check` showed";
     let refusal = || McpFailure::Refused(Problem::new(Code::BadRequest, unclear));
     to_tool_result(kernel.inbox().ack(who, until.seq().ok_or_else(refusal)?).await)
 }

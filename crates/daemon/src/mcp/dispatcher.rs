@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_client_that_can_be_asked_or_wants_to_be_told_gets_a_session() {
+    fn only_a_client_that_can_be_asked_or_wants_notifications_gets_a_session() {
         let begins = |method: &str, capabilities: Value| {
             json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
                 "protocolVersion": "2025-11-25", "capabilities": capabilities,

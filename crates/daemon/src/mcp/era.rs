@@ -46,7 +46,7 @@ impl ProtocolEra {
         let body = message.meta("protocolVersion").and_then(Value::as_str);
         let unknown = |revision: &&str| !supported_revisions().any(|one| one == *revision);
         if let (Some(other), None) = (head.filter(unknown), body) {
-            let message = format!("the revision `{other}` of the protocol is not spoken here");
+            let message = format!("the protocol revision `{other}` is not supported");
             return Err(EraError::Problem(Problem::new(Code::BadRequest, message)));
         }
         if head.is_some_and(|head| head >= STATELESS_REVISION) {
@@ -57,13 +57,14 @@ impl ProtocolEra {
                 Err(incomplete_meta_error(message).into())
             }
             (_, None) => Ok(Self::Initialized),
-            (None, Some(_)) => {
-                Err(header_mismatch_error("`_meta` names a revision and the head does not").into())
-            }
-            (Some(head), Some(body)) if head != body => {
-                Err(header_mismatch_error(format!("the head says {head}, `_meta` says {body}"))
-                    .into())
-            }
+            (None, Some(_)) => Err(header_mismatch_error(
+                "`_meta` names a protocol revision but the headers do not",
+            )
+            .into()),
+            (Some(head), Some(body)) if head != body => Err(header_mismatch_error(format!(
+                "the header names revision {head}, but `_meta` names {body}"
+            ))
+            .into()),
             (Some(_), Some(other)) if unknown(&other) => {
                 let data = json!({ "requested": other, "supported": supported_revisions().collect::<Vec<_>>() });
                 let fault = McpRpcError::new(
@@ -93,7 +94,7 @@ fn supported_revisions() -> impl Iterator<Item = &'static str> {
 
 fn revision_header(headers: &HeaderMap) -> Result<Option<&str>, EraError> {
     let unreadable = |_| {
-        let message = "`MCP-Protocol-Version` is not a text";
+        let message = "`MCP-Protocol-Version` is not ASCII text";
         EraError::Problem(Problem::new(Code::BadRequest, message))
     };
     headers.get(REVISION_HEADER).map(HeaderValue::to_str).transpose().map_err(unreadable)
@@ -107,7 +108,9 @@ fn check_headers_match_body(
     let method = single_header(headers, &METHOD_HEADER)?;
     if method != Some(&message.method) {
         let (head, body) = (method.unwrap_or("nothing"), &message.method);
-        return Err(header_mismatch_error(format!("`Mcp-Method` says {head}, the body {body}")));
+        return Err(header_mismatch_error(format!(
+            "`Mcp-Method` names {head}, but the body names {body}"
+        )));
     }
     let key = match message.method.as_str() {
         "tools/call" => "name",
@@ -117,7 +120,9 @@ fn check_headers_match_body(
     let head = single_header(headers, &NAME_HEADER)?.and_then(decode_header_value);
     if head.as_deref() != Some(body) {
         let head = head.unwrap_or_else(|| "nothing".to_owned());
-        return Err(header_mismatch_error(format!("`Mcp-Name` says {head}, the body {body}")));
+        return Err(header_mismatch_error(format!(
+            "`Mcp-Name` names {head}, but the body names {body}"
+        )));
     }
     Ok(())
 }
@@ -130,7 +135,9 @@ fn single_header<'a>(
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (value, None) => Ok(value.and_then(|value| value.to_str().ok())),
-        (_, Some(_)) => Err(header_mismatch_error(format!("there are two `{name}`"))),
+        (_, Some(_)) => {
+            Err(header_mismatch_error(format!("there is more than one `{name}` header")))
+        }
     }
 }
 
@@ -167,7 +174,7 @@ mod tests {
     use crate::mcp::rpc;
 
     #[test]
-    fn what_stands_twice_in_a_head_agrees_with_nothing() {
+    fn a_repeated_header_agrees_with_nothing() {
         let body = format!(
             r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "x", "_meta":
                 {{"{META_PREFIX}protocolVersion": "{STATELESS_REVISION}", "{META_PREFIX}clientCapabilities": {{}}}}}}}}"#

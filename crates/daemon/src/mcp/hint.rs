@@ -15,7 +15,7 @@ pub(super) fn problem_body(problem: Problem) -> ProblemBody {
 fn hint(problem: &Problem) -> Option<String> {
     let details = problem.details.as_deref()?;
     let hint = match details {
-        ProblemDetails::UnknownTarget { .. } => "workflow_list lists them".to_owned(),
+        ProblemDetails::UnknownTarget { .. } => "workflow_list lists the instances".to_owned(),
         ProblemDetails::UnknownAgent { suggestion: None, .. } => {
             "workflow_agents lists the agents".to_owned()
         }
@@ -24,7 +24,7 @@ fn hint(problem: &Problem) -> Option<String> {
         }
         ProblemDetails::NoRun { .. } => "start it again with run_start".to_owned(),
         ProblemDetails::AlreadyRunning { .. } => {
-            "run_stop ends it, another `tag` starts a second instance".to_owned()
+            "stop the run with run_stop, or use another `tag` for a second instance".to_owned()
         }
         ProblemDetails::WrongRunState { .. } => "run_status shows its state".to_owned(),
         ProblemDetails::PermanentRun => {
@@ -60,11 +60,12 @@ fn hint(problem: &Problem) -> Option<String> {
             "restore `context.config.db`, or ask the user to delete the instance".to_owned()
         }
         ProblemDetails::OutcomeUnknown => {
-            "call it again with the same idempotency_key: it then happens once".to_owned()
+            "repeat the call with the same idempotency_key: it then takes effect only once"
+                .to_owned()
         }
         ProblemDetails::DamagedRow => "everything else can be read and exported".to_owned(),
         ProblemDetails::KeyReused => "use a new idempotency_key for a new call".to_owned(),
-        ProblemDetails::RunContinues { .. } => "ask again later with run_status".to_owned(),
+        ProblemDetails::RunContinues { .. } => "query the run later with run_status".to_owned(),
         other => return neutral_hint(other),
     };
     Some(hint)
@@ -92,9 +93,25 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
         }
         WakeCondition::Time(until) => format!("it is {until}, or at once with agent_resume"),
         WakeCondition::NextTurn => {
-            "it works already; what comes meanwhile is shown in its next turn".to_owned()
+            "it is already working; new messages are shown in its next turn".to_owned()
         }
-        WakeCondition::FreeSlot => "a worker's place is free".to_owned(),
-        WakeCondition::Mention => format!("somebody mentions @{name}"),
+        WakeCondition::FreeSlot => "a worker slot is free".to_owned(),
+        WakeCondition::Mention => format!("a message mentions @{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::Code;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_hint() {
+        let samples: Vec<ProblemDetails> = serde_json::from_str(ProblemDetails::SAMPLES).unwrap();
+        for details in samples {
+            let problem = Problem::new(Code::Conflict, "no").with_details(details.clone());
+            assert!(hint(&problem).is_some_and(|hint| !hint.is_empty()), "{details:?}");
+        }
     }
 }

@@ -29,48 +29,56 @@ const FILE: &str = "file";
 static PROMPTS: [PromptSpec; 3] = [
     PromptSpec {
         name: "coordinator",
-        about: "Lead the team: split the work, hand it out, see it through.",
+        about: "Lead the team: split the work, assign it and follow it to its end.",
         slots: &[PromptSlot {
             name: "goal",
-            about: "what is to be reached",
-            default: "what the channel asks for",
+            about: "the goal of the team",
+            default: "the request in the channel",
         }],
         text: "You coordinate this team. The goal: {{goal}}.\n\
-               1. Look who is there (workflow_agents) and what was said (channel_read).\n\
+               1. List the agents (workflow_agents) and read the channel (channel_read).\n\
                2. Split the goal into pieces that one agent can finish alone. Write them down with document_append, \
                one line each: what, who, done when.\n\
-               3. Hand each piece out with channel_send and an @mention that says what done means. Mention nobody \
-               who has nothing to do: each mention is a turn that costs.\n\
-               4. When an answer comes, check it against done before you hand out what follows.\n\
-               5. When everything is done, say so in one message with the outcome, and stop.",
+               3. Assign each piece with channel_send and an @mention, and define what done means. Do not mention agents \
+               without work: each mention costs a turn.\n\
+               4. When an answer arrives, check it against that definition before you assign the next piece.\n\
+               5. When everything is done, report the outcome in one message and stop.",
     },
     PromptSpec {
         name: "reviewer",
-        about: "Judge somebody's work and say what has to change.",
+        about: "Review an agent's work and report what has to change.",
         slots: &[
-            PromptSlot { name: AGENT, about: "whose work", default: "whoever asked" },
-            PromptSlot { name: FILE, about: "which document", default: "what they name" },
+            PromptSlot {
+                name: AGENT,
+                about: "the agent whose work to review",
+                default: "the requester",
+            },
+            PromptSlot {
+                name: FILE,
+                about: "the document to review",
+                default: "the document that they name",
+            },
         ],
         text: "You review the work of {{agent}}: {{file}}.\n\
-               1. Read what was asked for (channel_read) before what was made.\n\
-               2. Look for what is wrong before what could be nicer: wrong results, lost data, untested claims.\n\
-               3. Say each finding once: where, what happens, what would be right. No finding is a finding too: say \
-               that you looked and at what.\n\
+               1. Read the request (channel_read) before the work.\n\
+               2. Look for defects before possible improvements: wrong results, lost data, untested claims.\n\
+               3. Report each finding once: where, what happens, what would be right. If there are none, say so \
+               and name what you checked.\n\
                4. Answer with channel_send, mention {{agent}}, and begin with `approved` or `changes needed`.",
     },
     PromptSpec {
         name: "document_owner",
-        about: "Keep a shared document true, whole and short.",
+        about: "Keep a shared document correct, complete and short.",
         slots: &[PromptSlot {
             name: FILE,
-            about: "which document",
-            default: "that is meant when none is named",
+            about: "the document to maintain",
+            default: "that is the team's default",
         }],
         text: "You own the document {{file}}: others suggest, you write.\n\
                1. document_read it before you change it, and pass its revision as base_revision.\n\
-               2. Take in what is true and new, leave out what is said already, and delete what is no longer true.\n\
-               3. When two agents contradict each other, do not choose in silence: ask both in the channel.\n\
-               4. Say in the channel what you changed, in one line, and why you left something out.",
+               2. Add what is true and new, omit what is already there, and delete what is no longer true.\n\
+               3. When two agents contradict each other, do not choose silently: ask both in the channel.\n\
+               4. Report in the channel what you changed, in one line, and why you left something out.",
     },
 ];
 
@@ -93,14 +101,15 @@ const NOT_REQUIRED: bool = false;
 pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, McpFailure> {
     let Some(part) = PROMPTS.iter().find(|part| part.name == request.name) else {
         let all: Vec<_> = PROMPTS.iter().map(|part| part.name).collect();
-        let why = format!("there is no prompt `{}`; there are {}", request.name, all.join(", "));
+        let why =
+            format!("there is no prompt `{}`; the prompts are {}", request.name, all.join(", "));
         return Err(McpFailure::Malformed(why));
     };
     let none = JsonObject::new();
     let given = request.arguments.as_ref().unwrap_or(&none);
     if let Some(other) = given.keys().find(|name| part.slots.iter().all(|slot| slot.name != *name))
     {
-        return Err(McpFailure::Malformed(format!("`{}` takes no `{other}`", part.name)));
+        return Err(McpFailure::Malformed(format!("`{}` has no argument `{other}`", part.name)));
     }
     let mut text = part.text.to_owned();
     for slot in part.slots {

@@ -26,7 +26,8 @@ pub(super) async fn list(
     who: &Principal,
     cursor: Option<&str>,
 ) -> Result<ListResourcesResult, McpFailure> {
-    let unclear = || McpFailure::Malformed("`cursor` is none that was given".to_owned());
+    let unclear =
+        || McpFailure::Malformed("`cursor` is not one that this server returned".to_owned());
     let from: usize = cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(|_| unclear()))?;
     let all = all_resources(kernel, who)
         .await

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mention_says_who_whom_what_and_when_and_an_agent_hears_its_own() {
+    fn a_mention_has_sender_target_text_and_time_and_an_agent_receives_its_own() {
         let coder: AgentName = "coder".parse().unwrap();
         let all = mention_notifications(&message_event(), None);
         assert_eq!(all.len(), 2);

@@ -61,7 +61,7 @@ pub(super) const URI_TEMPLATES: [(&str, &str, &str); 4] = [
     (CHANNEL, "aw://{workflow}/{tag}/channel", "the newest messages of an instance, as JSON"),
     (DOCUMENT, "aw://{workflow}/{tag}/document/{+path}", "a shared document"),
     (PROPOSAL, "aw://{workflow}/{tag}/proposal/{id}", "a proposal and its votes, as JSON"),
-    (INBOX, "aw://{workflow}/{tag}/inbox", "what waits for you, as JSON"),
+    (INBOX, "aw://{workflow}/{tag}/inbox", "your pending messages, as JSON"),
 ];
 
 impl fmt::Display for ResourceUri {

@@ -36,7 +36,10 @@ impl McpRpcError {
 /// Parses one request. A response is refused: this interface sends no requests.
 pub(super) fn parse_request(body: &[u8]) -> Result<McpRpcRequest, Problem> {
     serde_json::from_slice(body).map_err(|error| {
-        Problem::new(Code::BadRequest, format!("this is no request of the protocol: {error}"))
+        Problem::new(
+            Code::BadRequest,
+            format!("the body is not a request of the protocol: {error}"),
+        )
     })
 }
 

@@ -79,7 +79,7 @@ pub(super) async fn start(
 ) -> McpToolResult {
     let RunStartArgs { file, tag, cwd, params, env } = call.args()?;
     if call.key.is_some() {
-        let message = "a run is begun by every call; while it lives another is refused";
+        let message = "run_start takes no idempotency_key: every call starts a run, and a second one is refused while the first is live";
         return Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)));
     }
     let cwd = cwd.or_else(|| file.parent().map(PathBuf::from)).unwrap_or_default();

@@ -277,7 +277,7 @@ impl ServerHandler for McpServer {
     }
 
     #[cfg(debug_assertions)]
-    #[expect(deprecated, reason = "the suite asks for it in the revisions that have it")]
+    #[expect(deprecated, reason = "the conformance suite calls it in the revisions that have it")]
     async fn set_level(
         &self,
         _: rmcp::model::SetLevelRequestParams,
@@ -335,11 +335,11 @@ fn resource_error(uri: &str, failure: McpFailure) -> ErrorData {
 
 fn no_stream_error() -> ErrorData {
     let why = "a subscription needs a stream: declare `experimental: {\"agent-worker/stream\": {}}` in `initialize`, \
-               or speak 2026-07-28 and use `subscriptions/listen`";
+               or use revision 2026-07-28 with `subscriptions/listen`";
     ErrorData::invalid_request(why, None)
 }
 
 fn cancelled_problem() -> Problem {
-    let message = "this was cancelled and may or may not have happened";
+    let message = "the call was cancelled and may or may not have taken effect";
     Problem::new(Code::Unavailable, message).with_details(ProblemDetails::OutcomeUnknown)
 }

@@ -134,7 +134,7 @@ impl McpSession {
                 // The attempt of the agent has ended.
                 Ok(None) => return self.close(),
                 Err(error) => {
-                    tracing::error!(%error, "a client's watch broke off");
+                    tracing::error!(%error, "the event subscription of a client failed");
                     return self.close();
                 }
             }
@@ -145,7 +145,7 @@ impl McpSession {
         let Some(peer) = self.peer.get() else { return };
         for note in self.notifications_for(event, reason) {
             if let Err(error) = peer.send_notification(note).await {
-                tracing::debug!(%error, "a client was not told");
+                tracing::debug!(%error, "could not notify a client");
                 return;
             }
         }

@@ -118,7 +118,9 @@ impl SessionRegistry {
         request: Request,
     ) -> Result<Response, Request> {
         self.evict_oldest_of(&owner).await;
-        let Ok(room) = Arc::clone(&self.0.permits).try_acquire_owned() else { return Err(request) };
+        let Ok(permit) = Arc::clone(&self.0.permits).try_acquire_owned() else {
+            return Err(request);
+        };
         let mcp_session = McpSession::new(self.0.kernel.clone(), who, self.0.tasks.clone());
         let response =
             self.transport(self.0.server.for_session(&mcp_session)).handle(request).await;
@@ -130,12 +132,12 @@ impl SessionRegistry {
                 mcp_session: Arc::clone(&mcp_session),
                 last_used: used,
                 open_responses: open,
-                _permit: room,
+                _permit: permit,
             };
             self.lock_sessions().insert(Arc::clone(&id), session);
             self.0.tasks.spawn(self.clone().close_when_idle(id, Arc::clone(&mcp_session)));
             if let Err(error) = mcp_session.watch_own_instance().await {
-                tracing::error!(%error, "an agent's instance is not watched");
+                tracing::error!(%error, "could not watch the instance of an agent");
             }
         }
         Ok(response.map(Body::new))
@@ -225,7 +227,7 @@ impl SessionRegistry {
             session.mcp_session.close();
         }
         if let Err(error) = self.0.manager.close_session(id).await {
-            tracing::debug!(%error, "a session was gone already");
+            tracing::debug!(%error, "the session was already closed");
         }
     }
 

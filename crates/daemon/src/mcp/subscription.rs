@@ -74,7 +74,7 @@ async fn open_feeds(kernel: &Kernel, who: &Principal, uris: &[String]) -> Subscr
         }
         let Some(place) = addresses.first().map(ResourceUri::instance_target) else { continue };
         let feed = kernel.runs().watch(who, WatchSubject::Instance(place), None).await?;
-        tracing::debug!(%instance, "somebody listens");
+        tracing::debug!(%instance, "a client subscribed");
         feeds.push(SubscriptionFeed { feed, addresses });
     }
     Ok(feeds)
@@ -125,7 +125,7 @@ async fn forward_updates(
     while let Some(event) = feed.next().await? {
         for address in addresses.iter().filter(|one| affects_resource(&event, one, own.as_ref())) {
             if let Err(error) = sink.notify_resource_updated(address.to_string()).await {
-                tracing::debug!(%error, "nobody listens any more");
+                tracing::debug!(%error, "the subscriber is gone");
                 return Ok(());
             }
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{Code, Problem, ProblemDetails, ToolName};
+use agent_worker_protocol::{Code, Keyword as _, Problem, ProblemDetails, ToolName};
 use agent_worker_store::{DamagedRow, observe_damage};
 use serde_json::Value;
 
@@ -50,8 +50,9 @@ async fn with_timeout(given: impl Future<Output = McpToolResult>) -> McpToolResu
 }
 
 fn timeout_problem() -> Problem {
-    let message =
-        format!("this took more than {TOOL_CALL_TIMEOUT:?} and may or may not have happened");
+    let message = format!(
+        "the call timed out after {TOOL_CALL_TIMEOUT:?} and may or may not have taken effect"
+    );
     Problem::new(Code::Unavailable, message).with_details(ProblemDetails::OutcomeUnknown)
 }
 
@@ -60,7 +61,7 @@ fn unknown_tool_message(word: &str, who: &Principal) -> String {
     let near = tools::similar_names(word, &listed);
     if near.is_empty() {
         let all: Vec<_> = listed.iter().map(|tool| tool.name).collect();
-        return format!("there is no such tool; there are {}", all.join(", "));
+        return format!("there is no such tool; the tools are {}", all.join(", "));
     }
     format!("there is no such tool; did you mean {}?", near.join(" or "))
 }
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn no_call_outlasts_a_clients_patience() {
+    async fn no_call_outlasts_a_clients_timeout() {
         let begun = tokio::time::Instant::now();
         let Err(McpFailure::Refused(problem)) = with_timeout(std::future::pending()).await else {
             panic!("it waited for ever")

@@ -57,7 +57,7 @@ const PROPOSAL_FIELDS: &[ToolField] = &[
     optional("result", Text).about("winner or no_decision"),
     optional("winner", Text),
     optional("fallback", Text),
-    optional("effect", Text).about("what the daemon did because of it"),
+    optional("effect", Text).about("what the daemon did as a result"),
     optional("by", Text),
     optional("why", Text),
     optional("deduplicated", Flag),
@@ -70,11 +70,11 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::ChannelSend,
         permission: Permission::Send,
-        description: "Write to the team's channel. Each @name in the text wakes that agent, @all everybody.",
+        description: "Write to the team's channel. Each @name in the text wakes that agent; @all wakes all.",
         effect: ToolEffect::Writes,
         input: &[
             required("message", Text),
-            optional("to", Texts).about("agents to wake besides those mentioned"),
+            optional("to", Texts).about("more agents to wake"),
             optional("cc", Texts).about("agents who only read it"),
             optional("reply_to", Number).about("seq of the message this answers"),
             optional("priority", Text).about("high: read first"),
@@ -88,7 +88,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
                 "unknown",
                 ObjectsWithFields(&[required("name", Text), optional("suggestion", Text)]),
             )
-            .about("mentions of nobody"),
+            .about("unknown mentions"),
             optional("deduplicated", Flag),
         ],
     },
@@ -102,7 +102,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
             optional("limit", Number).about("default 50"),
             optional("search", Text),
             optional("thread", Number).about("seq: it and its replies"),
-            optional("receipts", Flag).about("where your own stand"),
+            optional("receipts", Flag).about("of your own messages"),
             optional("all_runs", Flag).about("earlier runs too"),
         ],
         output: &[
@@ -122,7 +122,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::InboxAck,
         permission: Permission::Read,
-        description: "Mark mail that inbox_check showed as dealt with in this turn.",
+        description: "Mark mail that inbox_check showed as handled in this turn.",
         effect: ToolEffect::Writes,
         input: &[required("until", Number).about("up to this seq")],
         output: &[required("with_this_turn", Numbers)],
@@ -159,7 +159,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::DocumentWrite,
         permission: Permission::Documents,
-        description: "Write a shared document, new or whole. To replace one, read it first.",
+        description: "Create or replace a shared document. To replace one, read it first.",
         effect: ToolEffect::Writes,
         input: &[
             required("content", Text),
@@ -231,7 +231,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::ResourceCreate,
         permission: Permission::Send,
-        description: "Keep a long text; get an id to mention.",
+        description: "Store long text; get an id to mention.",
         effect: ToolEffect::Writes,
         input: &[required("content", Text), optional("type", Text).about("default text/plain")],
         output: &[required("id", Text), required("bytes", Number)],
@@ -239,7 +239,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::ResourceRead,
         permission: Permission::Read,
-        description: "Read a kept text, 64 KiB unless told otherwise.",
+        description: "Read a stored text, 64 KiB by default.",
         effect: ToolEffect::Reads,
         input: &[
             required("id", Text),
@@ -257,7 +257,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::FeedbackSubmit,
         permission: Permission::Send,
-        description: "Tell the makers of this tool what hinders you.",
+        description: "Report a problem to the makers of this tool.",
         effect: ToolEffect::Writes,
         input: &[required("message", Text)],
         output: &[required("ts", Text)],
@@ -273,7 +273,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
             optional("options", Texts).about("default approve, reject; or the agents"),
             optional("kind", Text).about("election|decision|approval|assignment"),
             optional("rule", Text).about("plurality|majority|unanimous"),
-            optional("quorum", Number).about("votes enough at the deadline"),
+            optional("quorum", Number).about("votes needed at the deadline"),
             optional("tie_breaker", Text).about("first|random|creator_decides"),
             optional("binding", Flag),
             optional("deadline", Text).about("default 10m"),
@@ -281,7 +281,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
             optional("work", Number),
             optional("gate", Text),
             optional("electorate", Texts).about("default all agents"),
-            optional("fallback", Text).about("option that holds if it expires"),
+            optional("fallback", Text).about("option that applies on expiry"),
         ],
         output: PROPOSAL_FIELDS,
     },
@@ -296,7 +296,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::ProposalStatus,
         permission: Permission::Read,
-        description: "Show one proposal with its votes, or all that are voted on.",
+        description: "Show one proposal with its votes, or all open ones.",
         effect: ToolEffect::Reads,
         input: &[optional("proposal", Number)],
         output: &[
@@ -310,7 +310,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::ProposalCancel,
         permission: Permission::Send,
-        description: "Take your own proposal back.",
+        description: "Cancel your own proposal.",
         effect: ToolEffect::Writes,
         input: &[required("proposal", Number)],
         output: PROPOSAL_FIELDS,

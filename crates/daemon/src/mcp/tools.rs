@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use agent_worker_kernel::{Error, Kernel, Principal};
-use agent_worker_protocol::{Permission, ToolName};
+use agent_worker_protocol::{Keyword as _, Permission, ToolName};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(super) async fn call_tool(
     who: &Principal,
     call: McpToolCall,
 ) -> McpToolResult {
-    let untold = || McpFailure::Malformed("nobody was told of this tool".into());
+    let untold = || McpFailure::Malformed("this tool is not listed".into());
     require_permission(who, tool, tool_permission(tool).ok_or_else(untold)?)
         .map_err(|error| McpFailure::Refused(client_problem(&error)))?;
     match tool {
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_is_told_of_once_and_in_the_order_of_their_names() {
+    fn every_tool_is_listed_once_and_in_the_order_of_their_names() {
         let told = AGENT_TOOL_SPECS.iter().chain(&client_tools::CLIENT_TOOL_SPECS);
         let told: Vec<_> = told.map(|spec| spec.name).collect();
         assert_eq!(told, ToolName::ALL);

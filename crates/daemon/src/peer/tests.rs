@@ -47,7 +47,7 @@ fn a_child_that_sheds_its_environment_and_session_still_has_its_parents() {
 }
 
 #[test]
-fn a_child_that_names_another_attempt_tells_two_stories() {
+fn a_child_that_names_another_attempt_has_both_marks() {
     let script = format!("env {ATTEMPT_MARKER}={} bash -c 'echo $$; read'; true", attempt(8));
     let family = ProcessFamily::new(&script, Some(&attempt(7).to_string()));
     let lineage = read_lineage(family.observed_pid, UNUSED_PID).unwrap();
@@ -55,7 +55,7 @@ fn a_child_that_names_another_attempt_tells_two_stories() {
 }
 
 #[test]
-fn what_runs_below_the_daemon_is_told_apart_from_the_user() {
+fn processes_below_the_daemon_are_distinguished_from_the_user() {
     let family = ProcessFamily::new("bash -c 'echo $$; read'; true", None);
     let below_us = read_lineage(family.observed_pid, std::process::id()).unwrap();
     assert_eq!(below_us.top, ChainTop::Daemon);
@@ -64,7 +64,7 @@ fn what_runs_below_the_daemon_is_told_apart_from_the_user() {
 }
 
 #[test]
-fn whoever_is_gone_cannot_be_made_out() {
+fn an_ended_process_has_no_lineage() {
     let mut family = ProcessFamily::new("echo $$", None);
     family.wait();
     assert_eq!(read_lineage(family.observed_pid, UNUSED_PID), None);

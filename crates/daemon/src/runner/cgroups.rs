@@ -45,7 +45,7 @@ impl Cgroups {
         earlier.retain(|root| current.as_ref() != Ok(root));
         let groups = Self(Arc::new(CgroupsInner { current, earlier, failure: Mutex::default() }));
         if let Err(error) = CgroupRoot::save_list(home.root(), groups.roots()) {
-            tracing::error!(%error, "where the cgroups of this home are could not be written down");
+            tracing::error!(%error, "could not save the list of this home's cgroups");
         }
         groups
     }
@@ -69,8 +69,9 @@ impl Cgroups {
         let Ok(root) = self.0.current.clone() else { return };
         let mark = mark.to_owned();
         let Some(moved) = run_blocking(move || root.move_process(&mark, pid)).await else { return };
-        let failure =
-            moved.err().map(|error| format!("the last process could not be moved: {error}"));
+        let failure = moved
+            .err()
+            .map(|error| format!("the last process could not be moved into its cgroup: {error}"));
         if let Some(why) = &failure {
             tracing::error!(pid, why, "a process is tracked without a cgroup");
         }
@@ -98,7 +99,7 @@ impl Cgroups {
         run_blocking(move || {
             for group in groups.groups_of(&mark) {
                 if let Err(error) = group.remove() {
-                    tracing::error!(mark, %error, "a cgroup could not be removed");
+                    tracing::error!(mark, %error, "could not remove a cgroup");
                 }
             }
             groups.roots().for_each(CgroupRoot::remove_if_empty);

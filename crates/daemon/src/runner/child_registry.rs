@@ -45,7 +45,7 @@ impl ChildRegistry {
         // registered by then.
         let mut own = self.lock();
         let child = command.spawn()?;
-        let pid = child.id().ok_or_else(|| io::Error::other("it was gone at once"))?;
+        let pid = child.id().ok_or_else(|| io::Error::other("the process ended at once"))?;
         own.started.insert(pid);
         Ok((child, pid))
     }
@@ -71,16 +71,17 @@ impl ChildRegistry {
     pub(super) async fn adopt_leftovers(&self, mark: &str) {
         let Some(mut left) = run_blocking(children).await else { return };
         let mut own = self.lock();
-        own.kept.retain(|guest, _| guest.is_alive());
+        own.kept.retain(|process, _| process.is_alive());
         left.retain(|child| !own.contains(*child));
-        own.kept.extend(left.into_iter().map(|guest| (guest, mark.to_owned())));
+        own.kept.extend(left.into_iter().map(|process| (process, mark.to_owned())));
     }
 
     /// Returns the living processes that the setup of this mark's run left.
     pub(super) fn kept_of(&self, mark: &str) -> Vec<Process> {
         let own = self.lock();
-        let theirs = own.kept.iter().filter(|(guest, whose)| *whose == mark && guest.is_alive());
-        theirs.map(|(guest, _)| *guest).collect()
+        let theirs =
+            own.kept.iter().filter(|(process, whose)| *whose == mark && process.is_alive());
+        theirs.map(|(process, _)| *process).collect()
     }
 
     /// Returns inherited children without a mark. A marked child was left by a setup on purpose, or is swept with

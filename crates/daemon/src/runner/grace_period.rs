@@ -140,7 +140,7 @@ mod tests {
     }
 
     /// Asserts that a worker of an earlier daemon that ignores its stop signal ends only after `hurry`.
-    async fn assert_ended_only_by(hurry: fn(&ProcessRunner, RunId, AttemptId)) {
+    async fn assert_ended_only_by(skip_grace: fn(&ProcessRunner, RunId, AttemptId)) {
         let folder = TempDir::new().unwrap();
         let (processes, run, other) = (processes(&folder), run(), run());
         let attempt = AttemptId::new(uuid::Uuid::now_v7());
@@ -158,7 +158,7 @@ mod tests {
         processes.attempt_skip_grace(run, AttemptId::new(other.get()));
         processes.attempt_skip_grace(other, attempt);
         assert!(timeout(STILL_RUNNING_TIMEOUT, &mut adopted).await.is_err(), "it has its time");
-        hurry(&processes, run, attempt);
+        skip_grace(&processes, run, attempt);
         let departure = timeout(DEADLINE, adopted).await.unwrap();
         // The two processes are `flock` and its shell.
         assert_eq!(
@@ -171,17 +171,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_does_not_heed_its_stop_is_ended_once_somebody_is_in_a_hurry() {
+    async fn a_worker_that_ignores_its_stop_is_ended_once_the_grace_period_is_skipped() {
         assert_ended_only_by(|processes, run, _| processes.run_skip_grace(run)).await;
     }
 
     #[tokio::test]
-    async fn somebody_may_be_in_a_hurry_for_one_worker_alone() {
+    async fn the_grace_period_of_one_worker_can_be_skipped() {
         assert_ended_only_by(ProcessRunner::attempt_skip_grace).await;
     }
 
     #[tokio::test]
-    async fn what_a_setup_left_is_ended_at_once_for_somebody_in_a_hurry() {
+    async fn processes_that_a_setup_left_are_ended_at_once_if_the_grace_period_is_skipped() {
         let folder = TempDir::new().unwrap();
         let (processes, run) = (processes(&folder), run());
         let mut command = Command::new("bash");

@@ -40,7 +40,7 @@ impl ProcessRunner {
         home::create_private_folder(&folder)?;
         let end = self.run_in_folder(&folder, &command, stop).await;
         if let Err(error) = std::fs::remove_dir_all(&folder) {
-            tracing::error!(run = %command.run, %error, "a setup command's files could not be removed");
+            tracing::error!(run = %command.run, %error, "could not remove the files of a setup command");
         }
         end
     }
@@ -104,8 +104,8 @@ impl ProcessRunner {
             // Read to the end in any case: a command whose pipe is closed dies without a message.
             while let Ok(n @ 1..) = pipe.read(&mut part).await {
                 done.send_modify(|all: &mut Vec<u8>| {
-                    let room = MAX_OUTPUT_BYTES.saturating_sub(all.len());
-                    all.extend_from_slice(&part[..n.min(room)]);
+                    let remaining = MAX_OUTPUT_BYTES.saturating_sub(all.len());
+                    all.extend_from_slice(&part[..n.min(remaining)]);
                 });
             }
         };

@@ -48,7 +48,7 @@ impl ProcessRunner {
                 if is_shortage(&error) {
                     return WorkerExit::not_started(error.to_string());
                 }
-                let status = Some(format!("it could not be started: {error}"));
+                let status = Some(format!("could not be started: {error}"));
                 return WorkerExit { seen_alive: true, status, ..WorkerExit::default() };
             }
         };
@@ -66,9 +66,10 @@ impl ProcessRunner {
             matches!(&status, Ok(status) if status.code() == Some(i32::from(EXIT_SHORTAGE)));
         let status = match status {
             Ok(status) => status.to_string(),
-            Err(error) => format!("its status is not known: {error}"),
+            Err(error) => format!("exit status unknown: {error}"),
         };
-        let unstarted = exhausted.then(|| "it found too little memory, disk or descriptors".into());
+        let unstarted =
+            exhausted.then(|| "not enough memory, disk space or file descriptors".into());
         let departure =
             WorkerExit { seen_alive: true, status: Some(status), ..WorkerExit::default() };
         WorkerExit { processes_ended: ended, start_failure: unstarted, ..departure }
@@ -150,7 +151,7 @@ impl ProcessRunner {
         if let Some(worker) = worker
             && let Err(error) = worker.signal(Signal::TERM)
         {
-            tracing::error!(%attempt, %error, "a worker could not be told to stop");
+            tracing::error!(%attempt, %error, "could not send SIGTERM to a worker");
         }
         grace.wait_for(lock_released(lock.to_owned()), STOP_MARGIN).await;
         end_processes_off_thread(tree, own_groups, Duration::ZERO).await;
@@ -163,7 +164,7 @@ fn lock_released(lock: PathBuf) -> oneshot::Receiver<()> {
     let (free, freed) = oneshot::channel();
     std::thread::spawn(move || {
         if let Err(error) = LockFile::wait_until_free(&lock) {
-            tracing::error!(lock = %lock.display(), %error, "a worker's lock could not be waited for");
+            tracing::error!(lock = %lock.display(), %error, "could not wait for a worker's lock");
         }
         let _ = free.send(());
     });

@@ -10,7 +10,7 @@ fn send(body: &str) -> TestRequest {
 }
 
 #[tokio::test]
-async fn every_kind_of_nonsense_is_told_as_a_problem() {
+async fn every_kind_of_invalid_request_is_answered_with_a_problem() {
     let fixture = DaemonFixture::open().await;
     let fine = r#"{"message": "hello @reviewer", "target": "@team"}"#;
     let some_run = "00000000-0000-0000-0000-000000000000";
@@ -61,7 +61,7 @@ async fn every_kind_of_nonsense_is_told_as_a_problem() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_or_cannot_be_is_told_as_such() {
+async fn missing_and_impossible_resources_are_reported_as_such() {
     let fixture = DaemonFixture::open().await;
     let some_run = "00000000-0000-0000-0000-000000000000";
     for (question, expected) in [
@@ -122,7 +122,7 @@ async fn mcp_refuses_transport_nonsense_in_the_same_shape() {
 }
 
 #[tokio::test]
-async fn a_value_too_long_for_a_resource_is_too_large_at_both_doors() {
+async fn a_value_too_long_for_a_resource_is_too_large_over_http_and_mcp() {
     let fixture = DaemonFixture::open().await;
     let value = "x".repeat(65 * 1024 * 1024);
     let body = format!(r#"{{"target": "@team", "message": "{value}"}}"#);

@@ -24,7 +24,7 @@ async fn a_process_of_an_attempt_is_its_agent_until_that_ends() {
 }
 
 #[tokio::test]
-async fn what_a_setup_command_left_is_nobody_even_after_its_daemon() {
+async fn a_process_that_a_setup_command_left_is_not_the_user_even_after_its_daemon() {
     let fixture = DaemonFixture::open().await;
     let family = ProcessFamily::new(WAITING_CHILD, Some(&fixture.run.to_string()));
     let caller = Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
@@ -32,7 +32,7 @@ async fn what_a_setup_command_left_is_nobody_even_after_its_daemon() {
 }
 
 #[tokio::test]
-async fn another_daemons_attempt_is_nobody_here() {
+async fn an_attempt_of_another_daemon_is_not_recognized() {
     let fixture = DaemonFixture::open().await;
     let foreign = "01890a5d-ac96-774b-bcce-b302099a8057";
     for (mark, expected) in [
@@ -52,7 +52,7 @@ async fn another_daemons_attempt_is_nobody_here() {
     let told = asked.json();
     assert_eq!(
         told["message"],
-        "this process belongs to an agent or a setup command of another daemon, and is nobody here"
+        "this process belongs to an agent or a setup command of another daemon, and this daemon does not accept it"
     );
 }
 

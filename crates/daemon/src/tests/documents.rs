@@ -77,7 +77,7 @@ async fn a_key_makes_a_write_happen_once_in_one_document() {
 }
 
 #[tokio::test]
-async fn a_text_too_long_for_a_message_is_read_in_parts_by_whom_it_concerns() {
+async fn a_text_too_long_for_a_message_is_read_in_parts_by_its_recipients() {
     let fixture = DaemonFixture::open().await;
     let long = "0123456789".repeat(10_000);
     let body = json!({"target": "@team", "message": long}).to_string();

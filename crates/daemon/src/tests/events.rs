@@ -63,7 +63,7 @@ async fn a_reader_that_was_cut_goes_on_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_watch_of_an_instance_begins_now_and_hears_what_comes() {
+async fn a_watch_of_an_instance_begins_now_and_receives_later_events() {
     let fixture = DaemonFixture::open().await;
     send_message(&fixture, "before").await;
     let mut events = fixture.user().events("/events?target=@team", None).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_runs_stream_ends_with_the_run() {
 }
 
 #[tokio::test]
-async fn streams_end_when_the_doors_close() {
+async fn streams_end_at_shutdown() {
     let fixture = DaemonFixture::open().await;
     let mut events = fixture.user().events("/events?target=@team", None).await.unwrap();
     fixture.shutdown.close_streams();
@@ -107,7 +107,7 @@ async fn streams_end_when_the_doors_close() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_is_cut_holds_up_nobody_and_goes_on_without_a_gap() {
+async fn a_reader_that_does_not_read_is_cut_delays_no_other_reader_and_continues_without_a_gap() {
     let fixture = DaemonFixture::open().await;
     let token = fixture.client_token().await;
     let clock = ManualTime::start();

@@ -69,7 +69,7 @@ pub(crate) struct DaemonFixture {
     listeners: Listeners,
     pub(super) jobs: tokio::sync::Mutex<mpsc::UnboundedReceiver<WorkerJob>>,
     /// The document files of the run.
-    pub(crate) shelf: DocumentFiles,
+    pub(crate) document_files: DocumentFiles,
 }
 
 /// A response as received.
@@ -145,7 +145,7 @@ impl DaemonFixture {
         let mut jobs = jobs;
         let (run, job) = start_team(&kernel, &folder, "team", &mut jobs).await;
         let jobs = tokio::sync::Mutex::new(jobs);
-        let shelf = timeout(DEADLINE, kept.recv()).await.unwrap().unwrap();
+        let document_files = timeout(DEADLINE, kept.recv()).await.unwrap().unwrap();
         Self {
             kernel,
             store,
@@ -157,7 +157,7 @@ impl DaemonFixture {
             folder,
             listeners,
             jobs,
-            shelf,
+            document_files,
         }
     }
 

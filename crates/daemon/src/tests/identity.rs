@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::fixture::{DaemonFixture, TestRequest};
 
 #[tokio::test]
-async fn nobody_learns_that_the_daemon_is_well_and_nothing_else() {
+async fn an_anonymous_caller_can_read_only_the_health_status() {
     let fixture = DaemonFixture::open().await;
     let health = fixture.over_tcp(TestRequest::get("/health")).await;
     assert_eq!(health.json(), json!({"status": "ok", "version": "1.2.3"}));

@@ -136,7 +136,7 @@ fn initialize(version: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_that_begins_with_initialize_is_told_what_the_library_tells_it() {
+async fn a_client_that_begins_with_initialize_gets_the_same_answers_as_from_the_library() {
     let fixture = DaemonFixture::open().await;
     let old = || vec![("MCP-Protocol-Version", "2025-11-25")];
     let call = |name: &str, args: Value| {
@@ -177,7 +177,7 @@ async fn a_client_that_begins_with_initialize_is_told_what_the_library_tells_it(
 }
 
 #[tokio::test]
-async fn a_client_whose_requests_speak_for_themselves_is_told_what_the_library_tells_it() {
+async fn a_client_with_self_contained_requests_gets_the_same_answers_as_from_the_library() {
     const NEW: &str = "2026-07-28";
     let fixture = DaemonFixture::open().await;
     let head = |version, method, name| {

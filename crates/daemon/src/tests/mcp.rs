@@ -199,8 +199,8 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         }
     }
     assert!(!of_agent.body.contains("\"target\""));
-    let of_nobody = fixture.over_tcp(list()).await;
-    assert_eq!(of_nobody.refusal(), (401, "unauthorized".to_owned()));
+    let anonymous = fixture.over_tcp(list()).await;
+    assert_eq!(anonymous.refusal(), (401, "unauthorized".to_owned()));
 }
 
 #[tokio::test]
@@ -398,9 +398,9 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
     ] {
         let given = coder.call_ok(tool, args).await;
         let validator = jsonschema::validator_for(&strict(&schemas[tool])).unwrap();
-        let complaints: Vec<_> =
+        let violations: Vec<_> =
             validator.iter_errors(&given).map(|error| error.to_string()).collect();
-        assert!(complaints.is_empty(), "{tool} {given}: {complaints:?}");
+        assert!(violations.is_empty(), "{tool} {given}: {violations:?}");
         called.push(tool);
     }
     assert!(AGENT_TOOLS.iter().all(|tool| called.contains(tool)));

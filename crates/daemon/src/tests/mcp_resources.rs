@@ -38,7 +38,7 @@ async fn fixture_with_document() -> DaemonFixture {
 }
 
 #[tokio::test]
-async fn everybody_is_shown_what_is_theirs() {
+async fn every_caller_sees_its_own_resources() {
     let fixture = fixture_with_document().await;
     let coder = Some(fixture.job.token.as_str());
     let own =
@@ -64,7 +64,7 @@ async fn everybody_is_shown_what_is_theirs() {
 }
 
 #[tokio::test]
-async fn an_address_of_nothing_is_said_to_be_one() {
+async fn an_unknown_resource_address_is_refused_with_that_address() {
     let fixture = fixture_with_document().await;
     for uri in [
         "aw://team/main/document/none.md",
@@ -99,7 +99,7 @@ async fn long_lists_come_in_pages() {
 }
 
 #[tokio::test]
-async fn parts_to_play_are_told_as_prompts() {
+async fn roles_are_listed_as_prompts() {
     let fixture = DaemonFixture::open().await;
     let list = call_method(&fixture, None, "prompts/list", json!({})).await;
     let names: Vec<_> =

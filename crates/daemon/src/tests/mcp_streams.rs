@@ -84,7 +84,7 @@ async fn only_who_asks_for_a_stream_gets_a_session() {
 }
 
 #[tokio::test]
-async fn a_session_does_not_exist_for_anybody_but_its_owner() {
+async fn a_session_does_not_exist_for_any_caller_but_its_owner() {
     let fixture = DaemonFixture::open().await;
     let ours = fixture.client_token().await;
     let theirs = fixture.token_for("other", &[], &[]).await;
@@ -131,7 +131,7 @@ async fn one_owner_has_so_many_sessions_and_the_one_unused_for_longest_goes() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_uses_or_hears_ends_by_itself() {
+async fn a_session_without_requests_and_streams_ends_by_itself() {
     let fixture = DaemonFixture::open().await;
     let (unused, heard) =
         (begin_session(&fixture, None).await, begin_session(&fixture, None).await);
@@ -170,7 +170,7 @@ async fn write(fixture: &DaemonFixture, path: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn what_is_subscribed_to_is_told_when_it_changes_and_nothing_else() {
+async fn only_changes_of_subscribed_resources_are_notified() {
     let fixture = DaemonFixture::open().await;
     let id = begin_session(&fixture, None).await;
     let mut stream = open(&fixture, &id, None).await;
@@ -199,7 +199,7 @@ async fn what_is_subscribed_to_is_told_when_it_changes_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn an_agent_hears_when_it_is_mentioned_and_not_when_others_are() {
+async fn an_agent_is_notified_of_its_own_mentions_only() {
     let fixture = DaemonFixture::open().await;
     let token = Some(fixture.job.token.as_str());
     let id = begin_session(&fixture, token).await;
@@ -217,7 +217,7 @@ async fn an_agent_hears_when_it_is_mentioned_and_not_when_others_are() {
 }
 
 #[tokio::test]
-async fn a_request_of_the_era_without_sessions_is_told_what_changes() {
+async fn a_request_of_the_era_without_sessions_receives_changes() {
     let fixture = DaemonFixture::open().await;
     let uris = ["aw://team/main/document/notes.md", "aw://team/main/channel", "file:///etc/passwd"];
     let listen = NEW.request(
@@ -240,7 +240,7 @@ async fn a_request_of_the_era_without_sessions_is_told_what_changes() {
 }
 
 #[tokio::test]
-async fn nobody_listens_to_what_they_may_not_read() {
+async fn a_caller_cannot_subscribe_to_resources_that_it_may_not_read() {
     let fixture = DaemonFixture::open().await;
     let other = fixture
         .file("other", "name: other\nagents:\n  quick: { backend: mock }\nkickoff: '@quick go'\n");

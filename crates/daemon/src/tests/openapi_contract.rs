@@ -167,7 +167,7 @@ fn every_operation_has_a_name_of_its_own_and_describes_what_its_path_names() {
 }
 
 #[tokio::test]
-async fn every_operation_of_the_document_is_behind_the_doors_and_served_with_it() {
+async fn the_document_is_served_and_every_operation_in_it_has_a_route() {
     let fixture = DaemonFixture::open().await;
     let token = fixture.client_token().await;
     let served = fixture.over_tcp(TestRequest::get("/openapi.json").token(&token)).await;

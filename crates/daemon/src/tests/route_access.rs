@@ -139,7 +139,7 @@ fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, O
 }
 
 #[tokio::test]
-async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route() {
+async fn every_route_answers_permitted_callers_and_refuses_others() {
     for (method, path) in operations() {
         let fixture = DaemonFixture::open().await;
         let token = fixture.client_token().await;
@@ -151,7 +151,7 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
         let expected = valid_request(&fixture, &method, &path).1;
         assert_eq!(user, expected, "the user: {method} {path}");
         let others = match who_may(&method, &path) {
-            "Anybody may." => [200, 200, 200],
+            "Open to every caller." => [200, 200, 200],
             // For an agent, a target outside its instance is forbidden, not missing.
             "A client's token must allow `read`." if path == "/events" => [401, 404, 403],
             // The message belongs to the user.
@@ -166,15 +166,15 @@ async fn whoever_may_is_answered_and_whoever_may_not_is_refused_at_every_route()
                 [401, 403, 403]
             }
             "A client's token must allow `approve`." => [401, 403, expected],
-            "Whoever is known may."
+            "Open to every identified caller."
             | "A client's token must allow `read`."
             | "A client's token must allow `send`."
             | "A client's token must allow `send` or `approve`."
             | "A client's token must allow `documents`." => [401, expected, expected],
             granted if granted.starts_with("A client's token must allow ") => [401, 403, 403],
-            "The user alone may." => [401, 403, 403],
-            "Agents alone may." if path.ends_with("/approvals") => [401, 403, 413],
-            "Agents alone may." => [401, 403, 200],
+            "Open only to the user." => [401, 403, 403],
+            "Open only to agents." if path.ends_with("/approvals") => [401, 403, 413],
+            "Open only to agents." => [401, 403, 200],
             other => panic!("{other}"),
         };
         assert_eq!([nobody, client, agent], others, "nobody, client, agent: {method} {path}");

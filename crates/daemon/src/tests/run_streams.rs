@@ -60,7 +60,7 @@ async fn stop_worker_at_pause(fixture: &DaemonFixture) {
 }
 
 #[tokio::test]
-async fn a_run_is_told_from_its_beginning_to_its_end() {
+async fn a_run_is_streamed_from_its_beginning_to_its_end() {
     let fixture = DaemonFixture::open().await;
     let request = fixture.file("quick", QUICK);
     let told = fixture.as_user(TestRequest::post("/run", request.to_string())).await;
@@ -71,7 +71,7 @@ async fn a_run_is_told_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_models_words_are_told_while_it_speaks() {
+async fn the_text_of_a_model_is_streamed_as_it_is_generated() {
     let fixture = DaemonFixture::open().await;
     let request = fixture.file("slow", &QUICK.replace("quick", "slow"));
     let mut told = fixture.open_event_stream(TestRequest::post("/run", request.to_string())).await;
@@ -114,7 +114,8 @@ async fn what_a_run_came_to_is_one_document() {
 }
 
 #[tokio::test]
-async fn a_run_that_pauses_ends_its_telling_once_nobody_works_and_is_resumed_with_more() {
+async fn the_stream_of_a_run_that_pauses_ends_once_no_agent_works_and_the_run_is_resumed_with_more()
+{
     let fixture = DaemonFixture::open().await;
     let mut request = fixture.file("limited", LIMITED);
     let telling = fixture.as_user(TestRequest::post("/run", request.to_string()));
@@ -164,7 +165,7 @@ async fn a_caller_who_hangs_up_leaves_the_run_as_it_is() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_run_is_told_when_the_daemon_leaves() {
+async fn a_client_that_waits_for_a_run_is_notified_when_the_daemon_stops() {
     let fixture = DaemonFixture::open().await;
     let request = fixture.file("waits", &QUICK.replace("quick", "slow"));
     let waiting = fixture.as_user(TestRequest::post("/serve", request.to_string()));
@@ -209,7 +210,7 @@ async fn a_dead_letter_is_listed_tried_again_and_given_up() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_want_to_wait_hurries_the_end_of_that_run_alone() {
+async fn a_stop_of_a_run_now_skips_the_grace_period_of_that_run_alone() {
     let fixture = DaemonFixture::open().await;
     let other = fixture.file("slow", &QUICK.replace("quick", "slow")).to_string();
     let other = fixture.as_user(TestRequest::post("/runs", other)).await.json();
@@ -226,7 +227,7 @@ async fn whoever_does_not_want_to_wait_hurries_the_end_of_that_run_alone() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_want_to_wait_hurries_the_end_of_that_agent_alone() {
+async fn a_stop_of_an_agent_now_skips_the_grace_period_of_that_agent_alone() {
     let fixture = DaemonFixture::open().await;
     let stop = async |agent: &str, query: &str| {
         let question = TestRequest::new("POST", &format!("/agents/{agent}@team/stop{query}"));

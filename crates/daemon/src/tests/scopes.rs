@@ -1,7 +1,7 @@
 //! Tests of scopes: a token grants only its permissions in its instances; for it, other instances do not exist.
 
 use agent_worker_kernel::Principal;
-use agent_worker_protocol::{Permission, ToolName, api::TokenRequest};
+use agent_worker_protocol::{Keyword as _, Permission, ToolName, api::TokenRequest};
 use serde_json::{Value, json};
 
 use super::{
@@ -163,9 +163,9 @@ async fn an_agent_reaches_nothing_of_another_instance_by_any_route() {
         let (ask, _) = valid_request(&fixture, &method, &path);
         let status = fixture.over_tcp(ask.token(&stranger.token)).await.status;
         let expected = match (who_may(&method, &path), path.as_str()) {
-            ("Anybody may.", _) => 200,
+            ("Open to every caller.", _) => 200,
             // These name no agent or instance, or always mean the caller's own.
-            ("Whoever is known may.", _) => continue,
+            ("Open to every identified caller.", _) => continue,
             (_, "/feedback") if method == "POST" => 200,
             (_, "/inbox/ack") => 200,
             (_, "/runs/{id}") => 404,

@@ -138,7 +138,7 @@ async fn a_refusal_is_the_daemons_own_words() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_is_not_there_is_told_from_one_that_left_its_socket() {
+async fn an_absent_daemon_is_distinguished_from_one_that_left_its_socket() {
     let served = TestSocket::empty();
     let ask = async || served.daemon().get::<Value>("/health").await.unwrap_err();
     assert!(matches!(ask().await, DialError::Absent { .. }));
@@ -149,7 +149,7 @@ async fn a_daemon_that_is_not_there_is_told_from_one_that_left_its_socket() {
 }
 
 #[tokio::test]
-async fn a_socket_path_that_cannot_exist_is_said_to_be_too_long() {
+async fn an_impossible_socket_path_is_reported_as_too_long() {
     let daemon = DaemonSocket::at(PathBuf::from(format!("/tmp/{}", "x".repeat(103))));
     let error = daemon.get::<Value>("/health").await.unwrap_err();
     assert!(matches!(error, DialError::PathTooLong { .. }), "{error}");

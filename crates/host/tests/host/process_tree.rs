@@ -92,7 +92,7 @@ fn voluntary_switches() -> u64 {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_stubborn_process_is_told_and_does_not_ask() {
+async fn waiting_for_a_process_that_ignores_term_does_not_poll() {
     let shell = MarkedShell::start("stubborn", "trap '' TERM; echo $$; while :; do sleep 9; done");
     let before = voluntary_switches();
     assert!(shell.end_all(Duration::from_secs(1)).await >= 1);
@@ -121,7 +121,7 @@ async fn a_willing_process_is_gone_long_before_its_grace_and_a_zombie_counts_as_
 }
 
 #[test]
-fn a_pid_that_belongs_to_somebody_else_now_is_left_alone() {
+fn a_pid_that_another_process_has_now_is_left_alone() {
     let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let real = Process::of(cat.id()).unwrap();
     let stale = Process { start_time: real.start_time - 1, ..real };
@@ -138,7 +138,7 @@ fn a_pid_that_belongs_to_somebody_else_now_is_left_alone() {
 }
 
 #[test]
-fn an_environment_is_told_by_whole_names() {
+fn an_environment_variable_is_found_by_its_whole_name() {
     // The shell executes no other program: a process during exec has no environment to show.
     let shell = MarkedShell::start("by-name", "echo ready; kill -STOP $$");
     let value = environment_value(shell.child.id(), ATTEMPT_MARKER).unwrap();

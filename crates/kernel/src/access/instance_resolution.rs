@@ -124,7 +124,7 @@ impl Kernel {
                 || target.tag.as_ref().is_some_and(|tag| *tag != run_context.instance.tag)
         });
         if elsewhere {
-            return Err(Error::Forbidden("an agent speaks and reads in its own instance only"));
+            return Err(Error::Forbidden("an agent may send and read only in its own instance"));
         }
         Ok(Instance {
             id: run_context.workflow,

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callers_own_project_comes_first_and_doubt_is_told() {
+    fn the_callers_own_project_comes_first_and_an_ambiguous_target_is_reported() {
         for (target, project, candidates, expected) in [
             ("@review", "/a", &[1, 3][..], "1"),
             ("@review", "/b", &[1, 3], "3"),

@@ -79,18 +79,16 @@ impl Tokens<'_> {
 
     /// Creates a client's token; its text is returned only here.
     pub async fn create(self, who: &Principal, request: TokenRequest) -> Result<TokenCreated> {
-        who.require_user("only the user makes tokens")?;
+        who.require_user("only the user may create tokens")?;
         let name = request.name.clone();
         let fine = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if name.is_empty() || name.len() > 64 || !name.chars().all(fine) {
-            let why = "a token's name is up to 64 letters, digits, `.`, `-` and `_`";
+            let why = "a token's name must be 1 to 64 letters, digits, `.`, `-` or `_`";
             return Err(Error::BadRequest(why.into()));
         }
         let scopes = request.scopes();
         if scopes.allow.is_empty() {
-            return Err(Error::BadRequest(
-                "a token that allows nothing is good for nothing".into(),
-            ));
+            return Err(Error::BadRequest("a token needs at least one permission".into()));
         }
         let token = new_token(&self.0.random, CLIENT_TOKEN_PREFIX)?;
         self.0.store.token_put(name.clone(), token_hash(&token), scopes, self.0.now().wall).await?;
@@ -99,13 +97,13 @@ impl Tokens<'_> {
 
     /// Lists the clients' tokens.
     pub async fn list(self, who: &Principal) -> Result<Vec<TokenView>> {
-        who.require_user("only the user lists tokens")?;
+        who.require_user("only the user may list tokens")?;
         Ok(self.0.store.token_list().await?)
     }
 
     /// Revokes a client's token.
     pub async fn revoke(self, who: &Principal, name: String) -> Result<()> {
-        who.require_user("only the user revokes tokens")?;
+        who.require_user("only the user may revoke tokens")?;
         Ok(self.0.store.token_remove(name).await?)
     }
 }

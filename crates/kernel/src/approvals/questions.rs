@@ -43,20 +43,21 @@ impl Questions<'_> {
     ) -> Result<AskReply> {
         let Principal::Agent(attempt) = who else {
             who.require_authenticated()?;
-            return Err(Error::Forbidden("only an agent asks a person"));
+            return Err(Error::Forbidden("only an agent may ask a person"));
         };
         self.0.pass_gate(who, ToolName::AskHuman).await?;
         let question = request.question.trim().to_owned();
         if question.is_empty() {
-            return Err(Error::BadRequest("an empty question asks nothing".into()));
+            return Err(Error::BadRequest("the question is empty".into()));
         }
         size_limits::check("a question", question.len(), MAX_QUESTION_BYTES)?;
         let options = request.options.unwrap_or_default();
         if options.len() > MAX_QUESTION_OPTIONS
             || options.iter().any(|option| option.trim().is_empty())
         {
-            let message =
-                format!("options are up to {MAX_QUESTION_OPTIONS} texts that say something");
+            let message = format!(
+                "at most {MAX_QUESTION_OPTIONS} options are allowed, and none may be empty"
+            );
             return Err(Error::BadRequest(message));
         }
         let instance = self.0.resolve_instance(who, &InstanceSelector::default()).await?;
@@ -84,7 +85,7 @@ impl Questions<'_> {
         request: AnswerRequest,
     ) -> Result<SendReply> {
         if let Principal::Agent(_) = who {
-            return Err(Error::Forbidden("what an agent asks a person is answered by a person"));
+            return Err(Error::Forbidden("only a person may answer an agent's question"));
         }
         who.require(Permission::Approve)?;
         let selector = InstanceSelector { target: request.target, project: request.project };
@@ -97,13 +98,13 @@ impl Questions<'_> {
         let (by, now) = (who.author_with_key(key)?, self.0.now());
         let once = self.0.store.question_answer(by, instance.id, id, answer, now).await?;
         let woken = vec![asked.agent];
-        let hindered = self.0.send_blockers(who, run, &woken).await?;
+        let blockers = self.0.send_blockers(who, run, &woken).await?;
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
             instance: instance.instance,
-            paused: hindered.paused,
-            stopped: hindered.stopped,
+            paused: blockers.paused,
+            stopped: blockers.stopped,
             woken,
             cc: Vec::new(),
             unknown: Vec::new(),
@@ -148,7 +149,7 @@ impl Kernel {
 fn match_option(question: &QuestionRow, answer: String) -> Result<String> {
     let typed = answer.trim();
     if typed.is_empty() {
-        return Err(Error::BadRequest("an empty answer says nothing".into()));
+        return Err(Error::BadRequest("the answer is empty".into()));
     }
     if question.options.is_empty() {
         return Ok(answer);
@@ -158,6 +159,9 @@ fn match_option(question: &QuestionRow, answer: String) -> Result<String> {
         let all = question.options.join(", ");
         let near = nearest(typed, question.options.iter().map(String::as_str));
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        Error::BadRequest(format!("question #{} is answered by one of: {all}{near}", question.id))
+        Error::BadRequest(format!(
+            "the answer to question #{} must be one of: {all}{near}",
+            question.id
+        ))
     })
 }

@@ -47,10 +47,10 @@ pub struct RunFiles {
 impl RunFiles {
     /// Returns the parts of a run that are synced to files, if there are any.
     pub(crate) fn of(kernel: &Kernel, run_context: &RunContext) -> Option<Self> {
-        let (shelf, transcript) =
+        let (documents, transcript) =
             (DocumentFiles::of(kernel, run_context), Transcript::of(kernel, run_context));
-        let any = shelf.is_some() || transcript.is_some();
-        any.then_some(Self { run: run_context.run, documents: shelf, transcript })
+        let any = documents.is_some() || transcript.is_some();
+        any.then_some(Self { run: run_context.run, documents, transcript })
     }
 }
 
@@ -191,9 +191,9 @@ impl DocumentFiles {
         loop {
             let head = self.store().document_get(self.workflow, path.clone(), None).await?;
             let outcome = match &found.text {
-                _ if is_decisions(path) => ImportOutcome::Refused {
-                    why: "what was decided is changed by a vote".to_owned(),
-                },
+                _ if is_decisions(path) => {
+                    ImportOutcome::Refused { why: "only a vote can change decisions".to_owned() }
+                }
                 Err(why) => ImportOutcome::Refused { why: why.clone() },
                 Ok(_) if state.marks.contains(&found.mark) => ImportOutcome::Same,
                 Ok(text) => self.file_merge(path, text, head.as_ref(), (found, state)).await?,
@@ -237,7 +237,8 @@ impl DocumentFiles {
         };
         let stays = || head.content.clone();
         if found.has_unknown_base {
-            let why = "the copy that it replaced was deleted before it was compared".to_owned();
+            let why =
+                "the copy that the edit replaced was deleted before the comparison".to_owned();
             return Ok(ImportOutcome::Conflict { store_text: stays(), why });
         }
         let own = state.base(found.slot).map(|base| base.number);
@@ -248,7 +249,7 @@ impl DocumentFiles {
             match base {
                 Some(base) => bases.push(base),
                 None if Some(number) == own => {
-                    let why = "the revision that it was made from was deleted".to_owned();
+                    let why = "the base revision of the edit was deleted".to_owned();
                     return Ok(ImportOutcome::Conflict { store_text: stays(), why });
                 }
                 None => {}

@@ -57,7 +57,7 @@ pub(crate) fn take_outcome(bases: &[String], head: &str, text: &str) -> ImportOu
     };
     if merged.len() > MAX_DOCUMENT_BYTES {
         let why = format!(
-            "the document would have {} bytes; {MAX_DOCUMENT_BYTES} are the most",
+            "the document would have {} bytes; the limit is {MAX_DOCUMENT_BYTES}",
             merged.len()
         );
         return ImportOutcome::Conflict { store_text: head.to_owned(), why };

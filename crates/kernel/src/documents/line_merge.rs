@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_that_somebody_added_is_ever_lost() {
+    fn no_added_line_is_ever_lost() {
         let mut seed = 1;
         for round in 0..5_000 {
             // Few words, so that lines repeat and comparisons are ambiguous.

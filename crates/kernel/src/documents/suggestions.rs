@@ -42,7 +42,7 @@ impl Suggestions<'_> {
         who.require(Permission::Documents)?;
         let by = who.author_with_key(key)?;
         if request.suggestion.trim().is_empty() {
-            return Err(Error::BadRequest("an empty suggestion says nothing".into()));
+            return Err(Error::BadRequest("the suggestion is empty".into()));
         }
         self.0.pass_gate(who, ToolName::DocumentSuggest).await?;
         let edit = requested_edit(request.old, request.new)?;
@@ -53,7 +53,7 @@ impl Suggestions<'_> {
         let named = || run_context.script.workflow.context.layout.document.clone();
         let file = request.file.unwrap_or_else(named);
         if is_decisions(&file) {
-            return Err(Error::Forbidden("what was decided is changed by another proposal alone"));
+            return Err(Error::Forbidden("only another proposal can change decisions"));
         }
         let text = suggestion_message(file.as_str(), &request.suggestion, edit.as_ref());
         let hops = suggestion_hops(who, None);
@@ -87,12 +87,10 @@ impl Suggestions<'_> {
             (true, None) => SuggestionVerdict::Accept,
             (false, Some(why)) if !why.trim().is_empty() => SuggestionVerdict::Reject(why),
             (true, Some(_)) => {
-                return Err(Error::BadRequest(
-                    "`reason` is for a suggestion that is rejected".into(),
-                ));
+                return Err(Error::BadRequest("`reason` is allowed only for a rejection".into()));
             }
             (false, _) => {
-                return Err(Error::BadRequest("say why it is rejected: `reason`".into()));
+                return Err(Error::BadRequest("a rejection needs a `reason`".into()));
             }
         };
         for tool in answer_tools(&verdict) {
@@ -186,9 +184,9 @@ fn requested_edit(old: Option<String>, new: Option<String>) -> Result<Option<Doc
             Err(Error::BadRequest("`old` is empty; leave it out to add at the end".into()))
         }
         (Some(old), Some(new)) => Ok(Some(DocumentEdit::Replace { old, new })),
-        (Some(_), None) => {
-            Err(Error::BadRequest("`old` needs `new`: what stands in its place, or \"\"".into()))
-        }
+        (Some(_), None) => Err(Error::BadRequest(
+            "`old` needs `new`: the replacement text, or \"\" to delete it".into(),
+        )),
     }
 }
 
@@ -221,7 +219,7 @@ fn answer_text(found: &SuggestionView, verdict: &SuggestionVerdict) -> String {
             format!("Accepted: {} has what you suggested.", found.file)
         }
         (SuggestionVerdict::Accept, None) => {
-            format!("Accepted: it is to be worked into {}.", found.file)
+            format!("Accepted: the suggestion still has to be worked into {}.", found.file)
         }
         (SuggestionVerdict::Reject(why), _) => format!("Rejected for {}: {why}", found.file),
     }

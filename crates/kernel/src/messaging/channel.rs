@@ -75,7 +75,7 @@ impl Messages<'_> {
         let by = who.author_with_key(key)?;
         self.0.pass_gate(who, ToolName::ChannelSend).await?;
         if request.message.trim().is_empty() {
-            return Err(Error::BadRequest("an empty message says nothing".into()));
+            return Err(Error::BadRequest("the message is empty".into()));
         }
         let (target, project) = (request.target.clone(), request.project.clone());
         let selector = InstanceSelector { target, project };
@@ -171,7 +171,9 @@ impl Messages<'_> {
         let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
         let message = self.0.store.message_list(instance.id, query).await?;
         if !message.iter().all(|message| may_read_receipts(who, message)) {
-            return Err(Error::Forbidden("where a message stands is told to whoever sent it"));
+            return Err(Error::Forbidden(
+                "only the sender of a message and the user may read its receipts",
+            ));
         }
         Ok(ReceiptsReply { receipts })
     }
@@ -224,7 +226,7 @@ impl Kernel {
         let limit = reading.limit.unwrap_or(50).min(MAX_MESSAGES);
         if let Some(seq) = reading.thread {
             if reading.search.is_some() {
-                return Err(Error::BadRequest("a thread is read, not searched".into()));
+                return Err(Error::BadRequest("`search` and `thread` cannot be combined".into()));
             }
             let after = reading.since.unwrap_or_default();
             return Ok(self.store.message_thread(instance.id, seq, after, limit).await?);

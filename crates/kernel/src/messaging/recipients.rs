@@ -59,8 +59,8 @@ pub(crate) fn resolve_recipients(
             list.push(Recipient { agent, wake });
         }
     }
-    let strangers = mentioned.unknown.into_iter().take(MAX_UNKNOWN_MENTIONS);
-    Ok(Recipients { list, unknown: strangers.map(|name| unknown_mention(name, team)).collect() })
+    let unknown = mentioned.unknown.into_iter().take(MAX_UNKNOWN_MENTIONS);
+    Ok(Recipients { list, unknown: unknown.map(|name| unknown_mention(name, team)).collect() })
 }
 
 fn unknown_mention(name: String, team: &[AgentName]) -> UnknownMention {

@@ -135,7 +135,7 @@ impl Kernel {
         let name = GLOBAL_WORKFLOW.parse().map_err(|bad| Error::BadRequest(format!("{bad}")))?;
         let instance = InstanceRef { name, tag: Tag::default() };
         if !who.can_reach(GLOBAL_PROJECT, &instance) {
-            return Err(Error::NoInstance("place for standalone agents".into()));
+            return Err(Error::NoInstance("@global in your scope".into()));
         }
         let id = self.store.instance_open(GLOBAL_PROJECT.to_owned(), instance.clone()).await?;
         let newest = self.store.run_list(RunQuery::OfInstance(id, 1)).await?;
@@ -197,7 +197,7 @@ fn join_target(target: Option<&Target>) -> Result<JoinTarget> {
             Ok(if instance.is_global() { JoinTarget::Standalone } else { JoinTarget::Team })
         }
         (Some(_), _) | (None, None) => Err(Error::BadRequest(
-            "the target is what it joins, @workflow or @workflow:tag; its name goes by itself"
+            "the target must be the instance to join, @workflow or @workflow:tag; give the name of the agent as `name`"
                 .into(),
         )),
     }
@@ -234,7 +234,7 @@ fn free_name(team: &[AgentRow]) -> Result<AgentName> {
     let numbers = (0..MAX_NUMBERED_AGENTS).map(numbered_name);
     let mut free = numbers.filter(|name| name.as_ref().is_ok_and(|name| !taken.contains(name)));
     free.next().unwrap_or_else(|| {
-        Err(Error::BadRequest("there are too many agents; give it a name".into()))
+        Err(Error::BadRequest("no generated name is free; give the agent a name".into()))
     })
 }
 
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_gets_its_own_values_before_its_runs_and_nobody_elses() {
+    fn an_agent_gets_its_own_values_before_its_runs_and_no_values_of_others() {
         let env = [("PATH", "/run"), ("a0/PATH", "/zero"), ("a1/HOME", "/one"), ("TZ", "UTC")];
         let env: BTreeMap<String, String> =
             env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();

@@ -56,10 +56,10 @@ impl Instances<'_> {
         key: Option<EffectKey>,
         selector: &InstanceSelector,
     ) -> Result<InstanceCleared> {
-        who.require_user("only the user clears a channel")?;
+        who.require_user("only the user may clear a channel")?;
         if let Some(Target { agent: Some(agent), .. }) = &selector.target {
             return Err(Error::BadRequest(format!(
-                "{agent} shares its channel; name the whole of it, @workflow:tag or @global, to hide what all of them said"
+                "{agent} shares its channel with other agents; name the instance, @workflow:tag or @global, to hide all messages"
             )));
         }
         let instance = self.0.resolve_instance_for_write(who, selector).await?;
@@ -75,7 +75,7 @@ impl Instances<'_> {
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<InstanceRemoved> {
-        who.require_user("only the user removes an instance")?;
+        who.require_user("only the user may remove an instance")?;
         let (kernel, who, selector) = (self.0.clone(), who.clone(), selector.clone());
         self.0
             .scheduler
@@ -87,7 +87,7 @@ impl Instances<'_> {
 impl KernelHealth<'_> {
     /// Checks the integrity of the whole store.
     pub async fn check_store(self, who: &Principal) -> Result<StoreReport> {
-        who.require_user("only the user looks through the store")?;
+        who.require_user("only the user may check the store")?;
         let found = self.0.store.integrity_check().await?;
         let instances = self.0.store.instance_list(InstanceQuery::All).await?;
         let mut problems = found.problems;
@@ -129,7 +129,7 @@ impl FeedbackEntries<'_> {
         who.require(Permission::Send)?;
         let by = who.sender()?.to_string();
         if request.message.trim().is_empty() {
-            return Err(Error::BadRequest("empty feedback says nothing".into()));
+            return Err(Error::BadRequest("the feedback is empty".into()));
         }
         size_limits::check("this feedback", request.message.len(), MAX_FEEDBACK_BYTES)?;
         let (now, message) = (self.0.now(), request.message);
@@ -146,9 +146,9 @@ impl FeedbackEntries<'_> {
                     .await?;
                 Ok(once.value())
             }
-            Principal::User | Principal::Client(_) | Principal::Anonymous if key.is_some() => {
-                Err(Error::BadRequest("only what an agent says is kept once per key".into()))
-            }
+            Principal::User | Principal::Client(_) | Principal::Anonymous if key.is_some() => Err(
+                Error::BadRequest("only an agent may send feedback with an idempotency key".into()),
+            ),
             Principal::User | Principal::Client(_) | Principal::Anonymous => {
                 let said = FeedbackView { ts, by, instance: None, message };
                 self.0.store.feedback_put(said.clone()).await?;
@@ -159,7 +159,7 @@ impl FeedbackEntries<'_> {
 
     /// Lists the feedback, newest first.
     pub async fn list(self, who: &Principal) -> Result<Vec<FeedbackView>> {
-        who.require_user("only the user reads feedback")?;
+        who.require_user("only the user may read feedback")?;
         Ok(self.0.store.feedback_list(MAX_FEEDBACK_ENTRIES).await?)
     }
 }
@@ -184,7 +184,7 @@ impl Kernel {
         self.end_workers(&WorkerSelector::Instance(instance.id), WorkerStopReason::Stopped).await;
         for run in runs {
             if let Err(error) = self.runner.run_log_erase(run.id).await {
-                tracing::error!(run = %run.id, %error, "the logs of a removed run could not be deleted");
+                tracing::error!(run = %run.id, %error, "could not delete the logs of a removed run");
             }
         }
         Ok(InstanceRemoved { instance: instance.instance, project: instance.project.into() })

@@ -104,7 +104,7 @@ impl Kernel {
         match gone {
             Ok(()) if instance.instance.is_global() => {
                 if let Err(error) = self.agent_env_save(run, &agent, BTreeMap::new()).await {
-                    tracing::error!(%agent, %error, "the environment of an agent that left is still kept");
+                    tracing::error!(%agent, %error, "could not delete the environment of an agent that left");
                 }
             }
             // Or the agent was the last one with work, and its run has ended.

@@ -111,11 +111,11 @@ impl Kernel {
                 }
                 match kernel.recover().await {
                     Ok(recovered) => {
-                        tracing::info!(?recovered, "the disk takes writes; taken over");
+                        tracing::info!(?recovered, "the disk accepts writes; recovery is complete");
                         return;
                     }
                     Err(error) if error.is_disk_fault() => {}
-                    Err(error) => tracing::error!(%error, "taking over failed; trying again"),
+                    Err(error) => tracing::error!(%error, "recovery failed; retrying"),
                 }
             }
         });
@@ -177,8 +177,8 @@ impl Kernel {
         attempt: &AttemptRow,
         worker: &WorkerHandle,
     ) {
-        let pull = worker.stop.clone();
-        let running = self.runner.attempt_adopt(run_context.run, attempt.id, pull);
+        let stop = worker.stop.clone();
+        let running = self.runner.attempt_adopt(run_context.run, attempt.id, stop);
         let exit = match run_context.agent(&attempt.fence.agent) {
             Ok(settings) => self.watch_worker(attempt.id, settings, worker, running).await,
             Err(_) => running.await,
@@ -229,16 +229,14 @@ impl Kernel {
     async fn readable_run_context(&self, run: RunId) -> Option<Arc<RunContext>> {
         let run_context = self.run_context(run).await;
         run_context
-            .inspect_err(
-                |error| tracing::error!(%run, %error, "a run cannot be read and is left alone"),
-            )
+            .inspect_err(|error| tracing::error!(%run, %error, "cannot read a run; skipping it"))
             .ok()
     }
 
     /// Removes leftovers of ended runs: their environment at once, their workers' logs after the retention.
     async fn erase_old_logs(&self, now: StoreTime) {
         let leftovers = self.runner.run_log_list().await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the folder of runs cannot be read");
+            tracing::error!(%error, "cannot read the folder of runs");
             Vec::new()
         });
         for run in leftovers {
@@ -261,7 +259,7 @@ impl Kernel {
             let ended = row.and_then(|row| row.store_ended);
             let recent = ended.is_some_and(|ended| now.since(ended) <= LOG_RETENTION);
             if !recent && let Err(error) = self.runner.run_log_erase(run).await {
-                tracing::error!(%run, %error, "old logs could not be deleted");
+                tracing::error!(%run, %error, "could not delete old logs");
             }
         }
     }
@@ -305,7 +303,7 @@ impl Kernel {
                     tracing::error!(%error, "reporting a clock jump failed");
                 }
                 if let Err(error) = kernel.store.heartbeat_put(now.store).await {
-                    tracing::error!(%error, "the store takes no pulse");
+                    tracing::error!(%error, "could not store the heartbeat");
                 }
             }
         });

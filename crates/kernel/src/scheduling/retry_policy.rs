@@ -95,19 +95,19 @@ pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
             AttemptEnd::Interrupted { why: why.clone() }
         }
         // The worker may have finished, with an unknown result.
-        (None, None) if let Some(damaged) = evidence.damaged => {
-            AttemptEnd::Interrupted { why: format!("its answer is not trusted: {damaged}") }
-        }
+        (None, None) if let Some(damaged) = evidence.damaged => AttemptEnd::Interrupted {
+            why: format!("the worker's result is not trusted: {damaged}"),
+        },
         (None, None) if let Some(why) = evidence.start_failure() => {
             AttemptEnd::Interrupted { why: format!("the worker could not be started: {why}") }
         }
         (None, None) if evidence.exit.seen_alive => {
-            let status = evidence.exit.status.as_deref().unwrap_or("nobody saw how");
-            let why = format!("the worker was gone without a word ({status})");
+            let status = evidence.exit.status.as_deref().unwrap_or("exit status unknown");
+            let why = format!("the worker exited without a result ({status})");
             AttemptEnd::Failed { class: FailureClass::Crash, why }
         }
         (None, None) => {
-            AttemptEnd::Interrupted { why: "its worker was gone when the daemon looked".into() }
+            AttemptEnd::Interrupted { why: "the worker was gone when the daemon checked".into() }
         }
     }
 }
@@ -263,8 +263,8 @@ mod tests {
                 "interrupted: the daemon stopped",
             ),
             (None, &seen, Some(&WorkerStopReason::Stopped), "stopped"),
-            (None, &seen, None, "failed (crash): the worker was gone without a word (signal: 9)"),
-            (None, &unseen, None, "interrupted: its worker was gone when the daemon looked"),
+            (None, &seen, None, "failed (crash): the worker exited without a result (signal: 9)"),
+            (None, &unseen, None, "interrupted: the worker was gone when the daemon checked"),
             (None, &unstarted, None, "interrupted: the worker could not be started: EAGAIN"),
             (None, &unstarted, Some(&WorkerStopReason::Stopped), "stopped"),
             (Some(short()), &seen, None, "interrupted: could not start it: EAGAIN"),
@@ -308,7 +308,8 @@ mod tests {
                 stop_reason: None,
             };
             let end = attempt_end(&evidence);
-            let why = "its answer is not trusted: line 2 of events.jsonl is damaged".to_owned();
+            let why =
+                "the worker's result is not trusted: line 2 of events.jsonl is damaged".to_owned();
             assert_eq!(end, AttemptEnd::Interrupted { why });
             let settlement = settlement(end, &evidence, &record(1, 0, Duration::ZERO));
             assert!(matches!(settlement.blame, Blame::Uncounted { .. }), "{:?}", settlement.blame);
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_cut_off_while_the_daemon_was_suspended_blames_nobody() {
+    fn an_attempt_that_was_cut_off_while_the_daemon_was_suspended_counts_as_no_failure() {
         let exit = WorkerExit { seen_alive: true, daemon_suspended: true, ..WorkerExit::default() };
         for finished in [interrupted(), failed(FailureClass::Timeout)] {
             let finished = Some(&finished);
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_told_when_to_ask_again_does_not_ask_before() {
+    fn a_retry_does_not_start_before_the_named_time() {
         for (class, expected) in [
             (FailureClass::RateLimited, "uncounted 10 RateLimited 60000"),
             (FailureClass::Transient, "uncounted 10 BackOff 60000"),

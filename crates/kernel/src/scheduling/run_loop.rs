@@ -105,7 +105,7 @@ impl Kernel {
                 Ok(PollOutcome::PollAgainAt(instant)) => next = instant,
                 Ok(PollOutcome::RunEnded) => break,
                 Err(error) => {
-                    tracing::error!(run = %run_context.run, %error, "looking at a run failed; trying again");
+                    tracing::error!(run = %run_context.run, %error, "polling a run failed; retrying");
                     next = Instant::now() + self.scheduler.options.sweep_interval.duration();
                 }
             }
@@ -190,7 +190,7 @@ impl Kernel {
             // The next run of the instance has started and deletes the rows at its own end.
             Ok(()) | Err(agent_worker_store::Error::RunLive(_)) => {}
             Err(error) => {
-                tracing::error!(run = %run_context.run, %error, "forgetting a run failed");
+                tracing::error!(run = %run_context.run, %error, "could not delete the data of an ended run");
             }
         }
     }

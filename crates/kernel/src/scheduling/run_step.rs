@@ -98,13 +98,13 @@ fn end_step(facts: &RunFacts) -> RunStep {
     let wrong: Vec<String> = [
         count(facts.dead, "dead letter", ""),
         count(facts.dropped, "message", " dropped"),
-        count(facts.stranded, "message", " for an agent that was stopped"),
+        count(facts.stranded, "message", " for a stopped agent"),
     ]
     .into_iter()
     .flatten()
     .collect();
     let (outcome, why) = if wrong.is_empty() {
-        (Outcome::Done, "nobody has anything left to do".to_owned())
+        (Outcome::Done, "no agent has anything left to do".to_owned())
     } else {
         (Outcome::Failed, wrong.join(", "))
     };
@@ -117,7 +117,7 @@ fn wall_limit_cause(facts: &RunFacts, now: Now) -> Option<PauseCause> {
     let detail = match facts.all_wait_until {
         _ if now.store >= end => format!("{wall} allowed"),
         Some(until) if until > end => {
-            format!("everybody waits until {}, {wall} allowed", now.wall_at(until))
+            format!("all agents wait until {}, {wall} allowed", now.wall_at(until))
         }
         Some(_) | None => return None,
     };
@@ -173,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_when_and_only_when_nobody_has_anything_left_to_do() {
-        let done = "done: nobody has anything left to do";
+    fn a_run_ends_when_and_only_when_no_agent_has_work_left() {
+        let done = "done: no agent has anything left to do";
         let paused = RunState::Paused { cause: PauseCause::User };
         let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "enough".into() };
         let limited = RunFacts { state: RunState::Paused { cause }, ..facts() };
@@ -193,10 +193,7 @@ mod tests {
             (RunFacts { dead: 1, ..limited }, "failed: 1 dead letter"),
             (RunFacts { dead: 2, ..facts() }, "failed: 2 dead letters"),
             (RunFacts { dropped: 1, ..facts() }, "failed: 1 message dropped"),
-            (
-                RunFacts { stranded: 1, ..facts() },
-                "failed: 1 message for an agent that was stopped",
-            ),
+            (RunFacts { stranded: 1, ..facts() }, "failed: 1 message for a stopped agent"),
         ] {
             assert_eq!(step_text(&facts, 1), expected, "{facts:?}");
         }
@@ -277,7 +274,7 @@ mod tests {
             (RunFacts { state: waits.clone(), ..asked.clone() }, 100_000, "stay"),
             (RunFacts { state: waits, waking: 1, ..asked.clone() }, 100_000, "resume"),
             (RunFacts { state: paused, ..asked }, 1, "stay"),
-            (facts(), 1, "done: nobody has anything left to do"),
+            (facts(), 1, "done: no agent has anything left to do"),
         ] {
             assert_eq!(step_text_with(HumanPresence::Present, &facts, now), expected, "{facts:?}");
         }
@@ -322,8 +319,8 @@ mod tests {
         assert_eq!(step_text(&busy, 99_999), "stay");
         assert_eq!(step_text(&busy, 100_000), "wall limit (100s allowed)");
         assert_eq!(step_text(&parked(100_000), 5), "stay");
-        let until = "wall limit (everybody waits until 1970-01-01T01:01:40.001Z, 100s allowed)";
+        let until = "wall limit (all agents wait until 1970-01-01T01:01:40.001Z, 100s allowed)";
         assert_eq!(step_text(&parked(100_001), 5), until, "on the wall clock");
-        assert_eq!(step_text(&facts(), 100_000), "done: nobody has anything left to do");
+        assert_eq!(step_text(&facts(), 100_000), "done: no agent has anything left to do");
     }
 }

@@ -97,7 +97,7 @@ impl Kernel {
                 () = tokio::time::sleep(INDEX_INTERVAL) => {}
             }
             if let Err(error) = self.index_pending(&mut ready).await {
-                tracing::error!(%error, "what was said is not made ready to be searched");
+                tracing::error!(%error, "could not index the messages for search");
             }
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_speaks_comes_first_until_very_much_is_left() {
+    fn indexing_waits_for_new_messages_until_the_backlog_is_large() {
         for (just_now, left, expected) in [
             (0, 0, IndexPace::Step),
             (0, 10 * MAX_DEFERRED_MESSAGES, IndexPace::Step),

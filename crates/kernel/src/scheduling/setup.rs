@@ -123,7 +123,8 @@ impl Kernel {
         let line = step.line;
         let prepared = step.shell.prepare(scope).map_err(|error| failed(error.summary()))?;
         let env = self.runner.run_env(run_context.run).await;
-        let env = env.map_err(|error| failed(format!("the run's environment is gone: {error}")))?;
+        let env =
+            env.map_err(|error| failed(format!("cannot read the run's environment: {error}")))?;
         let (program, options) = step.interpreter();
         let command = ShellCommand {
             run: run_context.run,
@@ -145,7 +146,7 @@ impl Kernel {
             return Err(failed(setup_failure_text(line, &end)));
         }
         size_limits::check(
-            "what a setup command printed",
+            "the output of a setup command",
             end.stdout.len(),
             size_limits::MAX_RESOURCE_BYTES,
         )
@@ -176,7 +177,7 @@ impl Kernel {
         match told {
             // The run was stopped during its setup.
             Ok(()) | Err(StoreError::NoRun) => {}
-            Err(error) => tracing::error!(%run, %error, "a setup command was not noted"),
+            Err(error) => tracing::error!(%run, %error, "could not record a setup command"),
         }
     }
 
@@ -192,7 +193,7 @@ impl Kernel {
         let Some(template) = &run_context.script.workflow.kickoff else {
             return match mode {
                 RunMode::Start => Ok(None),
-                RunMode::Run => Err(nobody("the file has no kickoff, so nobody is woken".into())),
+                RunMode::Run => Err(nobody("the file has no kickoff, so no agent is woken".into())),
             };
         };
         let bad = |message: String| RunError { code: RunErrorCode::BadFile, message };
@@ -203,13 +204,13 @@ impl Kernel {
             .map_err(|unknown| bad(format!("there is no agent `{}`", unknown.name)))?;
         if mode == RunMode::Run && reached.woken().is_empty() {
             let meant = reached.unknown.iter().map(|unknown| match &unknown.suggestion {
-                Some(name) => format!("; `@{}` is nobody, did you mean `@{name}`?", unknown.name),
-                None => format!("; `@{}` is nobody", unknown.name),
+                Some(name) => {
+                    format!("; `@{}` is not an agent, did you mean `@{name}`?", unknown.name)
+                }
+                None => format!("; `@{}` is not an agent", unknown.name),
             });
             let meant: String = meant.collect();
-            return Err(nobody(format!(
-                "the kickoff mentions no agent, so nobody is woken{meant}"
-            )));
+            return Err(nobody(format!("the kickoff mentions no agent, so none is woken{meant}")));
         }
         let by = WriteContext::new(WriteActor::User);
         let message = self
@@ -226,7 +227,7 @@ impl Kernel {
             error: Some(failure.clone()),
         });
         if let Err(error) = self.store.run_settle(run, decide, self.now()).await {
-            tracing::error!(%run, %error, "a failed run could not be ended");
+            tracing::error!(%run, %error, "could not end a failed run");
         }
     }
 }
@@ -262,14 +263,14 @@ fn election_proposal(run_context: &RunContext) -> Option<NewProposal> {
 }
 
 fn wall_limit_error() -> RunError {
-    let message = "its setup took longer than the run may last (`limits: wall`)".to_owned();
+    let message = "the setup took longer than the run's time limit (`limits: wall`)".to_owned();
     RunError { code: RunErrorCode::SetupFailed, message }
 }
 
 fn setup_failure_text(line: usize, end: &ShellOutcome) -> String {
     let how = match end.status {
         Some(status) => format!("ended with status {status}"),
-        None => "was ended by a signal".to_owned(),
+        None => "was killed by a signal".to_owned(),
     };
     let from = end.stderr.ceil_char_boundary(end.stderr.len().saturating_sub(MAX_STDERR_BYTES));
     let said = end.stderr[from..].trim();

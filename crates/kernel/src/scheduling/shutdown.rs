@@ -86,8 +86,8 @@ impl Kernel {
         Ok(RunStopped { run, instance, attempts, processes })
     }
 
-    /// Stops leasing, gives the workers `patience`, ends the rest, and waits until all tasks have ended.
-    pub async fn drain(&self, patience: Duration) {
+    /// Stops leasing, gives the workers the `grace` period, ends the rest, and waits until all tasks have ended.
+    pub async fn drain(&self, grace: Duration) {
         self.scheduler.draining.cancel();
         let quiet = async {
             for (_, worker) in self.matching_workers(&WorkerSelector::All) {
@@ -95,7 +95,7 @@ impl Kernel {
             }
         };
         // Workers that are not done in time are interrupted without blame.
-        let _ = tokio::time::timeout(patience, quiet).await;
+        let _ = tokio::time::timeout(grace, quiet).await;
         self.end_workers(&WorkerSelector::All, WorkerStopReason::Drain).await;
         // Also end running setup commands and their processes. Release the run first: an ended command has not
         // failed, and the next daemon starts an unfinished setup again.

@@ -240,7 +240,7 @@ impl Kernel {
             match self.try_settle_attempt(run_context, id, exit, stop_reason).await {
                 Ok(()) => return,
                 Err(error) => {
-                    tracing::error!(attempt = %id, %error, "settling an attempt failed; trying again");
+                    tracing::error!(attempt = %id, %error, "settling an attempt failed; retrying");
                     tokio::time::sleep(self.scheduler.options.sweep_interval.duration()).await;
                 }
             }
@@ -266,7 +266,7 @@ impl Kernel {
             Ok(_) | Err(Error::Store(StoreError::NotFound(_))) => return Ok(()),
             // A retry would not help. The agent keeps its attempt until the run is stopped.
             Err(Error::Store(StoreError::Damaged(row))) => {
-                tracing::error!(attempt = %id, %row, "an attempt cannot be settled");
+                tracing::error!(attempt = %id, %row, "cannot settle an attempt: a stored row is damaged");
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -315,7 +315,7 @@ impl Kernel {
             Err(error) if self.runner.is_shortage(&error) => return Err(Error::RunFolder(error)),
             Err(error) => {
                 // A later try would fail as well: the attempt is settled without its events.
-                tracing::error!(attempt = %id, %error, "a worker's events cannot be read");
+                tracing::error!(attempt = %id, %error, "cannot read a worker's events");
                 EventTail::default()
             }
         };

@@ -58,12 +58,12 @@ impl WorkerWatchdog {
         let end =
             self.started + wall.duration() + lateness + signs.human_wait_time + self.suspended;
         if now >= end {
-            return Err(format!("it took longer than {wall} and did not end by itself"));
+            return Err(format!("the worker ran longer than {wall} and did not exit"));
         }
         let heard = signs.last_report.unwrap_or(self.started).max(self.resumed);
         let quiet = heard + silence.duration() + lateness;
         if now >= quiet {
-            return Err(format!("nothing was heard of it for {silence}"));
+            return Err(format!("the worker reported nothing for {silence}"));
         }
         Ok(end.min(quiet).min(now + self.detector.tick()))
     }
@@ -100,7 +100,7 @@ mod tests {
         let started = Instant::now();
         let mut watchdog = WorkerWatchdog::new(LIMITS, started);
         let silent = check_every_ten_seconds(&mut watchdog, LifeSigns::default(), 0..=600);
-        assert_eq!(silent, Some((140, "nothing was heard of it for 100s".to_owned())));
+        assert_eq!(silent, Some((140, "the worker reported nothing for 100s".to_owned())));
         let mut watchdog = WorkerWatchdog::new(LIMITS, started);
         let heard = Some(started + Duration::from_mins(10));
         let long = check_every_ten_seconds(
@@ -108,7 +108,7 @@ mod tests {
             LifeSigns { last_report: heard, ..LifeSigns::default() },
             0..=800,
         );
-        let why = "it took longer than 10m and did not end by itself".to_owned();
+        let why = "the worker ran longer than 10m and did not exit".to_owned();
         assert_eq!(long, Some((640, why)));
         let mut watchdog = WorkerWatchdog::new(LIMITS, started);
         let held = Duration::from_secs(50);

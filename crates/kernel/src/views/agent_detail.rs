@@ -91,7 +91,7 @@ impl Agents<'_> {
         if let Principal::Agent(attempt) = who
             && attempt.fence.agent != agent
         {
-            return Err(Error::Forbidden("an agent has only itself explained"));
+            return Err(Error::Forbidden("an agent may only inspect itself"));
         }
         let run = instance.live.or(instance.last);
         let run = run.ok_or_else(|| Error::NoRun(instance.instance.clone()))?;
@@ -130,7 +130,7 @@ impl Agents<'_> {
         attempt: Option<AttemptId>,
         after: u64,
     ) -> Result<LogReply> {
-        who.require_user("only the user reads what workers print")?;
+        who.require_user("only the user may read the output of workers")?;
         let (instance, agent) = self.0.resolve_agent(who, place).await?;
         let found = match attempt {
             Some(attempt) => Some(self.0.store.attempt_get(attempt).await?),
@@ -175,9 +175,11 @@ impl Inboxes<'_> {
         if let (Some(own), Some(named)) = (&own, &named)
             && own != named
         {
-            return Err(Error::Forbidden("an agent looks into its own inbox only"));
+            return Err(Error::Forbidden("an agent may only read its own inbox"));
         }
-        let agent = own.or(named).ok_or_else(|| Error::BadRequest("whose inbox?".into()))?;
+        let agent = own
+            .or(named)
+            .ok_or_else(|| Error::BadRequest("name the agent whose inbox to read".into()))?;
         let instance = self.0.resolve_instance(who, place).await?;
         let rows = self.0.store.agent_list(instance.id).await?;
         let Some(row) = rows.into_iter().find(|row| row.name == agent) else {

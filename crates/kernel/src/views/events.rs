@@ -190,8 +190,8 @@ impl EventSubscription {
                     let of = view.agents.iter().find(|agent| agent.name == *name);
                     of.is_some_and(|agent| matches!(agent.state, AgentState::Waiting { .. }))
                 };
-                let is_still = team.iter().all(|agent| agent.live.is_none() || waits(&agent.name));
-                is_still && view.is_at_rest()
+                let is_idle = team.iter().all(|agent| agent.live.is_none() || waits(&agent.name));
+                is_idle && view.is_at_rest()
             }
             (WatchEnd::Idle | WatchEnd::End, _) => false,
         })

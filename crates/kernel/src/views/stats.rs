@@ -45,13 +45,13 @@ impl Kernel {
             // An agent that left and joined again starts with no turns.
             let own = turns.iter().filter(|turn| turn.agent == agent.name);
             let own = own.take(usize::try_from(agent.turns).unwrap_or(usize::MAX));
-            let tally = ActivityStats {
+            let stats = ActivityStats {
                 turns: agent.turns,
                 messages: agent.messages,
                 usage: agent.usage,
                 ..turn_times(own)
             };
-            AgentStats { name: agent.name, stats: tally }
+            AgentStats { name: agent.name, stats }
         });
         let agents: Vec<_> = agents.collect();
         let end = run.store_ended.unwrap_or_else(|| self.now().store);

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, Millis, Permission, Proposal, ProposalId, Sender, ToolName, WorkflowId,
+    AgentName, EffectKey, Keyword as _, Millis, Permission, Proposal, ProposalId, Sender, ToolName,
+    WorkflowId,
     api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
 };
 use agent_worker_store::{
@@ -258,7 +259,7 @@ pub(crate) fn proposal_hops(who: &Principal, run_context: &RunContext) -> HopCon
 fn decisions_text(over: &[&Proposal]) -> String {
     let mut text = String::from("# Decisions\n");
     if over.is_empty() {
-        text.push_str("\nNothing was decided yet.\n");
+        text.push_str("\nNo decisions yet.\n");
     }
     for proposal in over {
         let title = proposal.terms.title.replace('\n', " ");

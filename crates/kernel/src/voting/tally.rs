@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn everybodys_votes_decide_at_once_and_a_certain_winner_before_that() {
+    fn all_votes_decide_at_once_and_a_certain_winner_before_that() {
         use Rule::{Majority, Plurality, Unanimous};
         for (rule, votes, expected) in [
             (Plurality, "", "stay"),

@@ -38,13 +38,16 @@ pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Term
     let options = options(request.options, kind, wanted, team)?;
     let gate = request.gate.map(|gate| single_line(&gate, "a gate's name")).transpose()?;
     if gate.is_some() && !options.iter().any(|option| option.id == APPROVE) {
-        return Err(format!("a gate is opened by the option `{APPROVE}`, which is not there"));
+        return Err(format!("a gate needs the option `{APPROVE}`, which is missing"));
     }
     let electorate = electorate(request.electorate, team)?;
     if let Some(quorum) = request.quorum
         && (quorum == 0 || usize::try_from(quorum).is_ok_and(|quorum| quorum > electorate.len()))
     {
-        return Err(format!("the quorum is between 1 and {}, all who vote", electorate.len()));
+        return Err(format!(
+            "the quorum must be between 1 and {}, the number of voters",
+            electorate.len()
+        ));
     }
     let fallback = request.fallback.map(|fallback| find_option(&options, &fallback)).transpose()?;
     let rule = request.rule.unwrap_or(match kind {
@@ -75,7 +78,7 @@ pub(crate) fn voting_duration(asked: Option<Span>) -> Result<Duration, String> {
     match asked.map(Span::duration) {
         None => Ok(DEFAULT_VOTING_DURATION),
         Some(span) if span.is_zero() || span > MAX_VOTING_DURATION => {
-            Err("a proposal's deadline is at most 30 days away, and later than now".into())
+            Err("a proposal's deadline must be later than now and at most 30 days away".into())
         }
         Some(span) => Ok(span),
     }
@@ -106,7 +109,7 @@ fn find_option(options: &[ProposalOption], typed: &str) -> Result<String, String
         let ids = || options.iter().map(|option| option.id.as_str());
         let near = nearest(typed, ids()).map(|near| format!("; did you mean `{near}`?"));
         let all = ids().collect::<Vec<_>>().join(", ");
-        format!("there is no option `{typed}`; there are {all}{}", near.unwrap_or_default())
+        format!("there is no option `{typed}`; the options are {all}{}", near.unwrap_or_default())
     })
 }
 
@@ -116,7 +119,7 @@ fn proposal_kind(request: &ProposalRequest) -> Result<ProposalKind, String> {
         (Some(_), None, None) => (ProposalKind::Election, "role"),
         (None, Some(_), None) => (ProposalKind::Assignment, "work"),
         (None, None, Some(_)) => (ProposalKind::Approval, "gate"),
-        _ => return Err("a proposal is about one of `role`, `work` and `gate`".into()),
+        _ => return Err("a proposal may have only one of `role`, `work` and `gate`".into()),
     };
     match request.kind {
         Some(kind) if kind != meant.0 => {
@@ -153,7 +156,7 @@ fn options(
     for option in &mut options {
         option.id = single_line(&option.id, "an option")?;
         if option.id.is_empty() || option.id.len() > MAX_OPTION_BYTES {
-            return Err(format!("an option is a text of 1 to {MAX_OPTION_BYTES} bytes"));
+            return Err(format!("an option must have 1 to {MAX_OPTION_BYTES} bytes"));
         }
         if wanted == ProposalOptionKind::Agent {
             let name = option.id.strip_prefix('@').unwrap_or(&option.id);
@@ -164,7 +167,7 @@ fn options(
     }
     for (at, option) in options.iter().enumerate() {
         if options[..at].iter().any(|other| other.id.eq_ignore_ascii_case(&option.id)) {
-            return Err(format!("the option `{}` is there twice", option.id));
+            return Err(format!("the option `{}` is listed twice", option.id));
         }
     }
     Ok(options)
@@ -181,13 +184,14 @@ fn electorate(asked: Option<Vec<Sender>>, team: &[AgentName]) -> Result<Vec<Send
             }
             Sender::System | Sender::Client(_) => None,
         };
-        let known = known.ok_or_else(|| format!("`{voter}` is no agent here, and cannot vote"))?;
+        let known = known
+            .ok_or_else(|| format!("`{voter}` is not an agent of the team and cannot vote"))?;
         if !voters.contains(&known) {
             voters.push(known);
         }
     }
     if voters.is_empty() {
-        return Err("somebody has to vote".into());
+        return Err("the electorate is empty".into());
     }
     Ok(voters)
 }
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_follows_from_what_is() {
+    fn omitted_terms_follow_from_the_given_ones() {
         let plain = asks(|_| {}).unwrap();
         assert_eq!((plain.title.as_str(), plain.kind), ("ship it", ProposalKind::Decision));
         assert_eq!((ids(&plain), plain.rule), (vec!["approve", "reject"], Rule::Plurality));
@@ -234,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told() {
+    fn invalid_terms_are_refused_with_a_reason() {
         type RequestEdit = fn(&mut ProposalRequest);
         let cases: [(RequestEdit, &str); 11] = [
             (|request| request.title = "  ".into(), "needs a title"),
@@ -242,7 +246,7 @@ mod tests {
             (|request| request.options = Some(Vec::new()), "1 to 50 options"),
             (
                 |request| request.options = Some(["a", "A"].map(ProposalOption::new).into()),
-                "there twice",
+                "listed twice",
             ),
             (|request| request.quorum = Some(3), "between 1 and 2"),
             (|request| request.quorum = Some(0), "between 1 and 2"),

@@ -73,13 +73,13 @@ pub(crate) async fn global_run(world: &KernelWorld) -> RunId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_joins_is_one_of_the_team_at_once() {
+async fn an_agent_that_joins_is_one_of_the_team_at_once() {
     let world = KernelWorld::new().await;
     let (mut bobs, mut coders) =
         (hand_over_workers(&world, "bob"), hand_over_workers(&world, "coder"));
     let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
     let before = within(coders.recv()).await.unwrap();
-    assert!(before.job.system_prompt.contains("nobody else"));
+    assert!(before.job.system_prompt.contains("the others: none."));
 
     let asked = from("/elsewhere", "/not/this", mock_agent_request(Some("Bob"), Some("@team")));
     let view = new_agent(&world, AgentRequest { cwd: None, ..asked }).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_name_is_given_once_and_only_while_the_run_lives() {
     for name in ["coder", "CODER"] {
         let there = problem(new_agent(&world, mock_agent_request(Some(name), Some("@team"))).await);
         assert_eq!(there.code, Code::Conflict);
-        assert_eq!(there.message, format!("there is an agent `{name}@team` already"));
+        assert_eq!(there.message, format!("agent `{name}@team` already exists"));
         let target = Target::agent(name.parse().unwrap(), &"team".parse().unwrap());
         assert_eq!(there.details, Some(Box::new(ProblemDetails::AgentExists { target })));
     }
@@ -122,7 +122,7 @@ async fn a_name_is_given_once_and_only_while_the_run_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_ends_while_somebody_joins_keeps_nothing_of_them() {
+async fn a_run_that_ends_while_an_agent_joins_keeps_nothing_of_that_agent() {
     let world = KernelWorld::new().await;
     let run = world.start(&team("alice", "")).await;
     let listed = world.store.withhold_answer("agent_list");
@@ -218,7 +218,7 @@ async fn an_agent_that_cannot_be_made_makes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_joins_even_if_whoever_asked_goes_away_meanwhile() {
+async fn an_agent_joins_even_if_its_requester_disconnects_meanwhile() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "kickoff: hello")).await;
     let added = world.store.withhold_answer("agent_add");
@@ -240,7 +240,7 @@ async fn an_agent_joins_even_if_whoever_asked_goes_away_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_takes_part_is_not_remembered_from_before_somebody_joined() {
+async fn a_team_that_was_read_before_an_agent_joined_is_not_cached() {
     let world = KernelWorld::new().await;
     let listed = world.store.withhold_answer("agent_list");
     let file = team("coder", "");
@@ -256,7 +256,7 @@ async fn who_takes_part_is_not_remembered_from_before_somebody_joined() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_joins_during_the_setup_is_reached_by_the_kickoff() {
+async fn an_agent_that_joins_during_the_setup_receives_the_kickoff() {
     let world = KernelWorld::new().await;
     let gate = ScriptGate::default();
     let waits = gate.clone();
@@ -275,7 +275,7 @@ async fn whoever_joins_during_the_setup_is_reached_by_the_kickoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_place_is_told_of_those_who_joined_meanwhile() {
+async fn an_agent_that_waits_for_a_worker_slot_learns_of_agents_that_joined_meanwhile() {
     let options = Options { workers: 1, ..Options::default() };
     let world = KernelWorld::with(StoreLocation::Memory, options, 1).await;
     let gate = ScriptGate::default();

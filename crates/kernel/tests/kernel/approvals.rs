@@ -80,7 +80,7 @@ impl KernelWorld {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_rules_say_is_said_at_once_and_asked_of_nobody() {
+async fn a_call_that_a_rule_decides_is_answered_at_once_without_a_request() {
     for (permissions, command, answer) in [
         ("allow: ['Bash(ls*)']", "ls -l", "allowed"),
         ("default: allow", "rm x", "allowed"),
@@ -97,7 +97,7 @@ async fn what_the_rules_say_is_said_at_once_and_asked_of_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_pauses_the_run_until_somebody_answers_and_its_clocks_stand_still() {
+async fn a_request_pauses_the_run_and_its_clocks_until_a_person_answers() {
     for (consent, answer) in
         [(Consent::Approved, "allowed"), (Consent::Denied, "denied by user: so")]
     {
@@ -238,7 +238,7 @@ async fn two_calls_are_two_requests_however_alike_and_one_that_changes_is_refuse
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_somebody_watches_waits_for_them_without_a_pause() {
+async fn a_watched_run_waits_for_an_approval_without_a_pause() {
     let world = KernelWorld::new().await;
     asks(&world, "git push");
     let run = world.run(&team("on_ask: deny")).await;
@@ -251,14 +251,14 @@ async fn a_run_somebody_watches_waits_for_them_without_a_pause() {
     assert_eq!(world.open().await.len(), 1);
     drop(person);
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
-    assert_eq!(world.answers().await, "denied by system: nobody is there to approve it");
+    assert_eq!(world.answers().await, "denied by system: no person is present to approve it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_nobody_there_a_request_is_denied_or_its_turn_fails_as_the_file_says() {
+async fn without_a_person_present_a_request_is_denied_or_its_turn_fails_as_configured() {
     for (on_ask, expected) in [
-        ("deny", "denied by system: nobody is there to approve it"),
-        ("fail", "Fail { why: \"nobody is there to approve it\" }"),
+        ("deny", "denied by system: no person is present to approve it"),
+        ("fail", "Fail { why: \"no person is present to approve it\" }"),
     ] {
         let world = KernelWorld::new().await;
         asks(&world, "git push");

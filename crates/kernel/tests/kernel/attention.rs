@@ -31,9 +31,9 @@ fn dead(seq: Option<i64>, agent: Option<&str>) -> DeadRequest {
 async fn resolve_dead_letters(
     world: &KernelWorld,
     request: DeadRequest,
-    burial: DeadLetterAction,
+    action: DeadLetterAction,
 ) -> Result<DeadReply, Error> {
-    within(world.kernel.attention().resolve_dead_letter(&Principal::User, None, request, burial))
+    within(world.kernel.attention().resolve_dead_letter(&Principal::User, None, request, action))
         .await
 }
 
@@ -83,7 +83,7 @@ async fn listed(world: &KernelWorld) -> Vec<(i64, String, bool)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_is_listed_and_tried_again_with_its_counts_anew() {
+async fn a_dead_letter_is_listed_and_tried_again_with_reset_counts() {
     let world = KernelWorld::new().await;
     let run = failing(&world, "coder lead", "").await;
     assert_eq!(listed(&world).await, [(1, "coder".into(), true), (1, "lead".into(), true)]);
@@ -131,7 +131,7 @@ async fn a_dead_letter_is_given_up_with_a_reason_also_when_its_run_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_letter_for_somebody_who_left_keeps_no_other_from_being_tried_again() {
+async fn a_dead_letter_for_an_agent_that_left_does_not_block_retries_of_others() {
     let world = KernelWorld::new().await;
     let run = failing(&world, "coder lead", "").await;
     within(world.kernel.agents().remove(&Principal::User, &instance_selector("coder@team")))
@@ -180,7 +180,7 @@ async fn a_redrive_under_a_key_happens_once() {
     assert_eq!(world.machine.turns().len(), 6);
 }
 
-fn told(items: &[Attention]) -> Vec<String> {
+fn attention_lines(items: &[Attention]) -> Vec<String> {
     let line = |item: &Attention| {
         let agent = item.agent.as_ref().map_or("-", |agent| agent.as_str());
         format!("{:?} {agent}: {}; {:?}", item.need.kind(), item.what, item.need)
@@ -189,7 +189,7 @@ fn told(items: &[Attention]) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everything_that_waits_for_a_person_is_told_with_the_step_that_it_needs() {
+async fn every_item_that_waits_for_a_person_is_listed_with_the_step_that_it_needs() {
     let world = KernelWorld::new().await;
     let everywhere = InstanceSelector::default();
     let attention =
@@ -201,7 +201,7 @@ async fn everything_that_waits_for_a_person_is_told_with_the_step_that_it_needs(
     world.send_to_team("@coder once more").await;
     world.wait_until_paused(run).await;
     assert_eq!(
-        told(&attention().await.unwrap()),
+        attention_lines(&attention().await.unwrap()),
         [
             "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed); Resume(ResumeRequest { hops: None, turns: Some(12), wall: None })",
             "DeadLetter coder: #1 was not done: failed (fatal): scripted fatal; Redrive(Seq(1))",

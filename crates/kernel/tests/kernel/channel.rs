@@ -31,7 +31,7 @@ async fn bodies(world: &KernelWorld, since: Option<i64>, limit: u32) -> Vec<Stri
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_reads_on_gets_the_oldest_they_have_not_seen_and_jumps_over_nothing() {
+async fn a_reader_that_continues_gets_the_oldest_unseen_messages_without_a_gap() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "kickoff: one")).await;
     world.pass_time(Duration::from_millis(1)).await;
@@ -46,7 +46,7 @@ async fn whoever_reads_on_gets_the_oldest_they_have_not_seen_and_jumps_over_noth
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_a_message_stands_is_told_to_its_sender_and_to_the_user() {
+async fn receipts_of_a_message_are_shown_to_its_sender_and_to_the_user() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         let sent = worker.send("@lead look").await.unwrap().seq;
@@ -123,7 +123,7 @@ async fn a_send_repeated_after_the_end_of_its_run_gets_its_first_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_send_to_somebody_who_joined_is_repeated_like_any_other_after_the_end() {
+async fn a_send_to_an_agent_that_joined_is_repeated_like_any_other_after_the_end() {
     let world = KernelWorld::new().await;
     let run = world.start(&team("coder", "")).await;
     new_agent(&world, mock_agent_request(Some("bob"), Some("@team"))).await.unwrap();
@@ -172,7 +172,7 @@ async fn what_many_say_is_soon_ready_to_be_searched_and_found_newest_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_somebody_speaks_nothing_is_made_ready_to_be_searched() {
+async fn no_message_is_indexed_while_new_messages_arrive() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "kickoff: one")).await;
     world.store.inject_fault("message_index", InjectedFault::Broken);

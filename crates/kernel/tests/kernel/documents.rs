@@ -86,7 +86,7 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() {
+async fn the_owner_in_the_file_writes_and_another_agent_is_referred_to_the_owner() {
     let world = KernelWorld::new().await;
     for name in ["scribe", "coder"] {
         world.machine.set_worker_script(name, |worker| async move {
@@ -115,7 +115,7 @@ async fn the_owner_a_file_names_writes_and_another_agent_is_told_whom_to_tell() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became_of_it() {
+async fn a_suggestion_reaches_the_owner_as_data_and_its_author_is_notified_of_the_outcome() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
@@ -169,7 +169,7 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_hears_what_became
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_between_two_revisions_is_told_line_by_line() {
+async fn changes_between_two_revisions_are_shown_line_by_line() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "")).await;
     write(&world, "one\n".to_owned(), DocumentBase::Absent).await.unwrap();

@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_repeats_no_message_and_is_shown_what_was_already_said() {
+async fn a_retry_repeats_no_message_and_is_shown_the_messages_already_sent() {
     let world = KernelWorld::new().await;
     let (replies, mut seen) = mpsc::unbounded_channel();
     world.machine.set_worker_script("coder", move |worker| {
@@ -38,7 +38,7 @@ async fn a_retry_repeats_no_message_and_is_shown_what_was_already_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_activation_says_the_same_thing_anew() {
+async fn the_next_activation_can_send_the_same_message_again() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         worker.send("@lead ready").await.unwrap();

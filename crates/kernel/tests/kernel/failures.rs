@@ -79,7 +79,7 @@ async fn a_worker_that_leaves_without_a_word_has_crashed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_poison_message_has_three_attempts_and_its_neighbours_lose_one_turn() {
+async fn a_poison_message_has_three_attempts_and_other_messages_lose_one_turn() {
     let world = KernelWorld::new().await;
     let mut mail: Vec<String> = (1..=20).map(|n| format!("@coder good {n}")).collect();
     mail.insert(7, "@coder poison".to_owned());
@@ -123,7 +123,7 @@ async fn transient_failures_are_tried_again_together_and_die_after_ten_in_a_row(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_success_in_between_begins_the_count_anew() {
+async fn a_success_in_between_resets_the_count() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         match worker.nth {

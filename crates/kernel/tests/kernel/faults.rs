@@ -93,7 +93,7 @@ async fn drains_in_time(world: &KernelWorld) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_ends_in_time_and_leaves_nobody_though_the_disk_is_full() {
+async fn a_drain_ends_in_time_and_leaves_no_worker_though_the_disk_is_full() {
     let world = two_at_work().await;
     world.store.fill_disk();
     drains_in_time(&world).await;
@@ -101,7 +101,7 @@ async fn a_drain_ends_in_time_and_leaves_nobody_though_the_disk_is_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drain_ends_in_time_and_leaves_nobody_though_the_store_is_closed() {
+async fn a_drain_ends_in_time_and_leaves_no_worker_though_the_store_is_closed() {
     let world = two_at_work().await;
     world.store.close().await;
     drains_in_time(&world).await;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use agent_worker_kernel::{ListingScope, Options, Principal};
 use agent_worker_protocol::{
-    AgentName, DeliveryState, Event, EventKind, LimitKind, PauseCause, RunId, RunState, Span,
+    AgentName, DeliveryState, Event, EventKind, Keyword as _, LimitKind, PauseCause, RunId,
+    RunState, Span,
 };
 use tokio::sync::mpsc;
 
@@ -94,7 +95,7 @@ async fn an_agent_parked_beyond_the_wall_pauses_the_run_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn somebody_who_can_still_work_keeps_a_run_with_a_parked_agent_going() {
+async fn an_agent_that_can_still_work_keeps_a_run_with_a_parked_agent_alive() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         ScriptEnd::rate_limited(worker.now().plus(Duration::from_mins(2)))

@@ -84,7 +84,7 @@ async fn a_run_whose_last_agent_is_stopped_fails_and_names_what_was_not_done() {
         .await
         .unwrap();
     let story = world.events_of(run).await;
-    let why = "1 message for an agent that was stopped";
+    let why = "1 message for a stopped agent";
     assert_eq!(story.last().unwrap().cause.as_deref(), Some(why));
     let view = world.view(run).await;
     assert_eq!(view.state, FAILED);
@@ -247,8 +247,12 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
         .stats(&Principal::User, &instance_selector("@global"), ListingScope::All)
         .await
         .unwrap();
-    let tally = &stats[0].agents[0].stats;
-    assert_eq!((tally.turns, tally.failed), (1, 0), "what it did before it left is not its own");
+    let agent_stats = &stats[0].agents[0].stats;
+    assert_eq!(
+        (agent_stats.turns, agent_stats.failed),
+        (1, 0),
+        "what it did before it left is not its own"
+    );
     assert_eq!((stats[0].total.turns, stats[0].total.failed), (2, 1));
 }
 
@@ -279,7 +283,7 @@ async fn a_run_that_is_over_before_its_last_agent_is_taken_out_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_not_there_cannot_be_stopped_and_is_named() {
+async fn an_unknown_agent_cannot_be_stopped_and_is_named() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "")).await;
     for (target, expected) in [

@@ -75,10 +75,10 @@ async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Optio
     let nobody = &instance_selector("zoe@team");
     let nowhere = &instance_selector("@nowhere");
     let agent = AgentRequest { backend: Some("none".into()), ..AgentRequest::default() };
-    let dead = |burial| {
+    let dead = |action| {
         let (target, seq) = (Some("@team".parse().unwrap()), Some(Seq::new(99)));
         let request = DeadRequest { target, project: None, seq, agent: None, why: None };
-        kernel.attention().resolve_dead_letter(who, None, request, burial)
+        kernel.attention().resolve_dead_letter(who, None, request, action)
     };
     let start = RunRequest {
         file: "/team.yaml".into(),
@@ -241,7 +241,7 @@ async fn a_client_reads_and_sends_and_rules_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_may_nothing() {
+async fn an_anonymous_caller_may_do_nothing() {
     let TwoInstances { world, team, coder, .. } = two_instances().await;
     let (kernel, who) = (&world.kernel, Principal::Anonymous);
     let no = Some(Code::Unauthorized);
@@ -268,14 +268,14 @@ async fn a_token_is_dead_when_its_attempt_has_ended() {
     let kernel = &world.kernel;
     let is_agent = |who: Result<Principal, Error>| matches!(who, Ok(Principal::Agent(_)));
     assert!(is_agent(kernel.tokens().principal_by_token(&coder.job.token).await));
-    let inhabitant = || kernel.tokens().principal_by_mark(coder.job.attempt);
-    assert!(matches!(inhabitant().await, Ok(Some(Principal::Agent(_)))));
+    let principal_of_mark = || kernel.tokens().principal_by_mark(coder.job.attempt);
+    assert!(matches!(principal_of_mark().await, Ok(Some(Principal::Agent(_)))));
     world.stop(team).await.unwrap();
     assert_eq!(
         code(kernel.tokens().principal_by_token(&coder.job.token).await),
         Some(Code::Unauthorized)
     );
-    assert!(matches!(inhabitant().await, Ok(Some(Principal::Anonymous))));
+    assert!(matches!(principal_of_mark().await, Ok(Some(Principal::Anonymous))));
     assert!(
         is_agent(kernel.tokens().principal_by_token(&stranger.job.token).await),
         "the other one's lives on"

@@ -74,7 +74,7 @@ impl KernelWorld {
         self.kernel.questions().answer(&Principal::User, None, QuestionId::new(id), request).await
     }
 
-    async fn said(&self, start: &str) -> Vec<Message> {
+    async fn messages_starting_with(&self, start: &str) -> Vec<Message> {
         let mut said = self.channel().await;
         said.retain(|message| message.body.starts_with(start));
         said
@@ -100,7 +100,7 @@ fn votes(world: &KernelWorld, agent: &str, choice: &'static str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proposal_nobody_votes_on_holds_its_run_until_its_deadline_and_its_creator_is_told() {
+async fn a_proposal_without_votes_holds_its_run_until_its_deadline_and_its_creator_is_notified() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("lead", |worker| async move {
         if worker.nth == 1 {
@@ -120,7 +120,7 @@ async fn a_proposal_nobody_votes_on_holds_its_run_until_its_deadline_and_its_cre
     assert_eq!((view.state, view.turns), (DONE, 3), "lead, the voter, and lead again");
     let state = world.proposal(1).await.state;
     assert_eq!(state, ProposalState::Expired { fallback: Some("wait".into()), effect: None });
-    let told = world.said("[EXPIRED]").await;
+    let told = world.messages_starting_with("[EXPIRED]").await;
     assert_eq!(told[0].to, ["lead".parse().unwrap()]);
     assert_eq!(told[0].hops, 2, "one more than what it follows");
 }
@@ -177,7 +177,7 @@ async fn what_was_decided_stands_before_every_later_prompt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_elected_coordinator_gets_what_names_nobody() {
+async fn an_elected_coordinator_gets_messages_without_a_mention() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("lead", |worker| async move {
         if worker.job.woken_by.contains("[PROPOSAL]") {
@@ -204,7 +204,11 @@ async fn an_elected_coordinator_gets_what_names_nobody() {
     assert_eq!(world.send_to_team("anybody?").await.woken, ["coder".parse().unwrap()]);
     assert_eq!(world.send_to_team("@lead you").await.woken, ["lead".parse().unwrap()]);
     world.pass_time(Duration::from_secs(1)).await;
-    assert_eq!(world.said("a note").await.len(), 2, "for the question, and for the remark");
+    assert_eq!(
+        world.messages_starting_with("a note").await.len(),
+        2,
+        "for the question, and for the remark"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,9 +269,9 @@ async fn a_team_that_does_not_vote_begins_with_the_first_of_the_file_also_after_
         world.wait_for_event(run, |event| event.kind() == Some(EventKind::RunRunning)).await;
     assert_eq!(world.wall_after(begun.ts), 600_000);
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
-    let told = world.said("[EXPIRED]").await;
+    let told = world.messages_starting_with("[EXPIRED]").await;
     assert!(told[0].body.contains("fallback lead (lead is document_owner)"), "{told:?}");
-    assert_eq!(world.said("@coder go").await.len(), 1);
+    assert_eq!(world.messages_starting_with("@coder go").await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +304,7 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     assert_eq!(reply.woken, ["coder".parse().unwrap()]);
     assert_eq!((reply.paused, reply.stopped), (None, vec![]), "the answer lets it go on");
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
-    assert_eq!(world.said("so it is blue").await.len(), 1);
+    assert_eq!(world.messages_starting_with("so it is blue").await.len(), 1);
     let open = world.kernel.questions().list(user, at, ListingScope::Project).await.unwrap();
     assert_eq!(open, []);
 }
@@ -431,12 +435,12 @@ async fn a_tool_waits_until_its_gate_is_opened_by_a_vote() {
         .filter(|message| message.kind == agent_worker_protocol::MessageKind::Answer)
         .map(|message| message.body)
         .collect();
-    let shut = "`document_append` waits for the gate `release`, which is shut";
+    let shut = "`document_append` is blocked: the gate `release` is closed";
     assert_eq!(answers, [shut, shut, "wrote"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tie_waits_for_whoever_made_the_proposal_and_a_veto_ends_it() {
+async fn a_tie_waits_for_the_creator_of_the_proposal_and_a_veto_ends_it() {
     let world = KernelWorld::new().await;
     votes(&world, "a", "x");
     votes(&world, "b", "y");

@@ -59,7 +59,7 @@ async fn a_worker_that_lives_goes_on_with_the_same_attempt_and_finishes_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_finished_while_nobody_was_there_is_settled_from_what_it_wrote() {
+async fn a_worker_that_finished_without_a_daemon_is_settled_from_its_event_file() {
     let mut world = KernelWorld::on_disk().await;
     let gate = ScriptGate::default();
     let waits = gate.clone();

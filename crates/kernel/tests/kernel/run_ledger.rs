@@ -44,7 +44,7 @@ impl RunLedger {
     /// Fails if the records are inconsistent.
     pub(crate) fn check_balance(&self) {
         self.the_log_has_no_gap_and_ends_with_the_end();
-        self.nobody_had_two_attempts_at_once();
+        self.no_agent_had_two_attempts_at_once();
         for receipt in &self.receipts {
             match receipt.state {
                 DeliveryState::Acted => self.was_shown_to_the_attempt_that_acted(receipt),
@@ -62,7 +62,7 @@ impl RunLedger {
         assert_eq!(self.story.last().unwrap().kind(), Some(EventKind::RunEnded));
     }
 
-    fn nobody_had_two_attempts_at_once(&self) {
+    fn no_agent_had_two_attempts_at_once(&self) {
         let mut live: HashSet<&AgentName> = HashSet::new();
         for event in &self.story {
             let agent = event.agent.as_ref();

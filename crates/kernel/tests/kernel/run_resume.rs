@@ -67,6 +67,23 @@ fn ping_pong(world: &KernelWorld, times: usize) {
     }
 }
 
+/// Makes the coder hang in its first attempt.
+fn hang_in_the_first_attempt(world: &KernelWorld) {
+    world.machine.set_worker_script("coder", |worker| async move {
+        match worker.nth {
+            1 => worker.hang().await,
+            _ => ScriptEnd::quiet(),
+        }
+    });
+}
+
+/// Returns a world, and a team of one allowed turn, whose coder hangs in its first attempt.
+async fn a_team_whose_first_turn_hangs() -> (KernelWorld, String) {
+    let world = KernelWorld::new().await;
+    hang_in_the_first_attempt(&world);
+    (world, team("coder lead", "limits: { turns: 1 }\nkickoff: '@coder go'"))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_at_its_hop_limit_goes_on_with_a_higher_one_and_keeps_everything() {
     let world = KernelWorld::new().await;
@@ -98,14 +115,7 @@ async fn a_run_at_its_turn_limit_goes_on_with_more_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_under_way_is_one_of_those_allowed_until_it_is_cut_short() {
-    let mut world = KernelWorld::new().await;
-    world.machine.set_worker_script("coder", |worker| async move {
-        match worker.nth {
-            1 => worker.hang().await,
-            _ => ScriptEnd::quiet(),
-        }
-    });
-    let file = team("coder lead", "limits: { turns: 1 }\nkickoff: '@coder go'");
+    let (mut world, file) = a_team_whose_first_turn_hangs().await;
     let run = world.run(&file).await;
     world.wait_for_report(run, "coder", 1).await;
     world.send_to_team("@lead go").await;
@@ -119,14 +129,7 @@ async fn a_turn_that_is_under_way_is_one_of_those_allowed_until_it_is_cut_short(
 
 #[tokio::test(start_paused = true)]
 async fn a_start_at_its_turn_limit_does_not_rest_when_its_live_turn_is_cut_short() {
-    let mut world = KernelWorld::new().await;
-    world.machine.set_worker_script("coder", |worker| async move {
-        match worker.nth {
-            1 => worker.hang().await,
-            _ => ScriptEnd::quiet(),
-        }
-    });
-    let file = team("coder lead", "limits: { turns: 1 }\nkickoff: '@coder go'");
+    let (mut world, file) = a_team_whose_first_turn_hangs().await;
     let run = world.start(&file).await;
     world.wait_for_report(run, "coder", 1).await;
     world.send_to_team("@lead go").await;
@@ -154,7 +157,7 @@ async fn a_start_at_its_turn_limit_does_not_rest_when_its_live_turn_is_cut_short
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_at_its_turn_limit_is_told_of_its_day_and_not_of_its_life() {
+async fn the_turn_limit_of_a_start_counts_the_turns_of_one_day() {
     let options = Options { sweep_interval: Span::from_secs(600), ..Options::default() };
     let world = KernelWorld::with(StoreLocation::Memory, options, 1).await;
     ping_pong(&world, 1_000);
@@ -186,7 +189,7 @@ async fn a_run_at_its_wall_goes_on_with_more_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_in_which_everybody_waits_beyond_its_wall_needs_as_much_time_as_they_wait() {
+async fn a_run_whose_agents_all_wait_beyond_its_wall_limit_needs_as_much_time_as_they_wait() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         match worker.nth {
@@ -206,12 +209,7 @@ async fn a_run_in_which_everybody_waits_beyond_its_wall_needs_as_much_time_as_th
 #[tokio::test(start_paused = true)]
 async fn a_run_that_was_cut_off_goes_on_where_it_was() {
     let mut world = KernelWorld::new().await;
-    world.machine.set_worker_script("coder", |worker| async move {
-        match worker.nth {
-            1 => worker.hang().await,
-            _ => ScriptEnd::quiet(),
-        }
-    });
+    hang_in_the_first_attempt(&world);
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
     world.wait_for_report(run, "coder", 1).await;
     world.stop_daemon().await;
@@ -254,12 +252,7 @@ async fn replace(world: &KernelWorld, file: &str) -> Result<RunId, Error> {
 #[tokio::test(start_paused = true)]
 async fn a_run_that_is_replaced_is_gone_before_the_new_ones_agents_begin() {
     let world = KernelWorld::new().await;
-    world.machine.set_worker_script("coder", |worker| async move {
-        match worker.nth {
-            1 => worker.hang().await,
-            _ => ScriptEnd::quiet(),
-        }
-    });
+    hang_in_the_first_attempt(&world);
     // The worker ignores TERM, and is killed after its grace period.
     world.machine.set_exit_delay(Duration::from_secs(10));
     let file = team("coder", "kickoff: '@coder go'");
@@ -282,12 +275,7 @@ async fn a_run_that_is_replaced_is_gone_before_the_new_ones_agents_begin() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_cannot_be_ended_keeps_its_agent_waiting_in_the_new_run() {
     let world = KernelWorld::new().await;
-    world.machine.set_worker_script("coder", |worker| async move {
-        match worker.nth {
-            1 => worker.hang().await,
-            _ => ScriptEnd::quiet(),
-        }
-    });
+    hang_in_the_first_attempt(&world);
     world.machine.set_exit_delay(Duration::from_mins(1));
     let file = team("coder lead", "kickoff: '@coder @lead go'");
     let old = world.run(&file).await;

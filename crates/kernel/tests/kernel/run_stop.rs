@@ -63,7 +63,7 @@ async fn a_users_stop_ends_the_run_and_everything_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_during_the_setup_wakes_nobody() {
+async fn a_stop_during_the_setup_wakes_no_agent() {
     let world = KernelWorld::new().await;
     world.machine.set_shell_script(|_| std::future::pending());
     let run = world.run(&team("coder", "setup: [{ shell: sleep 9 }]\nkickoff: '@coder go'")).await;
@@ -133,7 +133,7 @@ async fn a_worker_that_is_silent_beyond_its_own_clocks_is_ended_and_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_heard_lives_until_its_time_is_up() {
+async fn a_worker_that_sends_heartbeats_lives_until_its_timeout() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         loop {

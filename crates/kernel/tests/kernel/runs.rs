@@ -14,7 +14,7 @@ use crate::{
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 
 #[tokio::test(start_paused = true)]
-async fn a_kickoff_wakes_exactly_whom_it_names() {
+async fn a_kickoff_wakes_exactly_the_agents_that_it_mentions() {
     let world = KernelWorld::new().await;
     let run = world.run(&team("lead coder reviewer", "kickoff: '@coder and @lead, go'")).await;
     let view = world.wait_until_ended(run).await;
@@ -28,7 +28,7 @@ async fn a_kickoff_wakes_exactly_whom_it_names() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_ends_when_nobody_has_anything_left_to_do() {
+async fn a_run_ends_when_no_agent_has_work_left() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("lead", |worker| async move {
         worker.pass_time(Duration::from_mins(1)).await;
@@ -44,7 +44,7 @@ async fn a_run_ends_when_nobody_has_anything_left_to_do() {
     let last = story.last().unwrap();
     assert_eq!(
         (last.kind(), last.cause.as_deref()),
-        (Some(EventKind::RunEnded), Some("nobody has anything left to do"))
+        (Some(EventKind::RunEnded), Some("no agent has anything left to do"))
     );
     assert_eq!(
         world.wall_after(last.ts),
@@ -121,9 +121,9 @@ async fn no_more_workers_live_at_once_than_allowed_on_the_machine_and_in_an_inst
     for run in runs {
         assert_eq!(world.wait_until_ended(run).await.state, DONE);
     }
-    let crowd =
+    let peak =
         PeakConcurrency { on_the_machine: 3, in_one_instance: 2, of_one_agent: 1, shells: 0 };
-    assert_eq!(world.machine.peak_concurrency(), crowd);
+    assert_eq!(world.machine.peak_concurrency(), peak);
     assert_eq!(world.after(world.now()), 20_000, "six turns of 10 s, three at once");
 }
 
@@ -140,7 +140,7 @@ async fn an_instance_has_one_live_run_and_a_start_never_ends_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_goes_on_is_told_though_a_hundred_newer_ones_have_ended() {
+async fn a_live_run_is_listed_though_a_hundred_newer_ones_have_ended() {
     let world = KernelWorld::new().await;
     let live = world.start(&team("coder", "")).await;
     for _ in 0..101 {

@@ -59,13 +59,13 @@ async fn a_failing_command_fails_the_run_with_what_it_complained_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kickoff_that_names_nobody_fails_the_run() {
+async fn a_kickoff_without_a_mention_of_an_agent_fails_the_run() {
     let world = KernelWorld::new().await;
     for (kickoff, message) in [
-        ("please review", "the kickoff mentions no agent, so nobody is woken"),
+        ("please review", "the kickoff mentions no agent, so none is woken"),
         (
             "@codr please",
-            "the kickoff mentions no agent, so nobody is woken; `@codr` is nobody, did you mean `@coder`?",
+            "the kickoff mentions no agent, so none is woken; `@codr` is not an agent, did you mean `@coder`?",
         ),
     ] {
         let error = failure(&world, &team("coder", &format!("kickoff: '{kickoff}'"))).await;
@@ -74,11 +74,11 @@ async fn a_kickoff_that_names_nobody_fails_the_run() {
     }
     let (place, project) = (instance_selector("@team"), ListingScope::Project);
     let agents = world.kernel.agents().list(&Principal::User, &place, project).await.unwrap();
-    assert_eq!(agents[0].state.to_string(), "stopped: its run woke nobody");
+    assert_eq!(agents[0].state.to_string(), "stopped: its run woke no agent");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mention_inside_a_value_wakes_nobody() {
+async fn a_mention_inside_a_value_wakes_no_agent() {
     let world = KernelWorld::new().await;
     world.machine.set_shell_script(|_| async { prints("@coder") });
     let rest = "setup: [{ shell: whoami, as: who }]\nkickoff: '${{ who }} please'";
@@ -131,7 +131,7 @@ async fn a_setup_that_outlasts_the_wall_limit_fails_the_run_and_its_command_is_e
     let view = world.wait_until_ended(run).await;
     assert_eq!(world.wall_after(view.ended.unwrap()), 61_000);
     assert_eq!(view.state, RunState::Ended { outcome: Outcome::Failed });
-    let message = "its setup took longer than the run may last (`limits: wall`)".to_owned();
+    let message = "the setup took longer than the run's time limit (`limits: wall`)".to_owned();
     assert_eq!(view.error, Some(RunError { code: RunErrorCode::SetupFailed, message }));
     world.pass_time(Duration::from_millis(1)).await;
     assert_eq!(world.machine.shells(), 0);

@@ -130,8 +130,8 @@ async fn simulate(seed: u64) {
     let run = world.run(&file).await;
     restarts(&mut world, &SeededLuck::new(seed, "restarts")).await;
     over(&world, run).await;
-    let crowd = world.machine.peak_concurrency();
-    assert!(crowd.of_one_agent <= 1 && crowd.in_one_instance <= 3, "{crowd:?}");
+    let peak = world.machine.peak_concurrency();
+    assert!(peak.of_one_agent <= 1 && peak.in_one_instance <= 3, "{peak:?}");
     assert_eq!(world.machine.live_worker_count(), 0);
     RunLedger::read(&world, run).await.check_balance();
 }

@@ -56,18 +56,26 @@ async fn several() -> KernelWorld {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_means_what_is_nearest_and_doubt_is_told() {
+async fn a_target_means_the_nearest_match_and_an_ambiguous_target_is_reported() {
     let world = several().await;
     for (target, project, expected) in [
         ("@review", "one", "one/review"),
         ("@review", "one/deep/inside", "one/review"),
         ("@review", "two", "two/review"),
-        ("@review", "three", "`@review` could be `@review` in one or `@review` in two"),
+        (
+            "@review",
+            "three",
+            "`@review` is ambiguous: it could be `@review` in one or `@review` in two",
+        ),
         ("@review:pr-1", "three", "one/review:pr-1"),
         ("lead", "three", "one/review:pr-1"),
         ("LEAD", "three", "one/review:pr-1"),
         ("coder", "two", "two/review"),
-        ("coder", "one", "`coder` could be `@review` in one or `@review:pr-1` in one"),
+        (
+            "coder",
+            "one",
+            "`coder` is ambiguous: it could be `@review` in one or `@review:pr-1` in one",
+        ),
         ("coder@review", "one", "one/review"),
         ("zoe", "one", "there is no agent `zoe`"),
         ("@rewiev", "one", "there is no instance `@rewiev`"),
@@ -84,7 +92,7 @@ async fn a_bare_name_is_a_standalone_agents_while_they_live() {
     assert_eq!(meant(&world, "alice@docs:pr-3", "three").await, "three/docs:pr-3");
     assert_eq!(meant(&world, "@global", "one").await, "global");
     world.kernel.agents().remove(&Principal::User, &at(&world, "alice", "three")).await.unwrap();
-    let doubt = "`alice` could be `@docs:pr-3` in three or `@plan:pr-3` in three";
+    let doubt = "`alice` is ambiguous: it could be `@docs:pr-3` in three or `@plan:pr-3` in three";
     assert_eq!(meant(&world, "alice", "three").await, doubt);
 }
 
@@ -97,7 +105,7 @@ async fn the_older_spelling_names_a_tag_where_no_workflow_has_that_name() {
         (
             "alice@pr-3",
             "one",
-            "`alice@pr-3` could be `@docs:pr-3` in three or `@plan:pr-3` in three",
+            "`alice@pr-3` is ambiguous: it could be `@docs:pr-3` in three or `@plan:pr-3` in three",
         ),
         ("coder@pr-4", "one", "there is no instance `coder@pr-4`"),
         // The default tag was formerly called `default`.
@@ -130,7 +138,7 @@ async fn without_a_target_the_only_run_here_is_meant_and_never_the_standalone_ag
     assert_eq!(meant(&world, "", "two").await, "one/review", "the only one that lives");
     begin(&world, "two", "docs", "writer").await;
     begin(&world, "two", "plan", "writer").await;
-    let several = "several runs could be meant: `@docs` in two, `@plan` in two";
+    let several = "several runs match: `@docs` in two, `@plan` in two";
     assert_eq!(meant(&world, "", "two").await, several);
     world.stop(one).await.unwrap();
     assert_eq!(meant(&world, "", "one").await, "one/review", "what is over here is nearer");
@@ -148,7 +156,7 @@ async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
     let running = problem(kernel.instances().remove(user, &here).await);
     assert_eq!(
         (running.code, running.message.as_str()),
-        (Code::Conflict, "@review is running already")
+        (Code::Conflict, "@review is already running")
     );
     world.stop(run).await.unwrap();
     begin(&world, "three", "docs", "writer").await;

@@ -27,7 +27,7 @@ async fn words(world: &KernelWorld, agent: &str) -> (String, WakeCondition) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agents_state_is_told_with_what_would_wake_it() {
+async fn the_state_of_an_agent_is_shown_with_the_event_that_would_wake_it() {
     let world = KernelWorld::new().await;
     let gate = ScriptGate::default();
     let waits = gate.clone();
@@ -152,7 +152,7 @@ async fn looking_into_an_inbox_shows_and_acks_nothing() {
     assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
     assert!(look("lead@team").await.unwrap().messages.is_empty());
     assert_eq!(code(look("zoe@team").await), Some(Code::NotFound));
-    assert_eq!(problem(look("@team").await).message, "whose inbox?");
+    assert_eq!(problem(look("@team").await).message, "name the agent whose inbox to read");
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,7 +230,7 @@ async fn figures_tell_what_was_done_and_how_long_it_took() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_told_since_when_an_agent_is_what_it_is() {
+async fn the_state_of_an_agent_is_shown_with_its_start_time() {
     let world = KernelWorld::new().await;
     let gate = ScriptGate::default();
     let waits = gate.clone();
@@ -313,7 +313,7 @@ async fn the_parts_of_a_long_text_add_up_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_that_is_cleared_hides_what_it_said_and_keeps_it() {
+async fn a_cleared_channel_hides_its_messages_and_keeps_them() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move { worker.hang().await });
     let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
@@ -399,7 +399,7 @@ async fn the_store_is_looked_through_and_found_sound() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_about_the_program_is_kept_with_who_said_it() {
+async fn feedback_about_the_program_is_kept_with_its_author() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
@@ -424,7 +424,7 @@ async fn what_is_said_about_the_program_is_kept_with_who_said_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_run_that_goes_on_is_told_however_many_there_are() {
+async fn every_live_run_is_listed_however_many_there_are() {
     let world = KernelWorld::new().await;
     for n in 0..101 {
         world.begin_run(RunMode::Start, &format!("w{n}"), &team("coder", "")).await.unwrap();

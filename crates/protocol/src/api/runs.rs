@@ -106,9 +106,8 @@ pub struct RunView {
     /// Number of active proposals, open questions and open approval requests, which also keep the run open.
     #[serde(default)]
     pub pending: u32,
-    /// The change that comes next by itself, where one is due. Not part of the documented API.
+    /// The change that the daemon is about to make by itself, if one is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(skip)]
     pub imminent: Option<ImminentChange>,
     /// Newest event that this view includes; later events change it.
     #[serde(default)]

@@ -151,7 +151,7 @@ impl Statement<'_> {
         if index == expected {
             return Ok(());
         }
-        let why = format!("{index} parameters for a statement of {expected}");
+        let why = format!("{index} parameters for a statement with {expected}");
         Err(Error::failure(FailureKind::Other, &why))
     }
 }

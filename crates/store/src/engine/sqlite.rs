@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_fails_beside_a_write_because_the_log_was_truncated_names_the_cause() {
+    async fn a_read_that_fails_during_a_write_because_the_log_was_truncated_names_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let engine = open(folder.path()).unwrap();
         let path = folder.path().to_owned();

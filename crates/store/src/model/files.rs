@@ -2,9 +2,11 @@
 //! under way. `daemon/files/file_copy.rs` describes the protocol.
 
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, WorkflowId};
+use strum::{EnumString, IntoStaticStr};
 
 /// One of the two names that a document has in its folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum FileSlot {
     /// The file that people edit.
     File,
@@ -40,7 +42,8 @@ pub struct OutSlot {
 }
 
 /// The way in which a staged file gets its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ExchangeMode {
     /// `RENAME_EXCHANGE`: the file that has the name becomes the out slot.
     Exchange,

@@ -4,6 +4,7 @@ use agent_worker_protocol::{
     AgentName, AttemptId, InstanceRef, Limits, Millis, Outcome, PauseCause, Position, Receipt,
     Role, RunId, RunMode, RunState, Tag, Usage, WorkflowId, WorkflowName, api::RunError,
 };
+use strum::{EnumString, IntoStaticStr};
 
 use super::{Approval, QuestionRow};
 use crate::time::StoreTime;
@@ -52,7 +53,8 @@ pub struct NewAgent {
 }
 
 /// The retention of an instance's rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Retention {
     /// Keeps the rows until a person deletes them.
     Always,
@@ -203,11 +205,13 @@ pub struct NotBefore {
 }
 
 /// The reason why an agent may not be leased yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum WaitReason {
     /// The backoff after a failure.
     BackOff,
     /// The instant that the agent's provider named.
+    #[strum(serialize = "park")]
     RateLimited,
 }
 

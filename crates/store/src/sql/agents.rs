@@ -26,11 +26,7 @@ pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow
 
 fn read_agent(row: &Row<'_>) -> db::Result<AgentRow> {
     let not_before = match columns::optional(row, 3, columns::store_time)? {
-        Some(at) => Some(NotBefore {
-            at,
-            wait: columns::word(row, 4, columns::wait_read)?,
-            why: row.get(5)?,
-        }),
+        Some(at) => Some(NotBefore { at, wait: columns::word(row, 4)?, why: row.get(5)? }),
         None => None,
     };
     let live = match columns::optional(row, 6, columns::attempt_id)? {

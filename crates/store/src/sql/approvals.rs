@@ -5,8 +5,8 @@
 //! call in the row, and is delivered to no other.
 
 use agent_worker_protocol::{
-    ApprovalAnsweredData, ApprovalId, ApprovalOpenData, Consent, EventBody, OnAsk, PauseCause,
-    RunState, Sender, WorkflowId,
+    ApprovalAnsweredData, ApprovalId, ApprovalOpenData, Consent, EventBody, Keyword as _, OnAsk,
+    PauseCause, RunState, Sender, WorkflowId,
 };
 
 use super::{
@@ -306,15 +306,14 @@ pub(crate) fn list_sql(which: ApprovalQuery) -> String {
 fn read_approval(row: &Row<'_>) -> db::Result<Approval> {
     APPROVAL.verify(row, 10)?;
     ATTEMPT.verify(row, 11)?;
-    let answer =
-        match columns::optional(row, 7, |row, n| columns::word(row, n, Consent::from_word))? {
-            None => None,
-            Some(consent) => Some(ApprovalAnswer {
-                consent,
-                reason: row.get(8)?,
-                by: Sender::from(row.get::<String>(9)?),
-            }),
-        };
+    let answer = match columns::optional(row, 7, columns::word)? {
+        None => None,
+        Some(consent) => Some(ApprovalAnswer {
+            consent,
+            reason: row.get(8)?,
+            by: Sender::from(row.get::<String>(9)?),
+        }),
+    };
     Ok(Approval {
         id: ApprovalId::new(row.get(0)?),
         run: checksum::run_id(row, 1)?,

@@ -3,7 +3,7 @@
 use std::{error, str::FromStr};
 
 use agent_worker_protocol::{
-    AttemptId, MessageKind, Millis, Outcome, PauseCause, Priority, RunId, RunState, Seq, Usage,
+    AttemptId, Keyword as _, Millis, PauseCause, Priority, RunId, RunState, Seq, Usage,
 };
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -11,7 +11,6 @@ use uuid::Uuid;
 use crate::{
     db::{self, FromValue, Row, ValueRef},
     error::Result,
-    model::{Retention, WaitReason},
     time::StoreTime,
 };
 
@@ -21,7 +20,7 @@ pub(crate) struct RunNo(pub(crate) i64);
 
 /// A column's value that this program never writes.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a word for it")]
+#[error("`{0}` is not a known value")]
 struct UnknownWord(String);
 
 /// The first columns of a row, each read from SQLite once.
@@ -44,10 +43,10 @@ impl<'a, const N: usize> Columns<'a, N> {
         T::from_value(self.0[column]).map_err(db::Error::invalid_value)
     }
 
-    /// Reads a keyword, with a function that knows the allowed ones.
-    pub(crate) fn word<T>(&self, column: usize, read: fn(&str) -> Option<T>) -> db::Result<T> {
+    /// Reads a keyword.
+    pub(crate) fn word<T: FromStr>(&self, column: usize) -> db::Result<T> {
         let text = self.0[column].as_str().map_err(db::Error::invalid_value)?;
-        read(text).ok_or_else(|| db::Error::invalid_value(UnknownWord(text.to_owned())))
+        text.parse().map_err(|_| db::Error::invalid_value(UnknownWord(text.to_owned())))
     }
 }
 
@@ -59,10 +58,10 @@ where
     row.get::<String>(column)?.parse().map_err(db::Error::invalid_value)
 }
 
-/// Reads a keyword, with a function that knows the allowed ones.
-pub(crate) fn word<T>(row: &Row<'_>, column: usize, read: fn(&str) -> Option<T>) -> db::Result<T> {
+/// Reads a keyword.
+pub(crate) fn word<T: FromStr>(row: &Row<'_>, column: usize) -> db::Result<T> {
     let text: String = row.get(column)?;
-    read(&text).ok_or_else(|| db::Error::invalid_value(UnknownWord(text)))
+    text.parse().map_err(|_| db::Error::invalid_value(UnknownWord(text)))
 }
 
 /// Reads a JSON column.
@@ -164,7 +163,7 @@ pub(crate) fn run_state(row: &Row<'_>, first: usize) -> db::Result<RunState> {
         "electing" => RunState::Electing,
         "running" => RunState::Running,
         "paused" => RunState::Paused { cause: json::<PauseCause>(row, first + 1)? },
-        "ended" => RunState::Ended { outcome: word(row, first + 1, Outcome::from_word)? },
+        "ended" => RunState::Ended { outcome: word(row, first + 1)? },
         _ => return Err(db::Error::invalid_value(UnknownWord(text))),
     })
 }
@@ -176,26 +175,10 @@ pub(crate) const fn priority_number(priority: Priority) -> i64 {
     }
 }
 
-macro_rules! words {
-    ($($write:ident, $read:ident: $ty:ident { $($arm:ident => $word:literal),* $(,)? })*) => {$(
-        pub(crate) const fn $write(value: $ty) -> &'static str {
-            match value { $($ty::$arm => $word),* }
-        }
-        pub(crate) fn $read(text: &str) -> Option<$ty> {
-            match text { $($word => Some($ty::$arm),)* _ => None }
-        }
-    )*};
-}
-words! {
-    kind_word, kind_read: MessageKind { Message => "message", Answer => "answer", System => "system" }
-    keep_word, keep_read: Retention { Always => "always", WhileLive => "while_live" }
-    wait_word, wait_read: WaitReason { BackOff => "back_off", RateLimited => "park" }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::db::Connection;
-    use agent_worker_protocol::LimitKind;
+    use agent_worker_protocol::{LimitKind, Outcome};
 
     use super::*;
 

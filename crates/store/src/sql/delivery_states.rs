@@ -56,7 +56,7 @@ pub(crate) fn read(row: &Row<'_>, column: usize) -> db::Result<DeliveryState> {
 
 /// A code that this program never writes.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a word for it")]
+#[error("`{0}` is not a known code")]
 struct UnknownCode(i64);
 
 #[cfg(test)]

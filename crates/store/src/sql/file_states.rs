@@ -1,7 +1,7 @@
 //! The state of documents' files: the base of each slot and the write under way. Not here: files, and imports
 //! (`file_imports`).
 
-use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, WorkflowId, hash};
+use agent_worker_protocol::{DocumentPath, Hash, Keyword as _, Millis, Revision, WorkflowId, hash};
 
 use super::{
     columns,
@@ -12,10 +12,7 @@ use super::{
 use crate::{
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
-    model::{
-        BaseNumber, ExchangeMode, FileBase, FileIntent, FileSlot, FileState, FileStep, OutSlot,
-        PendingConflictFile,
-    },
+    model::{BaseNumber, FileBase, FileIntent, FileState, FileStep, OutSlot, PendingConflictFile},
 };
 
 /// The row of one document's file.
@@ -59,9 +56,12 @@ pub(crate) fn base_text(
     };
     let recorded: Option<Hash> = recorded;
     match (&text, recorded) {
-        (Some(text), Some(recorded)) if hash(&[text.as_bytes()]) != recorded => Err(
-            Error::InvalidValue(format!("file_base {path}, number {}: another text", base.get())),
-        ),
+        (Some(text), Some(recorded)) if hash(&[text.as_bytes()]) != recorded => {
+            Err(Error::InvalidValue(format!(
+                "file_base {path}, number {}: the text does not match its hash",
+                base.get()
+            )))
+        }
         _ => Ok(text),
     }
 }
@@ -133,9 +133,9 @@ impl FileRow<'_> {
                 intent.map(|intent| intent.revision.get()),
                 intent.map(|intent| intent.hash),
                 intent.map(|intent| intent.inode.cast_signed()),
-                intent.map(|intent| mode_word(intent.mode)),
+                intent.map(|intent| intent.mode.word()),
                 intent.map(|intent| intent.at.get()),
-                aside.map(|aside| slot_word(aside.slot)),
+                aside.map(|aside| aside.slot.word()),
                 aside.map(|aside| aside.inode.cast_signed()),
             ])?;
         Ok(())
@@ -244,16 +244,15 @@ fn read_state(row: &Row<'_>) -> db::Result<FileState> {
             revision: Revision::new(revision),
             hash: row.get(4)?,
             inode: row.get::<i64>(5)?.cast_unsigned(),
-            mode: columns::word(row, 6, mode_from_word)?,
+            mode: columns::word(row, 6)?,
             at: columns::millis(row, 7)?,
         }),
         None => None,
     };
     let aside = match number(9)? {
-        Some(inode) => Some(PendingConflictFile {
-            slot: columns::word(row, 8, slot_from_word)?,
-            inode: inode.cast_unsigned(),
-        }),
+        Some(inode) => {
+            Some(PendingConflictFile { slot: columns::word(row, 8)?, inode: inode.cast_unsigned() })
+        }
         None => None,
     };
     Ok(FileState {
@@ -263,26 +262,4 @@ fn read_state(row: &Row<'_>) -> db::Result<FileState> {
         conflict_file: aside,
         ..FileState::default()
     })
-}
-
-fn mode_word(mode: ExchangeMode) -> &'static str {
-    match mode {
-        ExchangeMode::Exchange => "exchange",
-        ExchangeMode::Create => "create",
-    }
-}
-
-fn mode_from_word(word: &str) -> Option<ExchangeMode> {
-    [ExchangeMode::Exchange, ExchangeMode::Create].into_iter().find(|mode| mode_word(*mode) == word)
-}
-
-fn slot_word(slot: FileSlot) -> &'static str {
-    match slot {
-        FileSlot::File => "file",
-        FileSlot::Out => "out",
-    }
-}
-
-fn slot_from_word(word: &str) -> Option<FileSlot> {
-    [FileSlot::File, FileSlot::Out].into_iter().find(|slot| slot_word(*slot) == word)
 }

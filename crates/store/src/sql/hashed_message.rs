@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use agent_worker_protocol::{Hash, Millis, ResourceId, Sender, Seq, WorkflowId, hash};
+use agent_worker_protocol::{
+    Hash, Keyword as _, Millis, ResourceId, Sender, Seq, WorkflowId, hash,
+};
 
 use super::{
     columns::{self, RunNo},
@@ -51,7 +53,7 @@ impl<'a> HashedMessage<'a> {
             seq: seq.get(),
             run: run.0,
             sender: sender.to_string(),
-            kind: columns::kind_word(new.kind).into(),
+            kind: new.kind.word().into(),
             body: new.body.as_str().into(),
             data,
             reply_to: new.reply_to.map(Seq::get),

@@ -162,7 +162,7 @@ pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<M
         run: runs.get(columns.get(10)?, columns.get(1)?)?,
         ts: Millis::new(columns.get(2)?),
         from: columns.get::<String>(3)?.into(),
-        kind: columns.word(4, columns::kind_read)?,
+        kind: columns.word(4)?,
         body: columns.get(5)?,
         reply_to: columns.get::<Option<i64>>(6)?.map(Seq::new),
         hops: columns.get(7)?,

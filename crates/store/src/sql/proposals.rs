@@ -104,10 +104,7 @@ pub(crate) fn cast_ballot(
     once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
         let StoredProposal { mut proposal, due } = find_active(locked, ballot.proposal)?;
         if now.store >= due {
-            return Err(Error::ProposalClosed {
-                id: proposal.id,
-                how: "over: its time is up".into(),
-            });
+            return Err(Error::ProposalClosed { id: proposal.id, how: "past its deadline".into() });
         }
         let voter = author.sender();
         if ballot.authority == ProposalAuthority::Own && !proposal.may_vote(&voter) {

@@ -1,6 +1,6 @@
 //! Roles of a run and their holders.
 
-use agent_worker_protocol::{AgentName, Role, RunId};
+use agent_worker_protocol::{AgentName, Keyword as _, Role, RunId};
 
 use super::{author::Author, columns, locked_instance::LockedInstance};
 use crate::{
@@ -62,7 +62,7 @@ pub(crate) fn list(db: &Connection, run: RunId) -> Result<Vec<(Role, AgentName)>
     let roles = db
         .prepare_cached(sql)?
         .query_map([run.get().as_bytes()], |row| {
-            Ok((columns::word(row, 0, Role::from_word)?, columns::parse(row, 1)?))
+            Ok((columns::word(row, 0)?, columns::parse(row, 1)?))
         })?
         .collect::<db::Result<_>>()?;
     Ok(roles)

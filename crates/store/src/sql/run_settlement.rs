@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use agent_worker_protocol::{
     AgentName, AttemptEnd, AttemptEndedData, AttemptId, DeliveryData, EventBody, Outcome,
-    RunEndedData, RunId, RunMode, RunState, Sender, Seq, api::RunError,
+    RunEndedData, RunId, RunState, Sender, Seq, api::RunError,
 };
 
 use super::{
@@ -78,7 +78,7 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
         |row| {
             Ok(RunFacts {
                 state: live.state.clone(),
-                mode: columns::word(row, 0, RunMode::from_word)?,
+                mode: columns::word(row, 0)?,
                 limits: columns::json(row, 1)?,
                 started: columns::store_time(row, 2)?,
                 turns: row.get(3)?,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentName, EventBody, InstanceRef, Limits, ProposalId, Receipt, RunElectingData, RunId,
-    RunMode, RunRunningData, RunSetupData, RunState, Sender, WorkflowId,
+    AgentName, EventBody, InstanceRef, Keyword as _, Limits, ProposalId, Receipt, RunElectingData,
+    RunId, RunRunningData, RunSetupData, RunState, Sender, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,7 @@ pub(crate) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) 
             state,
             detail,
             serde_json::to_string(&new.limits)?,
-            columns::keep_word(new.retention),
+            new.retention.word(),
             now.wall.get(),
             after.get(),
             new.script,
@@ -309,12 +309,12 @@ fn read_run(row: &Row<'_>) -> db::Result<RunRow> {
         workflow: WorkflowId::new(row.get(1)?),
         instance: InstanceRef { name: columns::parse(row, 2)?, tag: columns::parse(row, 3)? },
         project: row.get(4)?,
-        mode: columns::word(row, 5, RunMode::from_word)?,
+        mode: columns::word(row, 5)?,
         state: columns::run_state(row, 6)?,
         error: columns::optional(row, 8, columns::json)?,
         limits: columns::json(row, 9)?,
         script: row.get(10)?,
-        retention: columns::word(row, 11, columns::keep_read)?,
+        retention: columns::word(row, 11)?,
         started: columns::millis(row, 12)?,
         ended: columns::optional(row, 13, columns::millis)?,
         turns: row.get(14)?,

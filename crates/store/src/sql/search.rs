@@ -35,16 +35,16 @@ pub(crate) fn find_messages(db: &Connection, wanted: &MessageSearch<'_>) -> Resu
     let has_gram = text.chars().nth(TRIGRAM_CHARS - 1).is_some();
     let mark = if has_gram { indexed_up_to(db, wanted.workflow)? } else { 0 };
     let (old, new) = ((after, last.min(mark)), (after.max(mark), last));
-    let room = |found: &[i64]| wanted.limit as usize - found.len();
+    let remaining = |found: &[i64]| wanted.limit as usize - found.len();
     let mut found = Vec::new();
     match wanted.order {
         MessageOrder::NewestFirst => {
-            found.extend(scan_messages(db, wanted, &text, new, room(&found))?);
-            found.extend(search_index(db, wanted, &text, old, room(&found))?);
+            found.extend(scan_messages(db, wanted, &text, new, remaining(&found))?);
+            found.extend(search_index(db, wanted, &text, old, remaining(&found))?);
         }
         MessageOrder::OldestFirst => {
-            found.extend(search_index(db, wanted, &text, old, room(&found))?);
-            found.extend(scan_messages(db, wanted, &text, new, room(&found))?);
+            found.extend(search_index(db, wanted, &text, old, remaining(&found))?);
+            found.extend(scan_messages(db, wanted, &text, new, remaining(&found))?);
         }
     }
     Ok(found)

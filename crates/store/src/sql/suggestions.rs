@@ -2,8 +2,8 @@
 //! seq of the message that notified the owner.
 
 use agent_worker_protocol::{
-    AgentName, Epoch, EventBody, Revision, Role, RunState, Sender, Seq, SuggestionAnsweredData,
-    SuggestionOpenData, SuggestionState, WorkflowId, api::SuggestionView,
+    AgentName, Epoch, EventBody, Keyword as _, Revision, Role, RunState, Sender, Seq,
+    SuggestionAnsweredData, SuggestionOpenData, SuggestionState, WorkflowId, api::SuggestionView,
 };
 
 use super::{
@@ -245,7 +245,7 @@ fn read_suggestion(row: &Row<'_>) -> db::Result<SuggestionView> {
         text: row.get(4)?,
         old: row.get(5)?,
         new: row.get(6)?,
-        state: columns::word(row, 7, SuggestionState::from_word)?,
+        state: columns::word(row, 7)?,
         by: row.get(8)?,
         reason: row.get(9)?,
         revision: row.get::<Option<i64>>(10)?.map(Revision::new),

@@ -178,7 +178,7 @@ store_methods! {
                     None => database.store.check_files().await,
                 };
                 if let Err(error) = checked {
-                    tracing::debug!(database = %database.path.display(), %error, "refuses writes");
+                    tracing::debug!(database = %database.path.display(), %error, "a team database refuses writes");
                 }
             }
             written

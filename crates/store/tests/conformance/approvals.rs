@@ -79,7 +79,9 @@ pub(crate) async fn a_request_is_kept_to_the_letter_and_answered_once_by_no_agen
     assert_eq!(about.collect::<Vec<_>>(), [&"approval.open", &"approval.answered"]);
 }
 
-pub(crate) async fn an_answer_is_told_to_one_call_however_often_that_asks(store: Arc<dyn Store>) {
+pub(crate) async fn an_answer_is_returned_to_one_call_however_often_that_asks(
+    store: Arc<dyn Store>,
+) {
     let (team, lease) = team_with_lease(&store).await;
     let first = ask(&team, &lease, request("c1", "make")).await.unwrap();
     answer(&team, user(), first.id, Consent::Approved).await.unwrap();
@@ -134,7 +136,7 @@ pub(crate) async fn the_next_attempt_takes_over_exactly_what_the_last_one_asked(
     assert_eq!((fresh.id, answer_and_sender(&fresh)), (ApprovalId::new(3), None));
 }
 
-pub(crate) async fn nobody_answers_what_nobody_waits_for(store: Arc<dyn Store>) {
+pub(crate) async fn a_request_without_a_waiting_attempt_cannot_be_answered(store: Arc<dyn Store>) {
     let (mut team, lease) = team_with_lease(&store).await;
     let done = ask(&team, &lease, request("c1", "make")).await.unwrap();
     team.finish(&lease, ok()).await;

@@ -125,9 +125,7 @@ pub(crate) async fn a_message_reaches_each_recipient_once(store: Arc<dyn Store>)
     assert_eq!(team.lease("cODER").await.fence.agent.as_str(), "Coder");
 }
 
-pub(crate) async fn a_message_for_somebody_who_takes_no_part_is_refused_whole(
-    store: Arc<dyn Store>,
-) {
+pub(crate) async fn a_message_with_an_unknown_recipient_is_refused_whole(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     let refused = team.append(user(), text("go", &["a", "ghost"])).await;
     assert!(matches!(refused, Err(Error::NotFound("agent"))), "{refused:?}");
@@ -136,7 +134,7 @@ pub(crate) async fn a_message_for_somebody_who_takes_no_part_is_refused_whole(
     assert_eq!(team.say("go", &["a"]).await, Seq::new(1));
 }
 
-pub(crate) async fn without_a_live_run_nothing_can_be_said(store: Arc<dyn Store>) {
+pub(crate) async fn without_a_live_run_no_message_can_be_sent(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     team.settle(end(agent_worker_protocol::Outcome::Done)).await;
     assert!(matches!(team.append(user(), text("hi", &[])).await, Err(Error::NoRun)));

@@ -77,7 +77,7 @@ pub(crate) async fn a_vote_is_open_until_its_time_is_up_on_the_stores_clock(stor
     }
 }
 
-pub(crate) async fn a_deadline_is_shown_on_the_wall_clock_of_whoever_asks(store: Arc<dyn Store>) {
+pub(crate) async fn a_deadline_is_shown_on_the_wall_clock_of_the_caller(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let id = propose(&team, user(), terms(&["x", "y"], &["a", "b"])).await;
     let announced = NOW.wall.plus(VOTING_PERIOD);

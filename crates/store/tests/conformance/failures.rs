@@ -48,7 +48,9 @@ pub(crate) async fn a_poison_message_dies_alone_after_three_attempts(store: Arc<
     assert_eq!(team.facts().await.dead, 1);
 }
 
-pub(crate) async fn a_dead_letter_is_told_and_listed_and_can_be_tried_again(store: Arc<dyn Store>) {
+pub(crate) async fn a_dead_letter_is_notified_and_listed_and_can_be_tried_again(
+    store: Arc<dyn Store>,
+) {
     let team = Team::new(&store, &["a"]).await;
     let seq = team.say("poison", &["a"]).await;
     for _ in 0..3 {
@@ -106,7 +108,7 @@ pub(crate) async fn a_counted_failure_ends_the_row_of_uncounted_ones(store: Arc<
     end(ok(), (2, 1)).await;
 }
 
-pub(crate) async fn what_is_nobodys_fault_never_counts(store: Arc<dyn Store>) {
+pub(crate) async fn an_attempt_without_blame_never_counts(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     let seq = team.say("go", &["a"]).await;
     for _ in 0..30 {
@@ -117,7 +119,7 @@ pub(crate) async fn what_is_nobodys_fault_never_counts(store: Arc<dyn Store>) {
     assert_eq!(store.run_get(team.run).await.unwrap().turns, 0);
 }
 
-pub(crate) async fn what_nobody_works_on_can_be_given_up(store: Arc<dyn Store>) {
+pub(crate) async fn a_message_that_no_attempt_holds_can_be_given_up(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let seq = team.say("go", &["a", "b"]).await;
     let lease = team.lease("a").await;

@@ -181,7 +181,7 @@ pub(crate) async fn bases_are_deleted_once_they_are_old_and_in_no_slot(store: Ar
     assert_eq!(confirm(5, 5_000, 9_999).await, [(4, 5_000), (5, 0)], "the slots keep theirs");
 }
 
-pub(crate) async fn a_text_that_cannot_be_merged_is_kept_and_told_until_somebody_looked(
+pub(crate) async fn a_text_that_cannot_be_merged_is_kept_and_reported_until_the_conflict_is_closed(
     store: Arc<dyn Store>,
 ) {
     let team = Team::new(&store, &["a"]).await;

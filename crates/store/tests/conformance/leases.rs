@@ -37,7 +37,7 @@ pub(crate) async fn of_thirty_two_racers_one_gets_the_lease(store: Arc<dyn Store
     assert_eq!(store.attempt_live().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn mail_that_wakes_nobody_waits_for_mail_that_does(store: Arc<dyn Store>) {
+pub(crate) async fn mail_that_does_not_wake_waits_for_mail_that_does(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     let cc = team.post(delivered(Wake::No, text("fyi", &["a"]))).await;
     assert_eq!(ready(&team).await, []);

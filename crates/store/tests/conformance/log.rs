@@ -123,7 +123,7 @@ pub(crate) async fn the_events_of_one_run_are_read_by_themselves(store: Arc<dyn 
     assert_eq!(store.event_last(team.workflow).await.unwrap(), Position::new(7));
 }
 
-pub(crate) async fn a_change_is_heard_once_it_is_there(store: Arc<dyn Store>) {
+pub(crate) async fn a_change_wakes_its_waiter_once_it_is_committed(store: Arc<dyn Store>) {
     let (team, other) = (Team::new(&store, &["a"]).await, Team::new(&store, &["a"]).await);
     let mut seen = store.change_wait(team.workflow, ChangeCursor::default()).await;
     for n in 1..=20_usize {
@@ -172,7 +172,7 @@ pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn S
     assert!(matches!(gone, Err(Error::NotFound("token"))));
 }
 
-pub(crate) async fn a_pulse_is_found_again(store: Arc<dyn Store>) {
+pub(crate) async fn a_heartbeat_is_found_again(store: Arc<dyn Store>) {
     assert_eq!(store.heartbeat_last().await.unwrap(), None);
     for now in [NOW.store, NOW.store.plus(Duration::from_secs(5))] {
         store.heartbeat_put(now).await.unwrap();

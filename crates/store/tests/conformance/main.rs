@@ -73,8 +73,8 @@ conformance! {
         a_message_comes_back_as_it_was_written,
         a_thread_is_a_message_and_whatever_replies_to_it,
         a_message_reaches_each_recipient_once,
-        a_message_for_somebody_who_takes_no_part_is_refused_whole,
-        without_a_live_run_nothing_can_be_said,
+        a_message_with_an_unknown_recipient_is_refused_whole,
+        without_a_live_run_no_message_can_be_sent,
         a_channel_is_read_from_either_end,
         a_channel_is_read_by_run_and_by_text,
         a_text_is_found_whatever_its_letters_and_however_short,
@@ -87,7 +87,7 @@ conformance! {
         a_backoff_ends_by_the_stores_clock_however_the_wall_clock_is_set,
         a_turn_counts_for_a_day_of_the_stores_clock,
         a_vote_is_open_until_its_time_is_up_on_the_stores_clock,
-        a_deadline_is_shown_on_the_wall_clock_of_whoever_asks,
+        a_deadline_is_shown_on_the_wall_clock_of_the_caller,
         a_providers_reset_time_is_converted_once,
     }
     effects {
@@ -101,11 +101,11 @@ conformance! {
     }
     failures {
         a_poison_message_dies_alone_after_three_attempts,
-        a_dead_letter_is_told_and_listed_and_can_be_tried_again,
+        a_dead_letter_is_notified_and_listed_and_can_be_tried_again,
         ten_uncounted_failures_in_a_row_are_enough,
         a_counted_failure_ends_the_row_of_uncounted_ones,
-        what_is_nobodys_fault_never_counts,
-        what_nobody_works_on_can_be_given_up,
+        an_attempt_without_blame_never_counts,
+        a_message_that_no_attempt_holds_can_be_given_up,
     }
     fences {
         a_late_attempt_is_refused_before_and_after_the_next_lease,
@@ -116,7 +116,7 @@ conformance! {
         a_text_from_a_file_becomes_a_revision_and_its_slots_base_in_one_step,
         a_confirmed_exchange_moves_the_base_of_the_file_to_the_out_slot,
         bases_are_deleted_once_they_are_old_and_in_no_slot,
-        a_text_that_cannot_be_merged_is_kept_and_told_until_somebody_looked,
+        a_text_that_cannot_be_merged_is_kept_and_reported_until_the_conflict_is_closed,
     }
     forgetting {
         what_is_kept_while_its_run_lives_is_forgotten_after,
@@ -131,7 +131,7 @@ conformance! {
     }
     leases {
         of_thirty_two_racers_one_gets_the_lease,
-        mail_that_wakes_nobody_waits_for_mail_that_does,
+        mail_that_does_not_wake_waits_for_mail_that_does,
         an_activation_keeps_its_name_over_uncounted_failures,
         mail_that_is_to_be_taken_alone_is,
         one_activation_takes_at_most_twenty_messages,
@@ -156,9 +156,9 @@ conformance! {
         events_replay_what_happened_with_the_messages_themselves,
         an_event_of_another_version_is_read_as_it_was_written,
         the_events_of_one_run_are_read_by_themselves,
-        a_change_is_heard_once_it_is_there,
+        a_change_wakes_its_waiter_once_it_is_committed,
         a_token_is_given_once_and_can_be_taken_back,
-        a_pulse_is_found_again,
+        a_heartbeat_is_found_again,
     }
     members {
         an_agent_joins_a_live_run_under_a_name_that_is_free,
@@ -169,13 +169,13 @@ conformance! {
         a_removed_instance_leaves_nothing_behind,
         attempts_and_turns_are_listed_newest_first,
         it_is_known_since_when_a_run_and_its_agents_stand_as_they_do,
-        what_is_said_about_the_program_is_kept,
+        feedback_about_the_program_is_kept,
     }
     approvals {
         a_request_is_kept_to_the_letter_and_answered_once_by_no_agent,
-        an_answer_is_told_to_one_call_however_often_that_asks,
+        an_answer_is_returned_to_one_call_however_often_that_asks,
         the_next_attempt_takes_over_exactly_what_the_last_one_asked,
-        nobody_answers_what_nobody_waits_for,
+        a_request_without_a_waiting_attempt_cannot_be_answered,
         an_attempt_that_waits_is_held_and_its_run_goes_on_with_the_answer,
         of_many_answers_at_once_one_counts,
     }
@@ -183,7 +183,7 @@ conformance! {
         a_vote_counts_decides_binds_and_tells_in_one_step,
         what_is_decided_never_changes,
         a_voter_has_one_ballot_and_may_change_it,
-        strangers_neither_vote_nor_take_back,
+        a_caller_outside_the_electorate_cannot_vote_and_only_the_creator_cancels,
         a_client_with_a_persons_right_votes_and_takes_back,
         an_assignment_gives_the_work_to_one_and_spares_the_others,
         only_a_vote_opens_a_gate,
@@ -197,7 +197,7 @@ conformance! {
     }
     suggestions {
         a_suggestion_wakes_the_owner_and_is_answered_once,
-        accepting_what_is_said_to_the_letter_writes_it,
+        accepting_an_exact_edit_writes_it,
         a_passage_that_is_not_there_once_is_refused_when_it_is_suggested_and_when_it_is_accepted,
         only_who_may_not_write_suggests_and_only_who_may_answers,
     }
@@ -215,7 +215,7 @@ conformance! {
         who_is_not_named_again_takes_no_part_but_keeps_its_epoch,
         the_facts_are_what_is_open,
         a_turn_counts_for_a_day_and_an_interrupted_one_never,
-        the_facts_tell_when_everybody_waits,
+        the_facts_show_when_all_agents_wait,
         a_step_is_carried_out_only_where_it_fits,
         an_end_drops_what_is_open_and_shuts_out_who_works,
         an_ended_run_is_not_decided_again,

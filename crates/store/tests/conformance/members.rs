@@ -254,7 +254,7 @@ pub(crate) async fn it_is_known_since_when_a_run_and_its_agents_stand_as_they_do
     assert_eq!(settle(end(Outcome::Stopped), 14).await, at(14).wall);
 }
 
-pub(crate) async fn what_is_said_about_the_program_is_kept(store: Arc<dyn Store>) {
+pub(crate) async fn feedback_about_the_program_is_kept(store: Arc<dyn Store>) {
     let said = |message: &str, instance: Option<&str>| FeedbackView {
         ts: NOW.wall,
         by: "user".into(),

@@ -236,7 +236,9 @@ pub(crate) async fn a_client_with_a_persons_right_votes_and_takes_back(store: Ar
     assert_eq!(state.to_string(), "cancelled by client:ci: enough");
 }
 
-pub(crate) async fn strangers_neither_vote_nor_take_back(store: Arc<dyn Store>) {
+pub(crate) async fn a_caller_outside_the_electorate_cannot_vote_and_only_the_creator_cancels(
+    store: Arc<dyn Store>,
+) {
     let team = Team::new(&store, &["a", "b"]).await;
     let leases = lease_all(&team, &["a", "b"]).await;
     let id = propose(&team, agent(&leases[0]), terms(&["x"], &["b"])).await;

@@ -62,7 +62,7 @@ async fn end(team: &Team) {
 }
 
 /// Sends twice, a little later each round, so that the sends meet the other tasks at every step.
-async fn send(team: &Team, delay: u32, tally: &RaceCounts) -> Vec<Seq> {
+async fn send(team: &Team, delay: u32, counts: &RaceCounts) -> Vec<Seq> {
     let mut sent = Vec::new();
     for body in ["go", "on"] {
         for _ in 0..delay {
@@ -70,25 +70,25 @@ async fn send(team: &Team, delay: u32, tally: &RaceCounts) -> Vec<Seq> {
         }
         match team.append(user(), text(body, &["a"])).await {
             Ok(once) => sent.push(once.value()),
-            Err(Error::NoRun) => _ = tally.refused.fetch_add(1, Ordering::Relaxed),
+            Err(Error::NoRun) => _ = counts.refused.fetch_add(1, Ordering::Relaxed),
             Err(other) => panic!("{other}"),
         }
     }
-    tally.sent.fetch_add(u32::try_from(sent.len()).unwrap(), Ordering::Relaxed);
+    counts.sent.fetch_add(u32::try_from(sent.len()).unwrap(), Ordering::Relaxed);
     sent
 }
 
 pub(crate) async fn a_run_never_ends_with_waking_mail(store: Arc<dyn Store>) {
-    let tally = Arc::new(RaceCounts::default());
+    let counts = Arc::new(RaceCounts::default());
     let rounds = rounds();
     let mut teams = JoinSet::new();
     for _ in 0..TEAMS {
-        let (store, tally) = (Arc::clone(&store), Arc::clone(&tally));
+        let (store, counts) = (Arc::clone(&store), Arc::clone(&counts));
         teams.spawn(async move {
             let mut team = Team::new(&store, &["a"]).await;
             for round in 0..rounds {
                 let (sent, (), ()) =
-                    tokio::join!(send(&team, round % 4, &tally), end(&team), work(&team));
+                    tokio::join!(send(&team, round % 4, &counts), end(&team), work(&team));
                 for seq in sent {
                     let state = team.state(seq, "a").await;
                     assert_eq!(state, DeliveryState::Acted, "round {round}: {seq}");
@@ -101,7 +101,7 @@ pub(crate) async fn a_run_never_ends_with_waking_mail(store: Arc<dyn Store>) {
     }
     teams.join_all().await;
     let (refused, sent) =
-        (tally.refused.load(Ordering::Relaxed), tally.sent.load(Ordering::Relaxed));
+        (counts.refused.load(Ordering::Relaxed), counts.sent.load(Ordering::Relaxed));
     assert_eq!(refused + sent, 2 * TEAMS * rounds);
     assert!(
         refused > 100 && sent > 100,

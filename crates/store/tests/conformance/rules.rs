@@ -100,11 +100,11 @@ pub(crate) fn effect_text(effect: &BindingEffect) -> String {
         BindingEffect::GateOpened(gate) => format!("gate {gate} is open"),
         BindingEffect::GateUnchanged(gate) => format!("gate {gate} stays as it was"),
         BindingEffect::NoSuchAgent(name) => {
-            format!("{name} takes no part any more: nothing was changed")
+            format!("{name} is no longer in the team: nothing was changed")
         }
         BindingEffect::RoleAssigned(agent, role) => format!("{agent} is {role}"),
         BindingEffect::MessageAssigned(seq, agent) => format!("message #{seq} is {agent}'s"),
-        BindingEffect::MessageMissing(seq) => format!("message #{seq} is not there any more"),
+        BindingEffect::MessageMissing(seq) => format!("message #{seq} no longer exists"),
     }
 }
 

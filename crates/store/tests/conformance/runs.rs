@@ -170,7 +170,7 @@ pub(crate) async fn a_turn_counts_for_a_day_and_an_interrupted_one_never(store: 
     assert_eq!((facts.turns, facts.turns_today), (2, 1));
 }
 
-pub(crate) async fn the_facts_tell_when_everybody_waits(store: Arc<dyn Store>) {
+pub(crate) async fn the_facts_show_when_all_agents_wait(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let wait = |secs| {
         let at = NOW.store.plus(Duration::from_secs(secs));

@@ -131,7 +131,7 @@ pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc
     assert!(matches!(nothing, Err(Error::NotFound("suggestion"))), "{nothing:?}");
 }
 
-pub(crate) async fn accepting_what_is_said_to_the_letter_writes_it(store: Arc<dyn Store>) {
+pub(crate) async fn accepting_an_exact_edit_writes_it(store: Arc<dyn Store>) {
     let (team, a, b) = team_with_owner(&store).await;
     write(&team, "teh end\n").await;
     let first = suggest(&team, agent(&a), Some(replace("teh", "the"))).await.unwrap().value();

@@ -116,7 +116,7 @@ async fn run_agent(
         Some(preset) => preset.invocation(turn),
         None => Ok((ProgramInvocation::default(), None)),
     };
-    let (invocation, servers) = started.map_err(io_failure("write its settings"))?;
+    let (invocation, servers) = started.map_err(io_failure("write the agent's settings"))?;
     let TurnContext { request, child_env, .. } = turn.context;
     let cwd = child_env.cwd.to_string_lossy();
     let client = AcpClient::new(AcpTurnInput {
@@ -133,7 +133,7 @@ async fn run_agent(
         .envs(&invocation.env)
         .stdin(Stdio::piped())
         .spawn()
-        .map_err(io_failure("start it"))?;
+        .map_err(io_failure("start the agent"))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (say, said) = mpsc::unbounded_channel();
     let mut errors = OutputTail::default();
@@ -145,12 +145,12 @@ async fn run_agent(
                 errors.read(stderr, &turn.context.reporter, &turn.context.log)
             );
         });
-        let mut talk = pin!(AcpConversation::new(client, say, turn.context).run(stdout));
+        let mut conversation = pin!(AcpConversation::new(client, say, turn.context).run(stdout));
         let ended = tokio::select! {
-            ended = &mut talk => ended,
+            ended = &mut conversation => ended,
             never = async { (&mut pipes).await; std::future::pending().await } => never,
             // The pipe already holds everything that the agent itself wrote.
-            _ = child.wait() => timeout(PIPE_DRAIN_TIMEOUT, &mut talk).await.ok().flatten(),
+            _ = child.wait() => timeout(PIPE_DRAIN_TIMEOUT, &mut conversation).await.ok().flatten(),
         };
         let parting = async { tokio::join!(pipes, child.wait()).1 };
         match ended {
@@ -164,14 +164,18 @@ async fn run_agent(
     };
     match ended {
         Ok(ended) => ended,
-        Err(Ok(status)) => Err(crash_failure(status.map_err(io_failure("wait for it"))?, &errors)),
+        Err(Ok(status)) => {
+            Err(crash_failure(status.map_err(io_failure("wait for the agent"))?, &errors))
+        }
         Err(Err(_)) => match child.try_wait() {
             Ok(Some(status)) => Err(crash_failure(status, &errors)),
-            Ok(None) | Err(_) => {
-                Err(TurnFailure::new(FailureClass::Crash, "it has stopped talking"))
-            }
+            Ok(None) | Err(_) => Err(output_closed()),
         },
     }
+}
+
+fn output_closed() -> TurnFailure {
+    TurnFailure::new(FailureClass::Crash, "the agent closed its output before the end of its turn")
 }
 
 fn crash_failure(status: ExitStatus, errors: &OutputTail) -> TurnFailure {

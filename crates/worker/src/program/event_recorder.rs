@@ -59,7 +59,7 @@ impl<'a> EventRecorder<'a> {
             }
             ProgramEvent::Session(session) => {
                 if session.to_string().len() > MAX_SESSION_BYTES {
-                    let why = "what it says of its conversation is longer than 64 KiB";
+                    let why = "the session data of the program is longer than 64 KiB";
                     return Err(TurnFailure::new(FailureClass::Fatal, why));
                 }
                 self.reporter.record(WorkerEvent::Session { session });

@@ -127,10 +127,8 @@ impl ProgramAdapter for Executable {
             }
             // An event that cannot be parsed may be a failure, which must not count as an answer.
             Err(error) => {
-                let why = format!(
-                    "an event it wrote was not understood: {error}: {}",
-                    truncate(line, 200)
-                );
+                let why =
+                    format!("the program wrote an invalid event: {error}: {}", truncate(line, 200));
                 vec![ProgramEvent::GaveUp(TurnFailure::new(FailureClass::Fatal, why))]
             }
         }

@@ -116,7 +116,7 @@ impl ServedTurn {
         if self.has_listed_tools {
             return self.done;
         }
-        let why = format!("`{name}` has never asked for the team's tools");
+        let why = format!("`{name}` never listed the team's tools");
         match self.done {
             // Many programs continue without their tools, and then none of their work has reached the team.
             Ok(_) => Err(TurnFailure::new(FailureClass::Fatal, why)),

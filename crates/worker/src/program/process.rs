@@ -29,7 +29,7 @@ pub(super) async fn run_program(
         .envs(&invocation.env)
         .stdin(Stdio::piped())
         .spawn()
-        .map_err(io_failure("start it"))?;
+        .map_err(io_failure("start the program"))?;
     let stdin = child.stdin.take();
     let told = async {
         write_prompt(stdin, &invocation.stdin).await;
@@ -85,7 +85,7 @@ async fn read_output(
     match ended {
         Err(failure) => Ok(Err(failure)),
         Ok(status) => {
-            let status = status.map_err(io_failure("wait for it"))?;
+            let status = status.map_err(io_failure("wait for the program"))?;
             Ok(Ok(ProgramExit { status, stderr_tail: errors.text() }))
         }
     }

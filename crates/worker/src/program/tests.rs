@@ -118,7 +118,7 @@ fn a_stream_of_claude_code_means_the_same_every_time() {
     insta::assert_snapshot!(replay("claude", None, stream!("claude-refused"), 143), @r#"
     session {"cost_micros":0,"id":"2409a181-4f76-4bdc-a439-8d892285a3ab"}
     gives up: auth: authentication_failed (status 401)
-    = crash: it ended without a result: exit status 143: on stderr
+    = crash: the program ended without a result: exit status 143: on stde…
     "#);
     insta::assert_snapshot!(replay("claude", None, stream!("claude-rate-limited"), 1), @r#"
     session {"cost_micros":0,"id":"b166c96e-36bb-434e-bb92-b88ceb599fca"}
@@ -169,7 +169,7 @@ fn a_stream_of_codex_means_the_same_every_time() {
     insta::assert_snapshot!(replay("codex", None, stream!("codex-refused"), 143), @r#"
     session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0fc-94f8-72d2-85c6-74e35378470e","input_tokens":0,"output_tokens":0}
     gives up: auth: unexpected status 401 Unauthorized: scripted 401, url: http://127.0.0.1:18080/v1/responses
-    = crash: it ended without a result: exit status 143: on stderr
+    = crash: the program ended without a result: exit status 143: on stde…
     "#);
     insta::assert_snapshot!(replay("codex", None, stream!("codex-rate-limited"), 1), @r#"
     session {"cache_write_input_tokens":0,"cached_input_tokens":0,"id":"01a1e0f9-f261-7b80-b65c-8ce5e098ec74","input_tokens":0,"output_tokens":0}
@@ -288,7 +288,7 @@ fn who_waits_without_a_word_for_a_provider_is_known_by_its_log() {
     "#);
     let paused = log!("codex-paused");
     insta::assert_snapshot!(replay_log("codex", paused), @r#"
-    gives up: transient: status 503, and not to be asked again for 600 s
+    gives up: transient: status 503, retry after 600 s
     "#);
     // The program handles a short pause, and every other response, itself.
     assert_eq!(replay_log("codex", &paused.replace("\"600\"", "\"5\"")), "");
@@ -324,7 +324,7 @@ fn a_stream_as_cursor_documents_it_means_this() {
     let failed = CURSOR.replace("\"is_error\":false", "\"is_error\":true");
     assert!(replay("cursor", None, &failed, 1).ends_with("= fatal: I look.All done."));
     let silent = replay("cursor", None, "", 1);
-    assert_eq!(silent, "= crash: it ended without a result: exit status 1: on stderr");
+    assert_eq!(silent, "= crash: the program ended without a result: exit status 1: on stderr");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn received_messages(daemon: &StubDaemon) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_where_the_tools_are_who_it_is_and_what_to_do() {
+async fn an_agent_gets_the_tool_server_its_system_prompt_and_its_task() {
     let daemon = StubDaemon::accepting();
     let job = acp_job(&daemon, DONE_FUNCTIONS);
     let finished = run_worker(&job).await;
@@ -102,7 +102,7 @@ async fn a_turn_goes_on_with_the_last_conversation_or_says_that_it_is_gone() {
     let mut job = acp_job(&daemon, &format!("{DONE_FUNCTIONS}\n{gone}"));
     job.session = Some(json!({"id": "s1"}));
     assert_eq!(run_worker(&job).await.text, "All done.");
-    let gone = |event: &WorkerEvent| matches!(event, WorkerEvent::Retry { why } if why.contains("is gone"));
+    let gone = |event: &WorkerEvent| matches!(event, WorkerEvent::Retry { why } if why.contains("lost its conversation"));
     assert!(has_posted_event(&daemon, gone));
 }
 
@@ -140,7 +140,7 @@ async fn what_it_wants_to_do_is_asked_of_the_daemon_and_answered_for_one_call() 
 }
 
 #[tokio::test]
-async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
+async fn a_turn_without_a_person_present_to_approve_can_fail() {
     let daemon = StubDaemon::new(|heard| match heard {
         ReceivedRequest::Call { tool, .. } if tool == PERMIT_CALL => {
             ScriptedReply::Result(json!({"permit": "fail", "why": "nobody is there"}))
@@ -154,7 +154,7 @@ async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
 }
 
 #[tokio::test]
-async fn one_that_is_stopped_is_told_so_and_may_say_what_it_has_used() {
+async fn a_stopped_agent_gets_a_cancellation_and_may_report_its_usage() {
     let daemon = StubDaemon::accepting();
     let waits = r#"
         prompted() { look; prompt=$id; words waiting; }
@@ -191,7 +191,7 @@ async fn how_it_ends_is_known_from_its_answer_and_its_process() {
         (
             "prompted() { look; words Fine.; echo oops >&2; exit 3; }",
             FailureClass::Crash,
-            "it ended without a result: exit status 3: oops",
+            "the program ended without a result: exit status 3: oops",
         ),
         (
             r#"prompted() { look; say '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":429,"message":"slow down"}}'; sleep 60; }"#,
@@ -201,9 +201,13 @@ async fn how_it_ends_is_known_from_its_answer_and_its_process() {
         (
             r#"prompted() { answer '{"stopReason":"end_turn"}'; }"#,
             FailureClass::Fatal,
-            "has never asked for the team's tools",
+            "never listed the team's tools",
         ),
-        ("exec >&-; sleep 60", FailureClass::Crash, "it has stopped talking"),
+        (
+            "exec >&-; sleep 60",
+            FailureClass::Crash,
+            "the agent closed its output before the end of its turn",
+        ),
     ] {
         let daemon = StubDaemon::accepting();
         let (seen, said) = failure_of(run_worker(&acp_job(&daemon, functions)).await.outcome);

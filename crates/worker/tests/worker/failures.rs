@@ -88,6 +88,6 @@ async fn a_model_that_never_stops_calling_tools_is_stopped() {
     let daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({"calls": [{"tool": "a"}], "say": "never"}));
     job.max_steps = 1;
-    let why = "its model was asked 1 times (max_steps) and still called tools";
+    let why = "the model still called tools after 1 steps (max_steps)";
     assert_eq!(run_worker(&job).await.outcome, failed_outcome(FailureClass::Fatal, why));
 }

@@ -71,7 +71,7 @@ async fn what_a_command_prints_is_in_the_log_as_it_comes() {
 }
 
 #[tokio::test]
-async fn what_is_said_wins_over_what_a_command_wrote() {
+async fn the_text_of_say_wins_over_the_output_of_a_command() {
     let daemon = StubDaemon::accepting();
     assert_eq!(run_worker(&job(&daemon, json!({"run": "echo a", "say": "b"}))).await.text, "b");
 }

@@ -134,7 +134,7 @@ async fn a_program_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn calls_through_the_door_reach_the_daemon_in_the_attempts_name_with_a_key() {
+async fn calls_through_the_tool_server_reach_the_daemon_in_the_attempts_name_with_a_key() {
     let daemon = StubDaemon::accepting();
     let args = r#"{"name":"channel_send","arguments":{"message":"hi"}}"#;
     let job =
@@ -154,7 +154,7 @@ async fn calls_through_the_door_reach_the_daemon_in_the_attempts_name_with_a_key
 }
 
 #[tokio::test]
-async fn the_door_speaks_mcp_and_opens_for_its_token_alone() {
+async fn the_tool_server_speaks_mcp_and_accepts_only_its_token() {
     let daemon = StubDaemon::accepting();
     let job = executable_job(
         &daemon,
@@ -186,7 +186,7 @@ async fn a_vendors_program_that_never_looks_at_the_tools_has_failed() {
     let daemon = StubDaemon::accepting();
     let (class, why) = failure_of(run_worker(&native_job(&daemon, "claude", result)).await.outcome);
     assert_eq!(class, FailureClass::Fatal);
-    assert!(why.ends_with("has never asked for the team's tools"), "{why}");
+    assert!(why.ends_with("never listed the team's tools"), "{why}");
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn a_vendors_program_gets_its_prompt_and_no_secret_among_its_arguments() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_gone_is_begun_anew_in_the_same_attempt() {
+async fn a_lost_conversation_is_restarted_in_the_same_attempt() {
     let daemon = StubDaemon::accepting();
     let text = r#"
         case "$*" in
@@ -313,7 +313,7 @@ async fn an_event_that_is_not_understood_is_a_failure_and_no_answer() {
             run_worker(&executable_job(&daemon, &format!("echo answer; echo '{line}'"))).await;
         let (class, why) = failure_of(finished.outcome);
         assert_eq!(class, FailureClass::Fatal);
-        assert!(why.starts_with("an event it wrote was not understood: "), "{why}");
+        assert!(why.starts_with("the program wrote an invalid event: "), "{why}");
     }
     let daemon = StubDaemon::accepting();
     let other = r#"{"kind":"fruit","name":"apple"}"#;
@@ -339,7 +339,7 @@ async fn what_a_turn_leaves_for_the_next_is_bounded() {
     let (class, why) = failure_of(run_worker(&executable_job(&daemon, text)).await.outcome);
     assert_eq!(
         (class, why.as_str()),
-        (FailureClass::Fatal, "what it says of its conversation is longer than 64 KiB")
+        (FailureClass::Fatal, "the session data of the program is longer than 64 KiB")
     );
     assert!(has_posted_event(
         &daemon,
@@ -428,7 +428,7 @@ async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
 }
 
 #[tokio::test]
-async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
+async fn a_turn_without_a_person_present_to_approve_can_fail() {
     let daemon = StubDaemon::new(|heard| match heard {
         ReceivedRequest::Call { tool, .. } if tool == PERMIT_CALL => {
             ScriptedReply::Result(json!({"permit": "fail", "why": "nobody is there"}))
@@ -443,8 +443,8 @@ async fn a_turn_in_which_nobody_was_there_to_approve_can_fail() {
 }
 
 #[tokio::test]
-async fn codex_writes_in_its_folder_where_everything_is_allowed_and_is_asked_nothing_where_nothing_is_said()
- {
+async fn codex_writes_in_its_folder_if_everything_is_allowed_and_gets_no_sandbox_option_by_default()
+{
     for (default, sandbox) in [
         (PermissionAction::Allow, Some("workspace-write")),
         (PermissionAction::Ask, None),

@@ -96,7 +96,7 @@ async fn after_a_lost_reply_the_same_events_are_posted_again_with_the_same_numbe
 }
 
 #[tokio::test]
-async fn what_happened_while_the_daemon_was_away_is_told_when_it_is_back() {
+async fn events_during_an_absence_of_the_daemon_are_reported_when_it_is_back() {
     let mut daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({"run": "echo here > here; cat go", "say": "done"}));
     job.limits.orphan_grace = Span::from_secs(20);
@@ -184,7 +184,7 @@ async fn a_worker_without_a_usable_job_says_why_and_fails() {
     std::fs::write(job.folder.join("events.jsonl"), "").unwrap();
     let mut worker = WorkerProcess::start(&job).await;
     assert_eq!(worker.wait_exit().await.code(), Some(1));
-    assert!(worker.log().contains("begin events.jsonl"), "{}", worker.log());
+    assert!(worker.log().contains("create events.jsonl"), "{}", worker.log());
     std::fs::remove_file(job.folder.join("events.jsonl")).unwrap();
     job.socket = "/nowhere/daemon.sock".into();
     job.limits.orphan_grace = Span::from_millis(500);

@@ -81,7 +81,7 @@ async fn an_attempt_that_is_stopped_before_it_began_begins_nothing() {
 }
 
 #[tokio::test]
-async fn an_attempt_nobody_wants_is_over_without_a_word() {
+async fn an_attempt_that_the_daemon_refuses_ends_without_a_report() {
     for code in [Code::StaleEpoch, Code::NotFound, Code::Unauthorized, Code::Forbidden] {
         let daemon = StubDaemon::new(move |heard| {
             if heard.has_event(|event| matches!(event, WorkerEvent::ToolCall { .. })) {
@@ -106,7 +106,7 @@ async fn an_attempt_that_takes_too_long_is_cut_short() {
     job.limits.wall = Span::from_millis(700);
     job.limits.silence = Span::from_millis(400);
     let outcome = WorkerProcess::start(&job).await.wait_finished().await.outcome;
-    assert_eq!(outcome, timeout_outcome("it took longer than 700ms"));
+    assert_eq!(outcome, timeout_outcome("the turn took longer than 700ms"));
 }
 
 #[tokio::test]
@@ -118,12 +118,12 @@ async fn an_attempt_that_is_silent_for_too_long_is_cut_short() {
         let mut job = job(&daemon, rule);
         job.limits.silence = Span::from_millis(400);
         let outcome = WorkerProcess::start(&job).await.wait_finished().await.outcome;
-        assert_eq!(outcome, timeout_outcome("it was silent for 400ms"));
+        assert_eq!(outcome, timeout_outcome("there was no activity for 400ms"));
     }
 }
 
 #[tokio::test]
-async fn an_orphan_ends_itself_and_says_so_on_disk() {
+async fn a_worker_without_a_daemon_ends_itself_and_records_it_on_disk() {
     let mut daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({"run": IGNORE_TERM_SCRIPT}));
     job.limits.orphan_grace = Span::from_millis(600);

@@ -13,7 +13,7 @@ fn idempotency_key(args: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn equal_calls_are_told_apart_by_their_number_and_an_own_key_is_kept() {
+async fn equal_calls_are_distinguished_by_their_number_and_an_explicit_key_is_kept() {
     let daemon = StubDaemon::accepting();
     let ping = json!({"tool": "channel_send", "args": {"message": "ping"}});
     let other = json!({"tool": "channel_send", "args": {"message": "pong"}});
@@ -97,7 +97,7 @@ async fn a_call_is_held_while_the_daemon_is_away() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_is_told_and_the_script_goes_on() {
+async fn a_failed_tool_call_is_reported_and_the_script_continues() {
     let daemon = StubDaemon::new(|heard| match heard {
         ReceivedRequest::Call { tool, .. } if tool == "bad" => ScriptedReply::Result(
             json!({"content": [{"type": "text", "text": "no such file"}], "isError": true}),

@@ -3,7 +3,9 @@
 use agent_worker_backends::{
     ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, available_backends, find_backend,
 };
-use agent_worker_protocol::{Acp, Backend, CredentialMode, MockRule, Native, SessionPolicy};
+use agent_worker_protocol::{
+    Acp, Backend, CredentialMode, Keyword as _, MockRule, Native, SessionPolicy,
+};
 
 use crate::{
     agents::mock,
@@ -54,7 +56,7 @@ pub(crate) fn backend_of_model(model: &str) -> Result<&'static BackendSpec, Back
     match backend_of_word(word) {
         Ok(spec) if [BackendKind::Program, BackendKind::Mock].contains(&spec.kind) => Ok(spec),
         Ok(_) | Err(_) => {
-            let message = format!("the model `{model}` does not say by which backend");
+            let message = format!("the model `{model}` does not imply a backend");
             Err((message, format!("add a backend; {}", backend_choices())))
         }
     }
@@ -72,12 +74,13 @@ pub(crate) fn with_defaults(
             Ok(Backend::Native(Native { cli: spec.name.into(), command, mode, session }))
         }
         BackendKind::Acp => Err((
-            "`acp` needs to know which agent".to_owned(),
-            "write it in a file: `backend: acp` and `agent: gemini`".to_owned(),
+            "`acp` needs an agent".to_owned(),
+            "define the agent in a workflow file: `backend: acp` and `agent: gemini`".to_owned(),
         )),
         BackendKind::Command => Err((
-            "`command` needs to know which one".to_owned(),
-            "write it in a file: `backend: command` and `command: [./agent.py]`".to_owned(),
+            "`command` needs a command".to_owned(),
+            "define the agent in a workflow file: `backend: command` and `command: [./agent.py]`"
+                .to_owned(),
         )),
         BackendKind::Planned => {
             Err((format!("the backend `{}` is not in this version", spec.name), backend_choices()))

@@ -3,7 +3,9 @@
 //! The rules are those of [`MockRule`]; in the file a failure is a word (`fail: crash`), and an exit status is
 //! `exit: 3` or `fail: { exit: 3 }`.
 
-use agent_worker_protocol::{MockCall, MockFailure, MockRule, SHELL_TOOL, Span, ToolName};
+use agent_worker_protocol::{
+    Keyword as _, MockCall, MockFailure, MockRule, SHELL_TOOL, Span, ToolName,
+};
 use serde_json::{Map, Value};
 
 use crate::{

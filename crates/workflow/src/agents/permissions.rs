@@ -1,7 +1,9 @@
 //! `permissions:` section: calls that an agent may make alone, and calls that need an approval.
 
 use agent_worker_backends::{PermissionSupport, available_backends, find_backend};
-use agent_worker_protocol::{Backend, OnAsk, PermissionAction, Permissions, ToolPattern};
+use agent_worker_protocol::{
+    Backend, Keyword as _, OnAsk, PermissionAction, Permissions, ToolPattern,
+};
 
 use crate::{
     agents::backend::one_of,
@@ -59,12 +61,12 @@ fn check_backend_support(
         PermissionSupport::PerTool | PermissionSupport::PerKind(_) => {}
         PermissionSupport::DefaultOnly { hint } => {
             for field in PER_CALL_KEYS.iter().filter_map(|name| fields.get(name)) {
-                let message = format!("`{name}` asks for nothing call by call");
+                let message = format!("`{name}` does not ask for permission per call");
                 diagnostics.add(field.diagnostic(message).with_hint(hint));
             }
         }
         PermissionSupport::Unsupported => {
-            let message = format!("`permissions` are not kept by `{name}`");
+            let message = format!("`{name}` does not support `permissions`");
             diagnostics.add(field.diagnostic(message).with_hint(support_hint()));
         }
     }
@@ -81,7 +83,7 @@ fn support_hint() -> String {
         }
     };
     format!(
-        "they are by {}, and `default` by {}",
+        "supported by {}; only `default` by {}",
         names(|it| matches!(it, PermissionSupport::PerTool | PermissionSupport::PerKind(_))),
         names(|it| matches!(it, PermissionSupport::DefaultOnly { .. }))
     )
@@ -111,7 +113,7 @@ fn pattern(field: &YamlField<'_>, backend: &Backend) -> Result<ToolPattern, Diag
         PermissionSupport::PerKind(kinds) if !kinds.contains(&pattern.tool()) => {
             let (name, tool) = (backend.word(), pattern.tool());
             let message =
-                format!("with `{name}` a rule names a kind of call, which `{tool}` is not");
+                format!("with `{name}` a rule must name a kind of call, and `{tool}` is not one");
             let hint = format!("kinds are {}", kinds.join(", "));
             Err(field.diagnostic(message).with_hint(hint))
         }

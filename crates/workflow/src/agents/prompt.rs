@@ -24,13 +24,13 @@ pub(crate) fn read(field: &YamlField<'_>, folder: &Path) -> Result<String, Diagn
     let refused = |why: &FileReadError| {
         field
             .diagnostic(format!("cannot read the prompt `{text}`: {why}"))
-            .with_hint(format!("it is looked for in {}", folder.display()))
+            .with_hint(format!("the path is relative to {}", folder.display()))
     };
     let inside = resolve_in_folder(folder, text).map_err(|error| refused(&error.into()))?;
     let Some(path) = inside else {
         return Err(field
-            .diagnostic(format!("the prompt `{text}` lies outside the workflow's folder"))
-            .with_hint(format!("put it beneath {}", folder.display())));
+            .diagnostic(format!("the prompt `{text}` is outside the workflow's folder"))
+            .with_hint(format!("move the file beneath {}", folder.display())));
     };
     text_file::read(&path).map_err(|why| refused(&why))
 }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_told_with_what_can() {
+    fn an_invalid_draft_is_refused_with_a_suggestion() {
         for (backend, model, message, hint) in [
             (None, None, "`alice` needs a backend", CHOICE),
             (Some("sdk"), None, "the backend `sdk` is not in this version", CHOICE),
@@ -166,20 +166,20 @@ mod tests {
             (
                 None,
                 Some("gpt"),
-                "the model `gpt` does not say by which backend",
+                "the model `gpt` does not imply a backend",
                 "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`",
             ),
             (
                 Some("command"),
                 None,
-                "`command` needs to know which one",
-                "write it in a file: `backend: command` and `command: [./agent.py]`",
+                "`command` needs a command",
+                "define the agent in a workflow file: `backend: command` and `command: [./agent.py]`",
             ),
             (
                 Some("acp"),
                 None,
-                "`acp` needs to know which agent",
-                "write it in a file: `backend: acp` and `agent: gemini`",
+                "`acp` needs an agent",
+                "define the agent in a workflow file: `backend: acp` and `agent: gemini`",
             ),
         ] {
             let bad = draft(backend, model).into_settings().unwrap_err();

@@ -125,7 +125,7 @@ pub(crate) fn read(
     let documents = fields.read_with("documents", diagnostics, |field| {
         match (field.one_of(&documents, &[])?, provider) {
             (Documents::File, Some(Provider::Memory)) => Err(field
-                .diagnostic("a run whose rows are deleted leaves no files")
+                .diagnostic("a run with `provider: memory` leaves no files")
                 .with_hint("leave out `documents`, or `provider: memory`")),
             (documents, _) => Ok(documents),
         }
@@ -140,7 +140,7 @@ pub(crate) fn read(
         let (layout, given) = layout::read_config(&field, diagnostics);
         for key in given {
             if let Some(needs) = missing_requirement(key, provider, documents) {
-                let useless = format!("`context.config.{key}` says where there is no file");
+                let useless = format!("`context.config.{key}` would have no effect");
                 diagnostics.add(field.diagnostic(useless).with_hint(format!("it needs `{needs}`")));
             }
         }
@@ -160,7 +160,7 @@ fn read_legacy_context(
             diagnostics.add(
                 field
                     .diagnostic(format!(
-                        "`context.{key}` says again what `channel` and `document` say"
+                        "`context.{key}` cannot be combined with `channel`, `document` or `dir`"
                     ))
                     .with_hint("use one of the two forms"),
             );
@@ -169,13 +169,13 @@ fn read_legacy_context(
     fields.read_with("provider", diagnostics, |field| match field.text()? {
         "file" => Ok(()),
         _ => Err(field
-            .diagnostic("`channel` and `document` are files: that is `provider: file`")
-            .with_hint("leave out `provider`, or both of them")),
+            .diagnostic("`channel` and `document` are files and need `provider: file`")
+            .with_hint("leave out `provider`, or both keys")),
     });
     if !fields.has("channel") {
         diagnostics.add(
             whole
-                .diagnostic("without a channel the agents cannot be woken, nor tell each other of a document")
+                .diagnostic("without a channel the agents cannot be woken and cannot announce documents to each other")
                 .with_hint("add `channel:`"),
         );
     }
@@ -217,7 +217,7 @@ fn read_document_owner(
             let diagnostic = field.diagnostic(format!("there is no agent `{text}`"));
             Err(match nearest(text, agents.iter().copied().chain(["elect"])) {
                 Some(name) => diagnostic.with_hint(format!("did you mean `{name}`?")),
-                None => diagnostic.with_hint(format!("it has: {}", agents.join(", "))),
+                None => diagnostic.with_hint(format!("the agents are: {}", agents.join(", "))),
             })
         }
     }

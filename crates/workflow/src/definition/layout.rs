@@ -121,8 +121,8 @@ fn check_disjoint(layout: &Layout, field: &YamlField<'_>, diagnostics: &mut Diag
     if channel == documents || channel == state || documents == state {
         diagnostics.add(
             field
-                .diagnostic("the channel, the documents and `_state` must lie apart")
-                .with_hint("give the channel's file a name of its own"),
+                .diagnostic("the channel, the documents and `_state` must have separate paths")
+                .with_hint("give the channel's file another name"),
         );
     }
 }
@@ -166,14 +166,16 @@ fn read_database(field: &YamlField<'_>) -> Result<Template, Diagnostic> {
 fn read_path_template(field: &YamlField<'_>) -> Result<(Template, String), Diagnostic> {
     let text = field.text()?;
     let template = Template::read(text, &KnownNames::default()).map_err(|flaws| {
-        let what = flaws.first().map_or("it cannot be read", |flawed| flawed.flaw.message.as_str());
+        let what = flaws
+            .first()
+            .map_or("the path is not a valid template", |flawed| flawed.flaw.message.as_str());
         field.diagnostic(what).with_hint("there are `workflow.name` and `workflow.tag`")
     })?;
     let known = |reference| matches!(reference, &Reference::WorkflowName | &Reference::Tag);
     if !template.references().all(known) {
         return Err(field
             .diagnostic(
-                "a place is known before the run: by `workflow.name` and `workflow.tag` alone",
+                "a path is set before the run: it may contain only `workflow.name` and `workflow.tag`",
             )
             .with_hint("for example `.workflow/${{ workflow.name }}/${{ workflow.tag }}/`"));
     }

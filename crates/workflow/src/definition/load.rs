@@ -58,7 +58,7 @@ fn read_sections(
     diagnostics: &mut Diagnostics,
 ) -> Option<Workflow> {
     let fields = root.fields_unchecked().map_err(|diagnostic| {
-        diagnostic.with_hint("it begins with `agents:` and the names of the agents")
+        diagnostic.with_hint("begin the file with `agents:` and the names of the agents")
     });
     let mut fields = diagnostics.ok_or_add(fields)?;
     fields.reject_unknown_keys(&WORKFLOW_KEYS, diagnostics);
@@ -109,7 +109,7 @@ fn read_name(fields: &YamlFields<'_>, path: &Path) -> Result<WorkflowName, Diagn
     let Some(field) = fields.get("name") else {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         return checked_name(&stem).map_err(|why| {
-            Diagnostic::new(0..0, format!("the file's name does not name the workflow: {why}"))
+            Diagnostic::new(0..0, format!("the file's name is not a valid workflow name: {why}"))
                 .with_hint("add `name:` to the file")
         });
     };
@@ -119,7 +119,7 @@ fn read_name(fields: &YamlFields<'_>, path: &Path) -> Result<WorkflowName, Diagn
 fn checked_name(text: &str) -> Result<WorkflowName, String> {
     let name: WorkflowName = text.parse().map_err(|bad| format!("{bad}"))?;
     if text.eq_ignore_ascii_case("global") {
-        return Err("`global` is where agents live that belong to no workflow".to_owned());
+        return Err("`global` is reserved for agents that belong to no workflow".to_owned());
     }
     Ok(name)
 }

@@ -77,8 +77,8 @@ fn checked_name(field: &YamlField<'_>, names: &mut BTreeSet<String>) -> Result<S
     }
     if RESERVED_OPTIONS.contains(&name) {
         return Err(field
-            .diagnostic(format!("the parameter `{name}` is spelt like a switch of `run`"))
-            .with_hint("give it another name"));
+            .diagnostic(format!("the parameter `{name}` has the name of an option of `run`"))
+            .with_hint("rename the parameter"));
     }
     if !names.insert(name.to_owned()) {
         return Err(field.diagnostic(format!("there are two parameters `{name}`")));

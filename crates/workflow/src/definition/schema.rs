@@ -5,7 +5,7 @@
 //! two. A key without a value is absent for the reader and a mistake here, because no author intends it.
 
 use agent_worker_backends::ACP_AGENTS;
-use agent_worker_protocol::{SHELL_TOOL, ToolName};
+use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
 use serde_json::{Map, Value, json};
 
 use crate::{agents::backend, definition::params::RESERVED_OPTIONS};
@@ -31,15 +31,23 @@ pub fn schema() -> Value {
             (
                 "name",
                 text_matching(
-                    "What the workflow is called; by default as its file.",
+                    "Name of the workflow; by default the name of the file.",
                     INSTANCE_NAME_PATTERN,
                 ),
             ),
-            ("params", list("What the user may or must give: run FILE --NAME VALUE.", &param())),
+            (
+                "params",
+                list("Values that the user may or must give: run FILE --NAME VALUE.", &param()),
+            ),
             ("agents", agents()),
             ("context", context()),
-            ("setup", list("Commands that run before anybody is woken, in order.", &step())),
-            ("kickoff", text("The first message, from the user. It wakes whom it names as @name.")),
+            ("setup", list("Commands that run before any agent is woken, in order.", &step())),
+            (
+                "kickoff",
+                text(
+                    "The first message, from the user. It wakes the agents that it mentions as @name.",
+                ),
+            ),
             ("limits", limits()),
         ],
     );
@@ -56,9 +64,9 @@ fn param() -> Value {
         &["name"],
         [
             ("name", text_matching("For --NAME and ${{ params.NAME }}.", VARIABLE_PATTERN)),
-            ("description", text("What it is for.")),
+            ("description", text("Purpose of the parameter.")),
             ("required", json!({ "type": "boolean", "description": "Refuse a run without it." })),
-            ("default", text("Its value when it is not given.")),
+            ("default", text("Value of a parameter that is not given.")),
         ],
     );
     param["properties"]["name"]["not"] = json!({ "enum": RESERVED_OPTIONS });
@@ -69,7 +77,7 @@ fn param() -> Value {
 
 fn agents() -> Value {
     json!({
-        "description": "Who takes part, by name.",
+        "description": "The agents of the team, by name.",
         "type": "object",
         "minProperties": 1,
         "propertyNames": {
@@ -82,45 +90,51 @@ fn agents() -> Value {
 }
 
 fn agent() -> Value {
-    let rules = list("The script of a mock agent; the first rule that fits.", &rule());
+    let rules = list("The script of a mock agent; the first rule that matches is used.", &rule());
     let words: Vec<_> = backend::backend_words().collect();
     let mut agent = mapping(
         "One agent.",
         &[],
         [
-            ("backend", one_of("How its worker reaches a model.", &words)),
+            ("backend", one_of("Connection of the agent's worker to a model.", &words)),
             (
                 "agent",
                 one_of(
-                    "Which agent of the Agent Client Protocol, for `backend: acp`.",
+                    "The agent of the Agent Client Protocol, for `backend: acp`.",
                     &ACP_AGENTS.each_ref().map(|agent| agent.name),
                 ),
             ),
-            ("model", text("The model, for backends that ask one.")),
+            ("model", text("The model, for backends that use one.")),
             (
                 "system_prompt",
                 text(
-                    "Who it is: text, or one word ending in .md or .txt: a file beneath this one.",
+                    "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
                 ),
             ),
-            ("max_tokens", integer("The most one answer may have.", 1, 10_000_000)),
-            ("max_steps", integer("How often one attempt may ask its model (30).", 1, 10_000)),
-            ("timeout", span("The longest an attempt may take (30m).")),
-            ("silence", span("The longest an attempt may be silent (5m).")),
+            ("max_tokens", integer("Maximum number of tokens of one answer.", 1, 10_000_000)),
+            ("max_steps", integer("Maximum number of model calls of one attempt (30).", 1, 10_000)),
+            ("timeout", span("Maximum duration of an attempt (30m).")),
+            ("silence", span("Maximum time for which an attempt may be silent (5m).")),
             ("retry", retry()),
-            ("cwd", text("Its working folder, relative to where the command was given.")),
+            ("cwd", text("Working folder, relative to the folder in which the command was run.")),
             (
                 "env",
                 list(
-                    "Names of variables passed through to it.",
+                    "Names of environment variables passed to the agent.",
                     &text_matching("", VARIABLE_PATTERN),
                 ),
             ),
             ("requires", requires()),
             ("permissions", permissions()),
             ("command", command()),
-            ("mode", one_of("Whose settings and login a program uses.", &["isolated", "login"])),
-            ("session", one_of("What a turn knows of the last one.", &["continue", "fresh"])),
+            ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
+            (
+                "session",
+                one_of(
+                    "Whether a turn continues the session of the previous one.",
+                    &["continue", "fresh"],
+                ),
+            ),
             ("mock", rules),
         ],
     );
@@ -139,43 +153,51 @@ fn agent() -> Value {
 
 fn command() -> Value {
     let words = list("A program and its arguments.", &text("The program, or an argument."));
-    json!({ "description": "The program, if it is not the usual one.", "anyOf": [text("Alone."), words] })
+    json!({ "description": "The program, if it is not the default one.", "anyOf": [text("The program, without arguments."), words] })
 }
 
 fn permissions() -> Value {
-    let pattern =
-        text_matching("`Tool`, `Tool(all of it)` or `Tool(its beginning*)`.", TOOL_PATTERN);
+    let pattern = text_matching("`Tool`, `Tool(exact text)` or `Tool(prefix*)`.", TOOL_PATTERN);
     mapping(
-        "What it may do by itself: `deny` comes before `ask`, `ask` before `allow`.",
+        "Permissions of the agent: `deny` takes precedence over `ask`, `ask` over `allow`.",
         &[],
         [
-            ("default", one_of("What holds of the rest (ask).", &["allow", "ask", "deny"])),
-            ("allow", list("What it does without asking.", &pattern)),
-            ("ask", list("What it always asks for.", &pattern)),
-            ("deny", list("What it never does.", &pattern)),
-            ("on_ask", one_of("While nobody is there (wait).", &["wait", "deny", "fail"])),
+            ("default", one_of("Action for all other calls (ask).", &["allow", "ask", "deny"])),
+            ("allow", list("Calls that need no approval.", &pattern)),
+            ("ask", list("Calls that always need approval.", &pattern)),
+            ("deny", list("Calls that are never allowed.", &pattern)),
+            (
+                "on_ask",
+                one_of(
+                    "Treatment of a request while no person is present (wait).",
+                    &["wait", "deny", "fail"],
+                ),
+            ),
         ],
     )
 }
 
 fn requires() -> Value {
-    let gate = || text("The gate a vote opens.");
+    let gate = || text("Gate that a vote opens.");
     let tools = ToolName::ALL.iter().filter(|tool| tool.writes());
     let tools = tools.map(|tool| (tool.word(), gate()));
-    mapping("Gates that must be open before it may call a tool.", &[], tools)
+    mapping("Gates that must be open before the agent may call a tool.", &[], tools)
 }
 
 fn retry() -> Value {
     mapping(
-        "How a failed attempt is tried again.",
+        "Retries of a failed attempt.",
         &[],
         [
-            ("max_attempts", integer("How often, counting the first (3).", 1, 100)),
-            ("backoff", span("The first pause (1s).")),
+            (
+                "max_attempts",
+                integer("Maximum number of attempts, including the first (3).", 1, 100),
+            ),
+            ("backoff", span("Delay before the first retry (1s).")),
             (
                 "multiplier",
                 json!({
-                    "description": "What each pause is multiplied by (2).",
+                    "description": "Factor by which each delay grows (2).",
                     "type": "number", "minimum": 1, "maximum": 100,
                 }),
             ),
@@ -185,20 +207,20 @@ fn retry() -> Value {
 
 fn rule() -> Value {
     let fail = ["transient", "rate_limited", "fatal", "crash", "hang"];
-    let exit = || integer("The status its worker exits with, without a word.", 0, 255);
+    let exit = || integer("Exit status of the worker, which exits without a report.", 0, 255);
     let mut rule = mapping(
         "One rule: sleep, calls, run, fail, say, in this order.",
         &[],
         [
-            ("on", text("Text that must occur in what woke the agent; absent: always.")),
-            ("sleep", span("How long before anything else happens.")),
-            ("calls", list("The tools it calls, in order.", &call())),
+            ("on", text("Text that must occur in the waking messages; absent: always.")),
+            ("sleep", span("Delay before the first action.")),
+            ("calls", list("Tool calls of the agent, in order.", &call())),
             ("run", text("A shell command; its output is the answer if there is no `say`.")),
-            ("say", text("Its final text.")),
+            ("say", text("Final text of the attempt.")),
             (
                 "fail",
                 json!({
-                    "description": "How it fails.",
+                    "description": "Kind of failure.",
                     "anyOf": [{ "enum": fail }, mapping("", &["exit"], [("exit", exit())])],
                 }),
             ),
@@ -218,39 +240,37 @@ fn call() -> Value {
         "One tool call.",
         &["tool"],
         [
-            ("tool", one_of("Which.", &tools)),
-            ("args", json!({ "description": "With what.", "type": "object" })),
+            ("tool", one_of("Name of the tool.", &tools)),
+            ("args", json!({ "description": "Arguments of the tool.", "type": "object" })),
         ],
     )
 }
 
 fn context() -> Value {
     let mut whole = mapping(
-        "What the agents share.",
+        "Channel and documents that the agents share.",
         &[],
         [
             (
                 "provider",
                 one_of(
-                    "Where it is kept; memory: until ten seconds after the run ends; file: also as files to read.",
+                    "Storage of the channel and the documents; memory: until ten seconds after the run ends; \
+                     file: also as readable files.",
                     &["sqlite", "memory", "file"],
                 ),
             ),
-            ("documents", one_of("Where documents are kept.", &["file", "store", "sqlite"])),
+            ("documents", one_of("Storage of the documents.", &["file", "store", "sqlite"])),
             (
                 "documentOwner",
                 text_matching(
-                    "The agent that alone writes documents; the others suggest.",
+                    "The only agent that writes documents; the others suggest changes.",
                     AGENT_NAME_PATTERN,
                 ),
             ),
             ("config", config()),
-            (
-                "dir",
-                text_matching("As config.dir, in the form of the first files.", FOLDER_PATTERN),
-            ),
-            ("channel", named("What is said, as a file to read.")),
-            ("document", named("The document meant when none is named; absent: no documents.")),
+            ("dir", text_matching("Like config.dir, in the legacy form.", FOLDER_PATTERN)),
+            ("channel", named("The channel as a readable file.")),
+            ("document", named("The default document; absent: no documents.")),
         ],
     );
     // The legacy form excludes the other form.
@@ -263,39 +283,42 @@ fn context() -> Value {
         },
     });
     json!({
-        "description": "What the agents share; false: nothing.",
+        "description": "Channel and documents that the agents share; false: none.",
         "anyOf": [whole, { "const": false }, { "type": "null" }],
     })
 }
 
 fn named(description: &str) -> Value {
     let named =
-        mapping(description, &[], [("file", text_matching("What it is called.", FILE_PATTERN))]);
+        mapping(description, &[], [("file", text_matching("Name of the file.", FILE_PATTERN))]);
     json!({ "anyOf": [named, { "type": "null" }] })
 }
 
 fn config() -> Value {
     mapping(
-        "Where the files lie and what they are called.",
+        "Folders and names of the files.",
         &[],
         [
-            ("dir", text_matching("The folder of them all, beneath this file's.", FOLDER_PATTERN)),
+            (
+                "dir",
+                text_matching(
+                    "Folder of all these files, beneath the folder of this file.",
+                    FOLDER_PATTERN,
+                ),
+            ),
             (
                 "channel",
-                text_matching("What is said (channel.md), with provider: file.", FILE_PATTERN),
+                text_matching("The channel (channel.md), with provider: file.", FILE_PATTERN),
             ),
             (
                 "documentDir",
                 text_matching("The folder of the documents in dir (documents/).", FOLDER_PATTERN),
             ),
-            (
-                "document",
-                text_matching("The document meant when none is named (notes.md).", FILE_PATTERN),
-            ),
+            ("document", text_matching("The default document (notes.md).", FILE_PATTERN)),
             (
                 "db",
                 text_matching(
-                    "A database of the team's own, beneath this file's folder.",
+                    "A separate database of the team, beneath this file's folder.",
                     DATABASE_PATTERN,
                 ),
             ),
@@ -308,25 +331,29 @@ fn step() -> Value {
         "One command.",
         &["shell"],
         [
-            ("shell", text("What it runs. A value filled in here is never code.")),
-            (
-                "as",
-                text_matching("By which name its output is known: ${{ NAME }}.", VARIABLE_PATTERN),
-            ),
-            ("cwd", text("Where it runs, relative to where the command was given.")),
-            ("shell_program", text_matching("What runs it (bash).", PROGRAM_PATTERN)),
+            ("shell", text("The script. A value inserted here is never code.")),
+            ("as", text_matching("Name of the output, for ${{ NAME }}.", VARIABLE_PATTERN)),
+            ("cwd", text("Working folder, relative to the folder in which the command was run.")),
+            ("shell_program", text_matching("Interpreter of the script (bash).", PROGRAM_PATTERN)),
         ],
     )
 }
 
 fn limits() -> Value {
     mapping(
-        "Where a run stops by itself.",
+        "Limits at which a run stops.",
         &[],
         [
-            ("hops", integer("How many messages may lead to a message (50).", 1, 1_000_000)),
-            ("turns", integer("How many turns it may take (200; start: 500).", 1, 1_000_000)),
-            ("wall", span("How long it may last (2h; start: no end).")),
+            (
+                "hops",
+                integer(
+                    "Maximum number of messages that may lead to a message (50).",
+                    1,
+                    1_000_000,
+                ),
+            ),
+            ("turns", integer("Maximum number of turns (200; start: 500).", 1, 1_000_000)),
+            ("wall", span("Maximum duration (2h; start: no limit).")),
         ],
     )
 }

@@ -97,8 +97,8 @@ impl Workflow {
         let names: Vec<&str> = self.params.iter().map(|param| param.name.as_str()).collect();
         let hint = match (nearest(name, names.iter().copied()), names.is_empty()) {
             (Some(near), _) => format!("did you mean `--{near}`?"),
-            (None, false) => format!("it has: {}", names.join(", ")),
-            (None, true) => "it takes no parameters".to_owned(),
+            (None, false) => format!("the parameters are: {}", names.join(", ")),
+            (None, true) => "the workflow takes no parameters".to_owned(),
         };
         Error::UnknownParam { name: name.to_owned(), hint }
     }

@@ -40,8 +40,8 @@ impl Diagnostics {
     }
 
     pub(crate) fn add_all(&mut self, diagnostics: impl IntoIterator<Item = Diagnostic>) {
-        let room = (Self::MAX_REPORTED + 1).saturating_sub(self.0.len());
-        self.0.extend(diagnostics.into_iter().take(room));
+        let remaining = (Self::MAX_REPORTED + 1).saturating_sub(self.0.len());
+        self.0.extend(diagnostics.into_iter().take(remaining));
     }
 
     /// Returns a correct value, or adds its diagnostic.

@@ -112,7 +112,7 @@ impl DiagnosticReport {
         let mut parts: Vec<String> =
             self.reported().map(|diagnostic| self.render_one(renderer, diagnostic)).collect();
         if self.diagnostics.len() > Diagnostics::MAX_REPORTED {
-            parts.push("… and more: these are the first to put right".to_owned());
+            parts.push("… and more; correct these first".to_owned());
         }
         parts.join("\n\n")
     }

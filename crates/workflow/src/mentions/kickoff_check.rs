@@ -38,10 +38,10 @@ impl Workflow {
             [" ", "\n", "x"].map(|value| mentions_with_value(kickoff, value, &team).unknown);
         named.retain(|name| broken.contains(name) && longer.contains(name));
         let told = |name: &String| KickoffProblem {
-            why: format!("the kickoff mentions `@{name}`, who is nobody"),
+            why: format!("the kickoff mentions `@{name}`, which is not an agent"),
             hint: match nearest(name, team.iter().map(AgentName::as_str).take(MAX_COMPARED_NAMES)) {
                 Some(meant) => format!("did you mean `@{meant}`?"),
-                None => "write it as code, `` `@name` ``, if nobody is meant".to_owned(),
+                None => "write it as code, `` `@name` ``, if no agent is meant".to_owned(),
             },
         };
         named.iter().take(MAX_NAMED_UNKNOWN).map(told).collect()
@@ -54,8 +54,8 @@ impl Workflow {
         let anybody = team.first().map(AgentName::as_str).unwrap_or_default();
         let Some(kickoff) = &self.kickoff else {
             return Some(KickoffProblem {
-                why: "the file has no kickoff, so nobody is woken".to_owned(),
-                hint: format!("add one that mentions somebody: `kickoff: \"@{anybody} …\"`"),
+                why: "the file has no kickoff, so no agent is woken".to_owned(),
+                hint: format!("add a kickoff that mentions an agent: `kickoff: \"@{anybody} …\"`"),
             });
         };
         let placeholders = if kickoff.references().next().is_some() {
@@ -77,8 +77,8 @@ impl Workflow {
             .map(|name| unknown_mention_text(name, &team))
             .collect();
         Some(KickoffProblem {
-            why: format!("the kickoff mentions no agent, so nobody is woken{nobody}"),
-            hint: format!("mention somebody in its own words, such as `@{anybody}`"),
+            why: format!("the kickoff mentions no agent, so none is woken{nobody}"),
+            hint: format!("mention an agent in the kickoff's own text, such as `@{anybody}`"),
         })
     }
 }
@@ -90,8 +90,8 @@ fn mentions_with_value(kickoff: &Template, value: &str, team: &[AgentName]) -> M
 
 fn unknown_mention_text(name: &str, team: &[AgentName]) -> String {
     match nearest(name, team.iter().map(AgentName::as_str).take(MAX_COMPARED_NAMES)) {
-        Some(meant) => format!("; `@{name}` is nobody, did you mean `@{meant}`?"),
-        None => format!("; `@{name}` is nobody"),
+        Some(meant) => format!("; `@{name}` is not an agent, did you mean `@{meant}`?"),
+        None => format!("; `@{name}` is not an agent"),
     }
 }
 
@@ -113,7 +113,7 @@ kickoff: {kickoff}\n"
     }
 
     #[test]
-    fn a_kickoff_that_can_wake_somebody_is_not_complained_about() {
+    fn a_kickoff_that_can_wake_an_agent_has_no_problem() {
         for kickoff in [
             "@coder go",
             "@all hands",
@@ -129,7 +129,7 @@ kickoff: {kickoff}\n"
     }
 
     #[test]
-    fn a_kickoff_that_wakes_nobody_whatever_its_values_says_why() {
+    fn a_kickoff_that_wakes_no_agent_for_any_values_has_a_problem() {
         for (kickoff, more) in [
             ("please review", ""),
             ("", ""),
@@ -138,17 +138,20 @@ kickoff: {kickoff}\n"
             ("```\n@coder\n${{ diff }}\n```", ""),
             ("@${{ diff }}", ""),
             ("me@coder.org", ""),
-            ("@codr go", "; `@codr` is nobody, did you mean `@coder`?"),
-            ("@zebra @codr", "; `@zebra` is nobody; `@codr` is nobody, did you mean `@coder`?"),
+            ("@codr go", "; `@codr` is not an agent, did you mean `@coder`?"),
+            (
+                "@zebra @codr",
+                "; `@zebra` is not an agent; `@codr` is not an agent, did you mean `@coder`?",
+            ),
         ] {
-            let why = format!("the kickoff mentions no agent, so nobody is woken{more}");
+            let why = format!("the kickoff mentions no agent, so none is woken{more}");
             assert_eq!(problem_text(kickoff), Some(why), "{kickoff}");
         }
     }
 
     #[test]
-    fn whoever_is_nobody_beside_somebody_is_told_whatever_the_values() {
-        let strangers = |kickoff: &str| -> Vec<String> {
+    fn an_unknown_mention_next_to_a_known_one_is_reported_for_all_values() {
+        let unknown_mentions = |kickoff: &str| -> Vec<String> {
             let kickoff = serde_json::to_string(kickoff).unwrap();
             let text = format!(
                 "agents: {{ coder: {{ backend: mock }} }}
@@ -159,21 +162,21 @@ kickoff: {kickoff}\n"
             told.into_iter().map(|one| format!("{}; {}", one.why, one.hint)).collect()
         };
         assert_eq!(
-            strangers("@coder go, then @codr"),
-            ["the kickoff mentions `@codr`, who is nobody; did you mean `@coder`?"]
+            unknown_mentions("@coder go, then @codr"),
+            ["the kickoff mentions `@codr`, which is not an agent; did you mean `@coder`?"]
         );
-        let zebra = "the kickoff mentions `@zebra`, who is nobody; write it as code, `` `@name` ``, if nobody is meant";
-        assert_eq!(strangers("@coder ${{ diff }} @zebra"), [zebra]);
+        let zebra = "the kickoff mentions `@zebra`, which is not an agent; write it as code, `` `@name` ``, if no agent is meant";
+        assert_eq!(unknown_mentions("@coder ${{ diff }} @zebra"), [zebra]);
         for quiet in ["@coder go", "@coder `@zebra`", "@coder @zebra${{ diff }}", "@zebra"] {
-            assert_eq!(strangers(quiet), Vec::<String>::new(), "{quiet}");
+            assert_eq!(unknown_mentions(quiet), Vec::<String>::new(), "{quiet}");
         }
     }
 
     #[test]
-    fn without_a_kickoff_nobody_is_woken() {
+    fn without_a_kickoff_no_agent_is_woken() {
         let workflow = parse("agents: { a: { backend: mock } }", Path::new("team.yaml")).unwrap();
         let silence = workflow.kickoff_problem().unwrap();
-        assert_eq!(silence.why, "the file has no kickoff, so nobody is woken");
+        assert_eq!(silence.why, "the file has no kickoff, so no agent is woken");
         assert!(silence.hint.contains("@a"), "{}", silence.hint);
     }
 }

@@ -31,7 +31,9 @@ impl Scanner<'_> {
             let c = match symbol {
                 Symbol::Reference => return self.unknown_delimiter(),
                 Symbol::Char(c) if " \t\n;&|<>()".contains(c) => break,
-                Symbol::Char('$' | '`') => return Err(ScanError("an odd delimiter after `<<`")),
+                Symbol::Char('$' | '`') => {
+                    return Err(ScanError("an unsupported delimiter after `<<`"));
+                }
                 Symbol::Char(c) => c,
             };
             self.at += 1;
@@ -62,7 +64,7 @@ impl Scanner<'_> {
                 Some(Symbol::Char(c)) if !"\\$`\n".contains(c) => delimiter.push(c),
                 Some(Symbol::Reference) => return self.unknown_delimiter(),
                 Some(Symbol::Char(_)) | None => {
-                    return Err(ScanError("an odd delimiter after `<<`"));
+                    return Err(ScanError("an unsupported delimiter after `<<`"));
                 }
             }
         }

@@ -216,5 +216,5 @@ fn unknown_program_flaw() -> ReferenceFlaw {
     ReferenceFlaw::new(
         "a value can be placed in scripts of bash, sh and dash, not of this `shell_program`",
     )
-    .with_hint("use one of these, or hand the value over in an earlier step")
+    .with_hint("use one of these shells, or pass the value in an earlier step")
 }

@@ -179,7 +179,7 @@ impl Scanner<'_> {
                 Some(Symbol::Char('(')) => open += 1,
                 Some(Symbol::Char(')')) if open > 0 => open -= 1,
                 Some(Symbol::Char(')')) if self.eat(')') => return Ok(()),
-                Some(Symbol::Char(')')) => return Err(ScanError("a `((` that is no arithmetic")),
+                Some(Symbol::Char(')')) => return Err(ScanError("a `((` that is not arithmetic")),
                 Some(Symbol::Char('\'')) => return Err(ScanError("a `'` in arithmetic")),
                 Some(Symbol::Char('"')) => self.scan_double_quotes(&mut word)?,
                 Some(symbol) => self.scan_expansions(symbol, QuoteContext::Double, &mut word)?,

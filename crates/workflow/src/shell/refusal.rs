@@ -42,46 +42,46 @@ impl PlacementRefusal {
     }
 
     fn message_and_hint(&self) -> (String, &'static str) {
-        const VARIABLE: &str = "give it to a variable first: `x=${{ … }}`, then use `$x`";
+        const VARIABLE: &str = "assign the value to a variable first: `x=${{ … }}`, then use `$x`";
         let (message, hint) = match self {
             Self::Comment => {
                 ("this is a comment", "remove it; for the characters themselves write `$${{`")
             }
             Self::QuotedHeredoc => (
-                "the delimiter of this here-document is quoted, so nothing in it is filled in",
-                "take the quotes off the delimiter",
+                "the delimiter of this here-document is quoted, so no value is inserted",
+                "remove the quotes from the delimiter",
             ),
             Self::HeredocDelimiter => ("this is the delimiter of a here-document", "write it out"),
             Self::AnsiQuotes => ("this is inside `$'…'`", "use `\"…\"`"),
-            Self::Arithmetic => ("arithmetic runs what it is given as code", VARIABLE),
+            Self::Arithmetic => ("arithmetic evaluates its operands as code", VARIABLE),
             Self::Backticks => ("this is inside backticks", "use `$( … )`"),
             Self::Braces => ("this is inside `${…}`", VARIABLE),
             Self::Backslash => (
-                "a backslash stands before it",
+                "it follows a backslash",
                 "remove the backslash; for the characters themselves write `$${{`",
             ),
-            Self::Subscript => ("a subscript runs what it is given as code", VARIABLE),
+            Self::Subscript => ("a subscript is evaluated as code", VARIABLE),
             Self::CommandWord => (
                 "this is the command itself, or a pattern of `case`",
                 "a value can be an argument; write the command out",
             ),
             Self::Condition => (
-                "`[[ … ]]` runs what it compares by `-eq`, `-lt`, `-v` … as code",
-                "use `[ … ]`, or compare text by `==`",
+                "`[[ … ]]` evaluates the operands of `-eq`, `-lt`, `-v` … as code",
+                "use `[ … ]`, or compare text with `==`",
             ),
             Self::Code(name) => {
                 let message = format!("`{name}` would run it as code");
-                let hint = "give it as an argument of its own (`sh -c 'echo \"$1\"' sh \"${{ … }}\"`) or on stdin";
+                let hint = "pass it as a separate argument (`sh -c 'echo \"$1\"' sh \"${{ … }}\"`) or on stdin";
                 return (message, hint);
             }
             Self::Variable(name) => {
-                return (format!("`{name}` would take it for a variable's name"), VARIABLE);
+                return (format!("`{name}` would use it as a variable's name"), VARIABLE);
             }
             Self::ScanFailed(what) => {
-                let message = format!("the text before it cannot be followed ({what})");
+                let message = format!("the script before it cannot be parsed ({what})");
                 return (
                     message,
-                    "write that part more simply, or use the value in a step of its own",
+                    "write that part more simply, or use the value in a separate step",
                 );
             }
         };

@@ -141,7 +141,7 @@ fn not_a_name(text: &str) -> ReferenceFlaw {
     let flaw =
         ReferenceFlaw::new(format!("`{text}` is not a name; expressions are not in this version"));
     if dashed && text.contains('-') {
-        return flaw.with_hint("names have `_` where others have `-`");
+        return flaw.with_hint("use `_` instead of `-` in names");
     }
     flaw.with_hint("write a plain name, such as `diff`, `params.target` or `workflow.tag`")
 }
@@ -151,15 +151,15 @@ impl Reference {
     pub(crate) fn check(&self, known: &KnownNames) -> Result<(), ReferenceFlaw> {
         match self {
             Self::Env(name) if is_secret(name) => Err(ReferenceFlaw::new(format!(
-                "`env.{name}` is a secret by its name and is not put here"
+                "`env.{name}` is a secret by its name and is not inserted here"
             ))
-            .with_hint("give it to an agent by `env:`; a command finds it in its environment")),
+            .with_hint("pass it to an agent with `env:`; a command reads it from its environment")),
             Self::ChannelFile if !known.channel_file => {
-                Err(ReferenceFlaw::new("the channel of this team is in no file")
-                    .with_hint("`context: { provider: file }` keeps it in one"))
+                Err(ReferenceFlaw::new("the channel of this team is not kept in a file")
+                    .with_hint("`context: { provider: file }` keeps it in a file"))
             }
             Self::DocumentFile if !known.document_file => {
-                Err(ReferenceFlaw::new("the documents of this team are in no files")
+                Err(ReferenceFlaw::new("the documents of this team are not kept in files")
                     .with_hint("`context: { documents: file }` keeps them in files"))
             }
             Self::Env(_)
@@ -178,7 +178,7 @@ impl Reference {
     }
 
     fn unknown_name(&self, known: &KnownNames) -> ReferenceFlaw {
-        let flaw = ReferenceFlaw::new(format!("nothing is called `{self}`"));
+        let flaw = ReferenceFlaw::new(format!("unknown name `{self}`"));
         if let Self::Output(name) = self
             && known.params.contains(name)
         {
@@ -281,11 +281,11 @@ mod tests {
             ..KnownNames::default()
         };
         for (written, message, hint) in [
-            ("dif", "nothing is called `dif`", "did you mean `diff`?"),
-            ("target", "nothing is called `target`", "did you mean `params.target`?"),
-            ("params.taget", "nothing is called `params.taget`", "did you mean `params.target`?"),
+            ("dif", "unknown name `dif`", "did you mean `diff`?"),
+            ("target", "unknown name `target`", "did you mean `params.target`?"),
+            ("params.taget", "unknown name `params.taget`", "did you mean `params.target`?"),
             ("log", "comes later", "move that step up"),
-            ("zebra", "nothing is called `zebra`", "there are: diff, params.target"),
+            ("zebra", "unknown name `zebra`", "there are: diff, params.target"),
             ("env.api_key", "secret by its name", "`env:`"),
             ("env.GITHUB_TOKEN", "secret by its name", "`env:`"),
         ] {

@@ -89,7 +89,7 @@ impl<'a> YamlField<'a> {
         let text = self.text()?;
         if text.contains("${{") {
             return Err(self
-                .diagnostic(format!("`{}` is not filled in in this version", self.path))
+                .diagnostic(format!("`{}` cannot contain references in this version", self.path))
                 .with_hint("`${{ … }}` works in `kickoff` and in `shell`"));
         }
         Ok(text)

@@ -53,7 +53,7 @@ fn bomb() -> String {
 
 #[test]
 fn a_file_that_is_a_bomb_is_refused_at_once() {
-    const TOO_MUCH: &str = "more than a workflow may have";
+    const TOO_MUCH: &str = "exceeds the limits of a workflow";
     let keys = numbered(1_000_000, |n| format!("k{n}: 1\n"));
     let fewer_keys = numbered(100_000, |n| format!("k{n}: 1\n"));
     let merges = numbered(190, |n| format!("m{n}: {{ <<: *base }}\n"));
@@ -84,12 +84,12 @@ fn a_file_that_is_a_bomb_is_refused_at_once() {
 
 #[test]
 fn a_file_that_is_all_mistakes_is_refused_at_once() {
-    let strangers = numbered(9_900, |n| format!("{}{n}: 1\n", "system_prompt".repeat(5)));
+    let unknown_keys = numbered(9_900, |n| format!("{}{n}: 1\n", "system_prompt".repeat(5)));
     let agents = numbered(3_300, |n| format!("  a{n}: {{ bakend: 1 }}\n"));
     let params = numbered(1_500, |n| format!("{{ name: {}{n} }}, ", "p".repeat(55)));
     let unknown = format!("${{{{ params.{}x }}}} ", "p".repeat(57)).repeat(12_000);
     for (name, text) in [
-        ("strangers", strangers),
+        ("unknown keys", unknown_keys),
         ("agents", format!("agents:\n{agents}")),
         ("names", format!("{AGENTS}agents2: [{}]\n", "1, ".repeat(15_000))),
         ("lists", format!("{AGENTS}params: [{}]\n", "{ name: 5 }, ".repeat(4_000))),

@@ -42,7 +42,10 @@ fn the_name_is_the_files_unless_it_says_another() {
     }
     fs::write(folder.path().join("my flow.yaml"), agents).unwrap();
     let error = load(&folder.path().join("my flow.yaml")).unwrap_err();
-    assert!(error.summary().contains("1:1: the file's name does not name the workflow"), "{error}");
+    assert!(
+        error.summary().contains("1:1: the file's name is not a valid workflow name"),
+        "{error}"
+    );
     assert_eq!(error.hint().as_deref(), Some("add `name:` to the file"));
 }
 
@@ -83,15 +86,18 @@ fn a_prompt_is_text_or_a_file_beneath_the_folder() {
 #[test]
 fn a_prompt_never_leaves_the_folder() {
     for (written, part) in [
-        ("../secret.md", "lies outside the workflow's folder"),
-        ("prompts/../../secret.md", "lies outside"),
-        ("out.md", "lies outside"),
-        ("up/secret.md", "lies outside"),
+        ("../secret.md", "is outside the workflow's folder"),
+        ("prompts/../../secret.md", "is outside"),
+        ("out.md", "is outside"),
+        ("up/secret.md", "is outside"),
         ("/etc/hosts.txt", "cannot read the prompt"),
         ("nowhere.md", "cannot read the prompt `nowhere.md`: No such file"),
         ("longer.txt", "longer than 1024 KiB"),
         ("latin.txt", "not UTF-8"),
-        ("Review ${{ diff }}.", "`agents.a.system_prompt` is not filled in in this version"),
+        (
+            "Review ${{ diff }}.",
+            "`agents.a.system_prompt` cannot contain references in this version",
+        ),
     ] {
         let error = prompt(written).unwrap_err();
         assert!(error.summary().contains(part), "{written}: {error}");

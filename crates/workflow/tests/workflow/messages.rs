@@ -33,7 +33,7 @@ kickoff: |
   é ${{ dif }} @a
 ";
     insta::assert_snapshot!(rendered(text), @r#"
-    error: nothing is called `dif`
+    error: unknown name `dif`
      --> team.yaml:6:5
       |
     6 |   é ${{ dif }} @a
@@ -59,12 +59,12 @@ setup:
     6 |       bash -c "echo ${{ diff }}"
       |                     ^^^^^^^^^^^
       |
-      = help: give it as an argument of its own (`sh -c 'echo "$1"' sh "${{ … }}"`) or on stdin
+      = help: pass it as a separate argument (`sh -c 'echo "$1"' sh "${{ … }}"`) or on stdin
     "#);
 }
 
 #[test]
-fn several_things_that_are_wrong_are_told_in_the_order_of_the_file() {
+fn several_mistakes_are_reported_in_the_order_of_the_file() {
     let text = "agents:
   reviewer: { backend: mock, timeout: [1] }
   coder: { backend: mok }
@@ -122,7 +122,7 @@ fn mistakes(text: &str) -> String {
 }
 
 #[test]
-fn every_wrong_value_of_an_agent_is_told() {
+fn every_wrong_value_of_an_agent_is_reported() {
     let text = "agents:
   reviewer:
     backend: mok
@@ -162,7 +162,7 @@ fn every_wrong_value_of_an_agent_is_told() {
 }
 
 #[test]
-fn every_wrong_value_of_the_other_sections_is_told() {
+fn every_wrong_value_of_the_other_sections_is_reported() {
     let text = "agents: { a: { backend: mock } }
 context: { provider: sqlit, documents: [] }
 params: [{ name: a-b, required: 1 }, { name: ok, default: 5 }]
@@ -184,17 +184,17 @@ limits: { hops: 0, turns: x, wall: 5 }
     3:18 `a-b` cannot be a parameter's name
     3:33 `params[0].required` must be `true` or `false`, not a number
     3:59 `params[1].default` must be text, not a number
-    5:20 nothing is called `a`
-    5:29 nothing is called `b`
+    5:20 unknown name `a`
+    5:29 unknown name `b`
     5:44 `env` is reserved
     5:64 `setup[0].shell_program` must be the name or path of one program
     7:12 a value cannot be placed here: `eval` would run it as code
     8:30 a value cannot be placed here: this is a comment
-    10:7 a value cannot be placed here: the delimiter of this here-document is quoted, so nothing in it is filled in
-    12:13 a value cannot be placed here: a backslash stands before it
+    10:7 a value cannot be placed here: the delimiter of this here-document is quoted, so no value is inserted
+    12:13 a value cannot be placed here: it follows a backslash
     12:30 a value cannot be placed here: this is inside backticks
     12:49 a value cannot be placed here: this is inside `$'…'`
-    13:10 nothing is called `c`
+    13:10 unknown name `c`
     13:35 this `${{` is never closed
     14:17 `limits.hops` must be between 1 and 1000000
     14:27 `limits.turns` must be a whole number, not text
@@ -203,7 +203,7 @@ limits: { hops: 0, turns: x, wall: 5 }
 }
 
 #[test]
-fn behind_a_place_that_cannot_be_followed_one_reference_speaks_for_all() {
+fn after_an_unparsable_place_only_the_first_reference_is_reported() {
     let text = "agents: { a: { backend: mock } }
 setup:
   - shell: |
@@ -213,14 +213,14 @@ setup:
 ";
     insta::assert_snapshot!(mistakes(text), @r"
     4:12 a value cannot be placed here: `eval` would run it as code
-    5:14 a value cannot be placed here: the text before it cannot be followed (a `)` without its `(`)
+    5:14 a value cannot be placed here: the script before it cannot be parsed (a `)` without its `(`)
     6:21 a value cannot be placed here: this is the delimiter of a here-document
-    6:37 a value cannot be placed here: the text before it cannot be followed (a here-document without an end)
+    6:37 a value cannot be placed here: the script before it cannot be parsed (a here-document without an end)
     ");
 }
 
 #[test]
-fn of_very_many_mistakes_the_first_are_told() {
+fn the_first_of_very_many_mistakes_are_reported() {
     let names: Vec<String> = (0..50).map(|n| format!("  a{n}: {{ backend: mok }}\n")).collect();
     let text = format!("agents:\n{}", names.concat());
     assert_eq!(mistakes(&text).lines().count(), 20);
@@ -231,7 +231,7 @@ fn of_very_many_mistakes_the_first_are_told() {
     );
     let shown = error.render(RenderStyle::Plain);
     assert_eq!(shown.matches("error: ").count(), 20);
-    assert!(shown.ends_with("\n\n… and more: these are the first to put right"), "{shown}");
+    assert!(shown.ends_with("\n\n… and more; correct these first"), "{shown}");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn of_a_very_long_line_what_surrounds_the_mistake_is_shown() {
         "b".repeat(500)
     );
     insta::assert_snapshot!(rendered(&text), @r"
-    error: nothing is called `dif`
+    error: unknown name `dif`
       |
     2 | …éééééééééééééééééééé ${{ dif }} bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb…
       |                       ^^^^^^^^^^
@@ -260,7 +260,7 @@ fn colours_are_there_only_when_asked_for() {
 }
 
 #[test]
-fn a_file_cannot_speak_to_the_terminal() {
+fn a_file_cannot_send_escape_sequences_to_the_terminal() {
     let error = parse("\"\\e[31mred\\a\": 1\n", Path::new("a\u{1b}b.yaml")).unwrap_err();
     for text in [error.summary(), error.render(RenderStyle::Plain)] {
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");

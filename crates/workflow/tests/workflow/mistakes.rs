@@ -23,7 +23,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     ("a: 1\n---\nb: 2\n", "3:1", "a second YAML document begins here", "remove `---`"),
     ("? [a]\n: b\n", "1:3", "a key must be plain text", ""),
     ("a: *b\n", "1:4", "not valid YAML", ""),
-    ("a: &a [*a]\n", "1:8", "an alias cannot stand inside what it names", ""),
+    ("a: &a [*a]\n", "1:8", "an alias cannot be inside its own anchor", ""),
     ("a: !custom x\n", "1:12", "not valid YAML: unsupported tag", ""),
     // Mistakes in the whole file.
     ("", "1:1", "the file must be a mapping, not nothing", "`agents:`"),
@@ -46,7 +46,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "name: global\nagents: { a: { backend: mock } }\n",
         "1:7",
-        "`global` is where agents live",
+        "`global` is reserved for agents",
         "",
     ),
     ("tasks: []\nagents: { a: { backend: mock } }\n", "1:1", "`tasks` is not in this version", ""),
@@ -144,7 +144,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "agents:\n  a: { model: anthropic/x }\n",
         "2:15",
-        "the model `anthropic/x` does not say by which backend",
+        "the model `anthropic/x` does not imply a backend",
         "add a backend",
     ),
     (
@@ -205,7 +205,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "agents:\n  a: { backend: mock, cwd: '${{ x }}' }\n",
         "2:28",
-        "`agents.a.cwd` is not filled in in this version",
+        "`agents.a.cwd` cannot contain references in this version",
         "",
     ),
     (
@@ -248,8 +248,8 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+params: [{ name: target }, { name: json }]\n",
         "3:36",
-        "the parameter `json` is spelt like a switch of `run`",
-        "give it another name",
+        "the parameter `json` has the name of an option of `run`",
+        "rename the parameter",
     ),
     (
         "+context: { document: { file: a.md } }\n",
@@ -266,7 +266,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+context: { channel: , documents: store }\n",
         "3:34",
-        "`context.documents` says again",
+        "`context.documents` cannot be combined",
         "one of the two forms",
     ),
     (
@@ -278,8 +278,8 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+context: { channel: { file: _state/talk.md } }\n",
         "3:10",
-        "the channel, the documents and `_state` must lie apart",
-        "a name of its own",
+        "the channel, the documents and `_state` must have separate paths",
+        "another name",
     ),
     (
         "+context: { provider: file, config: { dir: a/../../b } }\n",
@@ -296,13 +296,13 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+context: { provider: file, config: { dir: 'a/${{ env.HOME }}' } }\n",
         "3:43",
-        "a place is known before the run",
+        "a path is set before the run",
         "for example",
     ),
     (
         "+context: { config: { channel: talk.md } }\n",
         "3:20",
-        "`context.config.channel` says where there is no file",
+        "`context.config.channel` would have no effect",
         "it needs `provider: file`",
     ),
     (
@@ -320,7 +320,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+context: { provider: memory, documents: file }\n",
         "3:41",
-        "a run whose rows are deleted leaves no files",
+        "a run with `provider: memory` leaves no files",
         "leave out `documents`",
     ),
     (
@@ -339,7 +339,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "agents: { a: { backend: mock }, b: { backend: mock } }\ncontext: { documentOwner: nobody }\n",
         "2:27",
         "there is no agent `nobody`",
-        "it has: a, b",
+        "the agents are: a, b",
     ),
     ("+context: true\n", "3:10", "`context` must be a mapping or `false`", ""),
     ("+limits: { cost_usd: 5 }\n", "3:11", "`limits.cost_usd` is not in this version", ""),
@@ -376,7 +376,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+kickoff: hi ${{ context.channel }}\n",
         "3:13",
-        "the channel of this team is in no file",
+        "the channel of this team is not kept in a file",
         "`context: { provider: file }`",
     ),
     (
@@ -390,14 +390,14 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "+params: [{ name: p, default: &t \"hi ${{ dif }}\" }]\nkickoff: *t\n",
         "3:37",
-        "nothing is called `dif`",
+        "unknown name `dif`",
         "",
     ),
-    ("+kickoff: \"\\x24{{ a }} ${{ instance }}\"\n", "3:10", "nothing is called `a`", ""),
+    ("+kickoff: \"\\x24{{ a }} ${{ instance }}\"\n", "3:10", "unknown name `a`", ""),
 ];
 
 #[test]
-fn every_mistake_is_told_with_its_place_and_what_to_do() {
+fn every_mistake_is_reported_with_its_position_and_a_suggestion() {
     for (text, place, message, hint) in MISTAKES {
         let error = match text.strip_prefix('+') {
             Some(sections) => read_with_agent(sections),

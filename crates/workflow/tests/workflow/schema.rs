@@ -136,7 +136,7 @@ fn the_examples_are_valid_and_a_misspelt_key_anywhere_is_not() {
 fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine() {
     let validator = validator();
     let agent = |text: &str| format!("agents: {{ a: {{ {text} }} }}");
-    let beside = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\n{text}");
+    let with_agent = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\n{text}");
     for text in [
         "agents: {}".to_owned(),
         "name: x".to_owned(),
@@ -162,17 +162,17 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         agent("mock: [{ times: 0 }]"),
         agent("mock: [{ calls: [{ args: {} }] }]"),
         agent("mock: [{ calls: [{ tool: chanel_send }] }]"),
-        beside("name: 'a b'"),
-        beside("params: [{ name: a b }]"),
-        beside("params: [{ name: tag }]"),
-        beside("params: [{ name: a, required: true, default: x }]"),
-        beside("context: true"),
-        beside("context: { documents: files }"),
-        beside("setup: [{ as: x }]"),
-        beside("setup: [{ shell: x, shell_program: sh -x }]"),
-        beside("limits: { hops: 0 }"),
-        beside("limits: { wall: long }"),
-        beside("tasks: []"),
+        with_agent("name: 'a b'"),
+        with_agent("params: [{ name: a b }]"),
+        with_agent("params: [{ name: tag }]"),
+        with_agent("params: [{ name: a, required: true, default: x }]"),
+        with_agent("context: true"),
+        with_agent("context: { documents: files }"),
+        with_agent("setup: [{ as: x }]"),
+        with_agent("setup: [{ shell: x, shell_program: sh -x }]"),
+        with_agent("limits: { hops: 0 }"),
+        with_agent("limits: { wall: long }"),
+        with_agent("tasks: []"),
     ] {
         assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
         assert!(!validator.is_valid(&as_json(&text)), "{text}");
@@ -184,12 +184,12 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         agent("backend: command, command: [./agent.py, --fast]"),
         agent("command: ./agent.py"),
         agent("mock: [{ fail: { exit: 3 } }, { exit: 0 }, { fail: hang, times: 1 }]"),
-        beside("params: [{ name: a, required: false, default: x }]"),
-        beside("context: null"),
-        beside("context: false"),
-        beside("context: { provider: memory, documents: sqlite }"),
-        beside("setup: [{ shell: 'true', as: x, cwd: ., shell_program: /bin/sh }]"),
-        beside("limits: { hops: 1, turns: 1000000, wall: 365d }"),
+        with_agent("params: [{ name: a, required: false, default: x }]"),
+        with_agent("context: null"),
+        with_agent("context: false"),
+        with_agent("context: { provider: memory, documents: sqlite }"),
+        with_agent("setup: [{ shell: 'true', as: x, cwd: ., shell_program: /bin/sh }]"),
+        with_agent("limits: { hops: 1, turns: 1000000, wall: 365d }"),
     ] {
         parse(&text, Path::new("team.yaml")).unwrap();
         assert!(validator.is_valid(&as_json(&text)), "{text}");
@@ -213,7 +213,7 @@ fn an_agent_of_a_protocol_is_the_same_to_the_reader_and_to_an_editor() {
 #[test]
 fn where_files_lie_is_the_same_to_the_reader_and_to_an_editor() {
     let validator = validator();
-    let beside = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\ncontext: {text}");
+    let with_agent = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\ncontext: {text}");
     for text in [
         "{ config: { db: /team.db } }",
         "{ document: { file: a.md } }",
@@ -224,15 +224,15 @@ fn where_files_lie_is_the_same_to_the_reader_and_to_an_editor() {
         "{ dir: a }",
         "{ provider: file, config: { dir: /tmp } }",
     ] {
-        assert!(parse(&beside(text), Path::new("team.yaml")).is_err(), "{text}");
-        assert!(!validator.is_valid(&as_json(&beside(text))), "{text}");
+        assert!(parse(&with_agent(text), Path::new("team.yaml")).is_err(), "{text}");
+        assert!(!validator.is_valid(&as_json(&with_agent(text))), "{text}");
     }
     for text in [
         "{ provider: file, config: { dir: a/b/, channel: talk.md, document: a/b.md } }",
         "{ dir: ./my-context/, channel: { file: talk.md }, document: { file: a.md } }",
         "{ channel: null }",
     ] {
-        parse(&beside(text), Path::new("team.yaml")).unwrap();
-        assert!(validator.is_valid(&as_json(&beside(text))), "{text}");
+        parse(&with_agent(text), Path::new("team.yaml")).unwrap();
+        assert!(validator.is_valid(&as_json(&with_agent(text))), "{text}");
     }
 }

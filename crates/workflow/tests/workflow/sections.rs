@@ -195,9 +195,9 @@ fn a_tool_that_changes_something_can_wait_for_a_gate_and_no_other() {
         agent.requires.iter().map(|(tool, gate)| format!("{tool}={gate}")).collect();
     assert_eq!(gates, ["document_write=release", "vote=talk"]);
     for (requires, told) in [
-        ("document_read: x", "no gate can stand before `document_read`"),
+        ("document_read: x", "`document_read` is not a tool that a gate can lock"),
         ("vote: [x]", "`agents.a.requires.vote` must be text"),
-        ("votes: x", "no gate can stand before `votes`"),
+        ("votes: x", "`votes` is not a tool that a gate can lock"),
     ] {
         let error = with(requires).unwrap_err().summary();
         assert!(error.contains(told), "{requires}: {error}");
@@ -338,17 +338,17 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
     let acp = of("acp, command: [mine, --acp]", "allow: [read, 'execute(git diff*)']").unwrap();
     assert_eq!(acp.agents[0].permissions.allow, patterns(&["read", "execute(git diff*)"]));
     for (backend, rules, why) in [
-        ("codex", "deny: [Bash]", "`codex` asks for nothing call by call"),
-        ("opencode", "allow: [bash]", "`opencode` asks for nothing call by call"),
-        ("cursor", "on_ask: fail", "`cursor` asks for nothing call by call"),
-        ("gemini", "default: allow", "`permissions` are not kept by `gemini`"),
+        ("codex", "deny: [Bash]", "`codex` does not ask for permission per call"),
+        ("opencode", "allow: [bash]", "`opencode` does not ask for permission per call"),
+        ("cursor", "on_ask: fail", "`cursor` does not ask for permission per call"),
+        ("gemini", "default: allow", "`gemini` does not support `permissions`"),
         (
             "acp, agent: gemini",
             "allow: ['Bash(ls)']",
-            "with `acp` a rule names a kind of call, which `Bash` is not",
+            "with `acp` a rule must name a kind of call, and `Bash` is not one",
         ),
-        ("mock", "default: allow", "`permissions` are not kept by `mock`"),
-        ("claude", "allow: ['Bash(*)']", "`Bash(*)`: `*` stands for the rest"),
+        ("mock", "default: allow", "`mock` does not support `permissions`"),
+        ("claude", "allow: ['Bash(*)']", "`Bash(*)`: `*` is allowed only at the end"),
         ("claude", "default: maybe", "must be `allow` or `ask` or `deny`"),
         ("claude", "allowed: [Bash]", "unknown key `agents.a.permissions.allowed`"),
     ] {

@@ -243,7 +243,7 @@ const REFUSED: [(&str, &str); 63] = [
     ("echo \"`echo '${{ x }}'`\"", "backticks"),
     ("echo ${y:-${{ x }}}", "`${…}`"),
     ("echo \"${y:-${{ x }}}\"", "`${…}`"),
-    ("echo \"${y:-it's}\" ${{ x }}", "cannot be followed"),
+    ("echo \"${y:-it's}\" ${{ x }}", "cannot be parsed"),
     ("echo \\${{ x }}", "backslash"),
     ("echo \"\\${{ x }}\"", "backslash"),
     ("a[${{ x }}]=1", "subscript"),
@@ -330,7 +330,7 @@ fn a_program_that_is_not_a_known_shell_takes_no_values() {
         assert!(error.contains("scripts of bash, sh and dash"), "{program}: {error}");
     }
     assert!(step("sh", "echo $'a\\'b' ${{ x }}").unwrap_err().contains("read differently"));
-    assert!(step("sh", "((ls)); echo ${{ x }}").unwrap_err().contains("cannot be followed"));
+    assert!(step("sh", "((ls)); echo ${{ x }}").unwrap_err().contains("cannot be parsed"));
 }
 
 #[test]

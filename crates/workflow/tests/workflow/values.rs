@@ -60,12 +60,12 @@ fn the_files_of_a_team_have_names_where_it_has_such_files() {
     let config = "{ provider: file, config: { dir: ., channel: talk.md, documentDir: d, document: p/q.md } }";
     assert_eq!(filled(config).unwrap(), "@a /project/talk.md /project/d/p/q.md");
     for (context, why) in [
-        ("{ provider: sqlite }", &["the channel of this team is in no file"][..]),
+        ("{ provider: sqlite }", &["the channel of this team is not kept in a file"][..]),
         (
             "{ provider: memory }",
             &[
-                "the channel of this team is in no file",
-                "the documents of this team are in no files",
+                "the channel of this team is not kept in a file",
+                "the documents of this team are not kept in files",
             ],
         ),
     ] {
@@ -89,7 +89,7 @@ fn a_run_that_would_lack_a_value_is_refused_before_it_begins() {
             &[("zebra", "x")],
             &[("CI", "1")],
             "the workflow has no parameter `zebra`",
-            "it has: target, depth, note",
+            "the parameters are: target, depth, note",
         ),
         (
             &[("target", "x")],
@@ -104,7 +104,7 @@ fn a_run_that_would_lack_a_value_is_refused_before_it_begins() {
 }
 
 #[test]
-fn an_error_without_a_place_is_told_in_the_same_way() {
+fn an_error_without_a_position_is_rendered_in_the_same_way() {
     let error = scope(&[("taget", "x")], &[]).unwrap_err();
     insta::assert_snapshot!(error.render(RenderStyle::Plain), @r"
     error: the workflow has no parameter `taget`

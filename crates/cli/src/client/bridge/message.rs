@@ -17,10 +17,15 @@ impl BridgeMessage {
         let null = Value::Null;
         match serde_json::from_str(line) {
             Ok(Value::Object(message)) => Ok(Self(message).with_bridge_fields()),
-            Ok(_) => Err(error_json(&null, INVALID_REQUEST, "a message is one JSON object", &null)),
-            Err(why) => {
-                Err(error_json(&null, PARSE_ERROR, &format!("this is no JSON: {why}"), &null))
+            Ok(_) => {
+                Err(error_json(&null, INVALID_REQUEST, "a message must be one JSON object", &null))
             }
+            Err(why) => Err(error_json(
+                &null,
+                PARSE_ERROR,
+                &format!("the line is not valid JSON: {why}"),
+                &null,
+            )),
         }
     }
 
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_begins_asks_to_be_told() {
+    fn an_initialize_request_asks_for_the_stream_capability() {
         let begin =
             json!({"id": 0, "method": "initialize", "params": {"capabilities": {"roots": {}}}});
         let text = message(&begin).to_json();

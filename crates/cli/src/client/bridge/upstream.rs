@@ -234,7 +234,7 @@ impl BridgeUpstream {
                         }
                     }
                     Ok(None) => {
-                        let source = "it ended without an answer".into();
+                        let source = "the stream ended without an answer".into();
                         return ForwardOutcome::ConnectionLost(DialError::Lost { source });
                     }
                     Err(error) => return ForwardOutcome::ConnectionLost(error),
@@ -342,7 +342,7 @@ async fn drain_response(heard: McpReply) {
 
 fn problem_message(problem: &Value) -> String {
     let problem = serde_json::from_value::<Problem>(problem.clone());
-    problem.map_or_else(|_| "the daemon's answer was not understood".to_owned(), |one| one.message)
+    problem.map_or_else(|_| "could not parse the daemon's answer".to_owned(), |one| one.message)
 }
 
 /// Returns whether the daemon may be available on the next try.

@@ -14,7 +14,7 @@ use crate::{
     client::discovery,
     error::{CliError, CliErrorKind},
     input::context::{CommandContext, Format},
-    output::{text::pluralize, verdict::RunVerdict},
+    output::verdict::RunVerdict,
 };
 
 /// Ends the processes that a dead daemon left, and prints the result.
@@ -27,7 +27,8 @@ pub(super) async fn stop_leftovers(
     if !left.is_empty() {
         if format == Format::Text {
             let found = process_count_text(left.len());
-            ctx.console.note(&format!("no daemon is running, but one that died left {found}"))?;
+            ctx.console
+                .note(&format!("no daemon is running, but a daemon that died left {found}"))?;
         }
         let client = discovery::connect_or_start(ctx.settings).await?;
         let daemon = process_of(&client.health().await?);
@@ -45,9 +46,9 @@ pub(super) async fn stop_leftovers(
         return Ok(RunVerdict::Done);
     }
     let pids: Vec<String> = alive.iter().map(|process| process.pid.to_string()).collect();
-    let what = format!("{} still there: {}", pluralize(alive.len(), "process"), pids.join(", "));
+    let what = format!("{} still running: {}", process_count_text(alive.len()), pids.join(", "));
     Err(CliError::new(CliErrorKind::Failed, what)
-        .with_hint("what a setup command left stays until its run ends: agent-worker stop --all"))
+        .with_hint("background processes of a setup command stay until their run ends: agent-worker stop --all"))
 }
 
 fn process_count_text(number: usize) -> String {

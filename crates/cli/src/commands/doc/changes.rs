@@ -94,7 +94,7 @@ impl FromStr for RevisionRangeArg {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| match text {
             "" => Ok(None),
-            digits => digits.parse().map(Some).map_err(|_| format!("`{digits}` is no revision")),
+            digits => digits.parse().map(Some).map_err(|_| format!("`{digits}` is not a revision")),
         };
         match text.split_once("..") {
             Some((from, to)) => Ok(Self { from: number(from)?, to: number(to)? }),
@@ -209,7 +209,7 @@ async fn submit_suggestion_decision(
         }
         (SuggestionState::Accepted, None) => {
             format!(
-                "suggestion {suggestion} is accepted; it says nothing to the letter, so {file} is as it was"
+                "suggestion {suggestion} is accepted; it replaces no text, so {file} is unchanged"
             )
         }
         (SuggestionState::Rejected | SuggestionState::Open, _) => {
@@ -240,7 +240,7 @@ fn show_list(
         .collect();
     match format {
         Format::Json => ctx.console.print_json(&list),
-        Format::Text if rows.is_empty() => ctx.console.note("nothing was suggested"),
+        Format::Text if rows.is_empty() => ctx.console.note("no suggestions"),
         Format::Text => {
             let columns =
                 [Figure("NUMBER"), Name("FILE"), Name("BY"), State("STATE"), Text("WHAT")];

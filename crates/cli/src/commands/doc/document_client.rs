@@ -63,7 +63,7 @@ impl DocumentClient {
             Some(_) | None => "list".to_owned(),
         };
         Err(CliError::from(error)
-            .with_hint(format!("`{}` shows what there is", self.doc_command_line(&look))))
+            .with_hint(format!("`{}` lists what exists", self.doc_command_line(&look))))
     }
 
     /// Returns a command line for the same team's documents.
@@ -166,10 +166,10 @@ impl DocumentClient {
     fn already_exists_error(&self, there: &DocumentText) -> CliError {
         let DocumentText { file, revision, author, .. } = there;
         let author = one_line(author);
-        let what = format!("{file} is there already (revision {revision}, by {author})");
+        let what = format!("{file} already exists (revision {revision}, by {author})");
         let read = self.doc_command_line(&format!("read {file}"));
         CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(format!(
-            "read it: {read}; then write with --base {revision}, or over whatever is there with --force"
+            "read it: {read}; then write with --base {revision}, or overwrite it with --force"
         ))
     }
 }

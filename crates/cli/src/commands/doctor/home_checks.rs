@@ -40,12 +40,12 @@ pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {
     let Ok(found) = fs::metadata(home) else {
         return vec![DoctorFinding::ok(
             "home",
-            format!("{shown} is not there yet; the first run makes it"),
+            format!("{shown} does not exist yet; the first run creates it"),
         )];
     };
     let (owner, us) = (found.uid(), rustix::process::getuid().as_raw());
     if owner != us {
-        let what = format!("{shown} belongs to somebody else (uid {owner}, you are {us})");
+        let what = format!("{shown} belongs to another user (uid {owner}, you are {us})");
         return vec![
             DoctorFinding::broken("home", what)
                 .with_hint("set AGENT_WORKER_HOME to a folder of your own"),
@@ -55,8 +55,11 @@ pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {
     if found.mode() & 0o077 != 0 {
         let mode = found.mode() & 0o777;
         findings.push(
-            DoctorFinding::broken("home", format!("others can look into {shown} (mode {mode:o})"))
-                .with_hint(format!("chmod 700 {shown}")),
+            DoctorFinding::broken(
+                "home",
+                format!("other users can access {shown} (mode {mode:o})"),
+            )
+            .with_hint(format!("chmod 700 {shown}")),
         );
     }
     if access(home, Access::WRITE_OK | Access::EXEC_OK).is_err() {
@@ -67,7 +70,7 @@ pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {
         );
     }
     if findings.is_empty() {
-        findings.push(DoctorFinding::ok("home", format!("{shown}, yours alone")));
+        findings.push(DoctorFinding::ok("home", format!("{shown}, accessible only to you")));
     }
     findings.extend(check_private_files(home));
     findings
@@ -82,7 +85,7 @@ fn check_private_files(home: &Path) -> Option<DoctorFinding> {
     (!open.is_empty()).then(|| {
         let paths: Vec<String> =
             open.iter().map(|name| home.join(name).display().to_string()).collect();
-        DoctorFinding::broken("files", format!("others may open {}", open.join(", ")))
+        DoctorFinding::broken("files", format!("other users may open {}", open.join(", ")))
             .with_hint(format!("chmod go= {}", paths.join(" ")))
     })
 }
@@ -96,12 +99,13 @@ pub(super) fn check_disk(settings: &CliSettings) -> Option<DoctorFinding> {
     let blocks = if is_root { disk.f_bfree } else { disk.f_bavail };
     let files = if is_root { disk.f_ffree } else { disk.f_favail };
     let free = blocks.saturating_mul(disk.f_frsize);
-    let told = format!("{} free where the home is", format_size(free));
+    let told = format!("{} free on the disk of the home", format_size(free));
     // A file system without a limit counts no files at all.
     if disk.f_files > 0 && files == 0 {
-        let told = format!("{told}, and no file can be made");
+        let told = format!("{told}, but no file can be created");
         return Some(
-            DoctorFinding::broken("disk", told).with_hint("delete files: its inodes are used up"),
+            DoctorFinding::broken("disk", told)
+                .with_hint("delete files: the disk has no free inodes"),
         );
     }
     Some(match free {
@@ -127,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_the_unit_people_think_in() {
+    fn sizes_are_shown_in_a_readable_unit() {
         for (bytes, shown) in
             [(0, "0 KiB"), (12 << 10, "12 KiB"), (40 << 20, "40 MiB"), (3 << 29, "1.5 GiB")]
         {

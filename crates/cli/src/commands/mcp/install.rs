@@ -109,8 +109,11 @@ impl McpServerEntry {
     fn for_program(program: McpClientProgram, settings: &CliSettings) -> Result<Self, CliError> {
         let exe = fs::read_link(&settings.exe).unwrap_or_else(|_| settings.exe.clone());
         let Some(command) = exe.to_str().filter(|path| Path::new(path).exists()) else {
-            return Err(CliError::new(CliErrorKind::Failed, "this program's own file is gone")
-                .with_hint("run it again from where it lies now"));
+            return Err(CliError::new(
+                CliErrorKind::Failed,
+                "the executable of this program no longer exists",
+            )
+            .with_hint("run it again from its current location"));
         };
         let mut env = Map::new();
         let home = settings.env.get("AGENT_WORKER_HOME").filter(|home| !home.is_empty());
@@ -143,7 +146,7 @@ pub(super) async fn install(
     if ctx.settings.is_inside_attempt() {
         return Err(CliError::new(
             CliErrorKind::Usage,
-            "an agent's commands change nothing a person chose",
+            "an agent may not change the user's settings",
         ));
     }
     let step =
@@ -167,7 +170,7 @@ pub(super) async fn install(
     }
     let (what, place) = (grant::permissions_text(&scopes), grant::instances_text(&scopes));
     ctx.console.note(&format!("{} may {what}, {place}", program.cli_name()))?;
-    ctx.console.note(&format!("take it back: agent-worker token revoke {}", token.name))
+    ctx.console.note(&format!("revoke it: agent-worker token revoke {}", token.name))
 }
 
 fn show(step: &InstallStep, format: Format, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
@@ -211,14 +214,14 @@ async fn run_command(words: &[String], settings: &CliSettings) -> Result<(), Cli
     let output = command.output().await.map_err(|error| {
         let what = format!("`{}` could not be started", words[0]);
         CliError::with_source(CliErrorKind::Failed, what, error)
-            .with_hint("install it, or put what was printed above where it is")
+            .with_hint("install it, or run the command printed above where it is installed")
     })?;
     if output.status.success() {
         return Ok(());
     }
     let said = [output.stdout, output.stderr].concat();
     let said = text::sanitize_for_display(String::from_utf8_lossy(&said).trim());
-    Err(CliError::new(CliErrorKind::Failed, format!("`{}` did not take it: {said}", words[0])))
+    Err(CliError::new(CliErrorKind::Failed, format!("`{}` failed: {said}", words[0])))
 }
 
 /// Adds the daemon to the servers in a user's file, and keeps the rest of the file.
@@ -228,7 +231,7 @@ fn write_config(file: &Path, server: Value) -> Result<(), CliError> {
     let failed = |error: io::Error| {
         CliError::with_source(
             CliErrorKind::Failed,
-            format!("{} cannot be changed", file.display()),
+            format!("could not change {}", file.display()),
             error,
         )
     };
@@ -240,9 +243,9 @@ fn write_config(file: &Path, server: Value) -> Result<(), CliError> {
     let unclear = || {
         CliError::new(
             CliErrorKind::Failed,
-            format!("{} is not the JSON it should be", file.display()),
+            format!("{} is not JSON of the expected form", file.display()),
         )
-        .with_hint("put what was printed above into it by hand")
+        .with_hint("add the entry printed above to the file by hand")
     };
     let mut all: Value = serde_json::from_str(&before).map_err(|_| unclear())?;
     let servers = all.as_object_mut().map(|all| all.entry("mcpServers").or_insert(json!({})));

@@ -72,7 +72,7 @@ pub(super) fn is_tool_failure(data: &ToolResultData) -> bool {
 /// Formats the end of a setup command.
 pub(super) fn setup_text(data: &SetupRanData) -> String {
     let status = data.status.map_or_else(|| "null".to_owned(), |status| status.to_string());
-    format!("setup of line {} ended with status {status}", data.line)
+    format!("setup command on line {} ended with status {status}", data.line)
 }
 
 /// Formats the new revision of a document.
@@ -82,7 +82,7 @@ pub(super) fn written_text(data: &DocumentWrittenData) -> String {
 
 /// Formats a worker's retry and its cause.
 pub(super) fn retry_text(event: &Event) -> String {
-    format!("tries again: {}", cause_of(event))
+    format!("retrying: {}", cause_of(event))
 }
 
 /// Formats a ballot and its voter.

@@ -25,13 +25,13 @@ impl RunProgress {
                 pluralize(self.messages, "message")
             ),
         );
-        let room = (size.height / 2).saturating_sub(1).max(1);
+        let max_rows = (size.height / 2).saturating_sub(1).max(1);
         let mut rows: Vec<&AgentStatusRow> = self.agents.iter().collect();
-        if rows.len() > room {
+        if rows.len() > max_rows {
             rows.sort_by_key(|row| {
                 matches!(row.activity, AgentActivity::Idle) && row.open_questions.is_empty()
             });
-            rows.truncate(room - 1);
+            rows.truncate(max_rows - 1);
         }
         let names = rows.iter().map(|row| text::width(row.name.as_str())).max().unwrap_or(0);
         let mut lines = vec![head];

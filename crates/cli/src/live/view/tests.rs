@@ -58,7 +58,7 @@ fn a_turn() -> Vec<Event> {
 }
 
 #[test]
-fn what_is_said_is_the_answer_and_failures_are_told() {
+fn messages_are_the_answer_and_failures_are_reported() {
     insta::assert_snapshot!(above(&mut view(Verbosity::Normal), &a_turn()), @r"
     out #1 user → coder: please fix it
     err coder: document_read failed: no
@@ -105,7 +105,7 @@ fn a_long_message_is_shown_beneath_its_header_and_harmless() {
 }
 
 #[test]
-fn mail_nobody_acts_upon_is_told_with_its_reason() {
+fn mail_that_is_not_acted_upon_is_reported_with_its_reason() {
     let because = |event: Event| Event { cause: Some("3 failures".into()), ..event };
     let events = [
         because(event(1, EventKind::DeliveryDead, "coder", json!({"seq": 7}))),
@@ -177,9 +177,9 @@ fn verbose_tells_what_was_set_up_and_written() {
     ];
     let mut view = view(Verbosity::Verbose);
     insta::assert_snapshot!(above(&mut view, &events), @r"
-    err setup of line 4 ended with status 0
+    err setup command on line 4 ended with status 0
     err coder: wrote notes.md, revision 2
-    err coder: tries again: overloaded
+    err coder: retrying: overloaded
     err coder: done
     ");
     assert_eq!(view.turns, 1);
@@ -204,7 +204,7 @@ fn the_status_fits_any_terminal_and_shows_who_is_busy_first() {
 }
 
 #[test]
-fn a_run_somebody_comes_back_to_is_drawn_as_it_stands() {
+fn a_run_that_is_attached_again_is_drawn_in_its_current_state() {
     let attempt = agent_worker_protocol::AttemptId::new(uuid::Uuid::nil());
     let questions = vec![agent_worker_protocol::QuestionId::new(2)];
     let agents = vec![

@@ -8,7 +8,7 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    AttemptPlace, EventTail, ProcessMark, Runner, ShellCommand, ShellOutcome, WorkerExit,
+    AttemptPaths, EventTail, ProcessMark, Runner, ShellCommand, ShellOutcome, WorkerExit,
     WorkerLiveness,
 };
 use agent_worker_protocol::{AttemptId, RunId, WorkerEvent, WorkerJob};
@@ -47,8 +47,8 @@ impl Runner for Machine {
         Ok(())
     }
 
-    fn attempt_paths(&self, _run: RunId, attempt: AttemptId) -> AttemptPlace {
-        AttemptPlace { folder: format!("/attempts/{attempt}").into(), socket: "/socket".into() }
+    fn attempt_paths(&self, _run: RunId, attempt: AttemptId) -> AttemptPaths {
+        AttemptPaths { folder: format!("/attempts/{attempt}").into(), socket: "/socket".into() }
     }
 
     async fn attempt_run(

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_read_the_file_or_its_companions() {
+    fn no_other_user_may_read_the_file_or_its_companions() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         std::fs::write(&path, "").unwrap();

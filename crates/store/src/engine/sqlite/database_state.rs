@@ -174,7 +174,7 @@ impl DatabaseState {
         open: OpenSession<'_>,
         context: &WriterContext,
     ) -> Self {
-        tracing::error!(%error, "a write failed; opening the database again");
+        tracing::error!(%error, "a write failed; reopening the database");
         let kind = error.kind();
         let cause =
             if kind == Some(FailureKind::DiskFull) { FaultCause::Full } else { FaultCause::Failed };
@@ -184,7 +184,7 @@ impl DatabaseState {
         drop(session);
         if kind == Some(FailureKind::Malformed) {
             let why = failure_text(error);
-            tracing::error!(why, "the store takes no writes until the next start");
+            tracing::error!(why, "the store refuses writes until the next start");
             context.faults.set(FaultCause::UntilRestart, why.clone());
             return Self::Failing { why, retry: ReopenRetry::Never };
         }
@@ -195,7 +195,7 @@ impl DatabaseState {
     }
 
     fn enter_failing(why: String, context: &WriterContext) -> Self {
-        tracing::error!(why, "the database cannot be opened; the store takes no writes");
+        tracing::error!(why, "cannot open the database; the store refuses writes");
         context.faults.set(FaultCause::Failed, why.clone());
         Self::Failing { why, retry: ReopenRetry::At(Instant::now() + RETRY_INTERVAL) }
     }
@@ -213,7 +213,7 @@ impl LostDatabase {
     fn new(session: WriterSession, fault: FileFault, context: &WriterContext) -> Self {
         session.disable_checkpoint_on_close();
         end_transaction(&session.db);
-        let copy = Err("it was not tried yet".to_owned());
+        let copy = Err("not tried yet".to_owned());
         let mut lost = Self { session, fault, copy, next_copy: Instant::now() };
         lost.retry_copy(context);
         lost
@@ -226,11 +226,11 @@ impl LostDatabase {
         }
         self.copy = match &context.files {
             Some(files) => self.copy_to(files),
-            None => Err("it was in memory".to_owned()),
+            None => Err("the database was in memory".to_owned()),
         };
         self.next_copy = Instant::now() + RETRY_INTERVAL;
         let why = self.fault_text();
-        tracing::error!(why, "the store takes no writes until the next start");
+        tracing::error!(why, "the store refuses writes until the next start");
         let copy = self.copy.as_ref().ok().map(|copy| copy.path.clone());
         context.faults.set_fault(DatabaseFault { cause: FaultCause::UntilRestart, why, copy });
     }
@@ -267,7 +267,7 @@ impl LostDatabase {
             }
             Err(why) => {
                 format!(
-                    "{fault}; no copy could be made: {why}; do not stop the daemon before there is one"
+                    "{fault}; no copy could be made: {why}; do not stop the daemon before a copy exists"
                 )
             }
         }
@@ -288,7 +288,7 @@ fn end_transaction(db: &Connection) {
         return;
     }
     if let Err(error) = db.execute_batch("ROLLBACK TO request; COMMIT") {
-        tracing::error!(%error, "the batch could not be kept for the copy");
+        tracing::error!(%error, "could not keep the batch for the copy");
         drop(db.execute_batch("ROLLBACK"));
     }
 }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looks_stand_in_nobodys_way_and_closing_waits_for_them() {
+    async fn inline_reads_block_no_other_read_and_closing_waits_for_them() {
         let folder = tempfile::tempdir().unwrap();
         let inline_reads = start(&folder);
         let (begun, has_begun) = mpsc::channel();

@@ -60,7 +60,7 @@ impl DatabaseOpener {
         // SQLite reserves the shared-memory file in steps of 4 KiB. With smaller blocks, a full disk may lack the
         // space for a page of the file, and the first write to that page would kill the process (SIGBUS).
         let folder = path.parent().unwrap_or(Path::new("."));
-        let first = if lacks_room_for_shared_memory(folder) {
+        let first = if lacks_space_for_shared_memory(folder) {
             Err(Error::DiskFull)
         } else {
             Self::open_with(path, WalIndexSharing::Processes)
@@ -97,7 +97,7 @@ impl DatabaseOpener {
 
 /// Returns true if a shared-memory file may not fit on the disk. The blocks that ext4 reserves for root do not count:
 /// they are not guaranteed when a page is written.
-fn lacks_room_for_shared_memory(folder: &Path) -> bool {
+fn lacks_space_for_shared_memory(folder: &Path) -> bool {
     rustix::fs::statvfs(folder)
         .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < MIN_SHARED_MEMORY_BYTES)
 }
@@ -116,7 +116,7 @@ impl WriterSession {
     /// Keeps the connection from writing when it is closed: it would copy a damaged log into the database.
     pub(super) fn disable_checkpoint_on_close(&self) {
         if let Err(error) = self.db.disable_checkpoint_on_close() {
-            tracing::error!(%error, "the log may be copied into the database at the end");
+            tracing::error!(%error, "the write-ahead log may be copied into the database on close");
         }
     }
 }

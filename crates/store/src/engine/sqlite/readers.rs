@@ -4,7 +4,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
 
@@ -114,8 +114,7 @@ impl ReadQueue {
     /// Waits for the next read; returns none once the queue is closed and empty.
     fn next(&self) -> Option<Box<dyn ReadJob>> {
         let idle = |state: &mut ReadQueueState| state.waiting.is_empty() && !state.closed;
-        let state = self.changed.wait_while(self.state(), idle);
-        state.unwrap_or_else(PoisonError::into_inner).waiting.pop_front()
+        sync::wait_while(&self.changed, self.state(), idle).waiting.pop_front()
     }
 
     /// Runs queued reads until the queue is closed.
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reads_stand_in_nobodys_way_and_closing_waits_for_them() {
+    async fn reads_block_no_other_read_and_closing_waits_for_them() {
         let folder = tempfile::tempdir().unwrap();
         let readers = start(&folder);
         let (release, released) = mpsc::channel::<()>();

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_request_takes_nobody_with_it() {
+    async fn a_refused_request_does_not_fail_the_rest_of_its_batch() {
         let folder = tempfile::tempdir().unwrap();
         let writer = start(&folder);
         let [first, odd, last] = batch(&writer, |tx| {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_failed_commit_nobody_is_told_it_worked_and_writing_goes_on() {
+    async fn after_a_failed_commit_no_request_succeeds_and_writing_continues() {
         let folder = tempfile::tempdir().unwrap();
         let writer = start(&folder);
         let answers = batch(&writer, |tx| {

@@ -34,7 +34,7 @@ pub(crate) fn store_events(
     let mut last = attempt.last_no;
     for numbered in events.iter().filter(|numbered| numbered.no > attempt.last_no) {
         if numbered.no != last + 1 {
-            let gap = format!("event {} of attempt {id} follows {last}", numbered.no);
+            let gap = format!("event {} of attempt {id} does not follow event {last}", numbered.no);
             return Err(Error::InvalidValue(gap));
         }
         record_event(&mut locked, &attempt, numbered, now)?;

@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AttemptDeliveries, AttemptEnd, AttemptEndedData, DeliveryData, DeliveryState, EventBody,
-    MessageKind, Priority, Sender, Seq,
+    Keyword as _, MessageKind, Priority, Sender, Seq,
 };
 
 use crate::{
@@ -218,7 +218,7 @@ fn close_attempt(
             live.agent.as_str(),
             turn,
             until.map(|until| until.at.get()),
-            until.map(|until| columns::wait_word(until.wait)),
+            until.map(|until| until.wait.word()),
             until.map(|until| until.why.as_str()),
             settlement.stop,
             now.wall.get(),

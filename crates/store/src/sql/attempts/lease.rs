@@ -1,7 +1,7 @@
 //! The start of an attempt: the permission, its messages, and the guarantee that it is the only one.
 
 use agent_worker_protocol::{
-    AgentName, AttemptStartingData, Epoch, EventBody, InstanceRef, RunMode, Sender, Seq, WorkflowId,
+    AgentName, AttemptStartingData, Epoch, EventBody, InstanceRef, Sender, Seq, WorkflowId,
 };
 use serde_json::Value;
 
@@ -123,7 +123,7 @@ fn find_leasable_agent(
                 settings: row.get(2)?,
                 session: columns::optional(row, 10, columns::json)?,
                 facts: LeaseFacts {
-                    mode: columns::word(row, 3, RunMode::from_word)?,
+                    mode: columns::word(row, 3)?,
                     turns: row.get(4)?,
                     turns_today: 0,
                     limits: columns::json(row, 5)?,

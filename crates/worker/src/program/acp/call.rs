@@ -1,7 +1,7 @@
 //! One tool call of an agent, assembled from its updates.
 
 use agent_worker_backends::{ACP_TOOL_KINDS, AcpToolNaming};
-use agent_worker_protocol::{ToolName, api::PermitRequest};
+use agent_worker_protocol::{Keyword as _, ToolName, api::PermitRequest};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -240,7 +240,8 @@ impl<'a> AcpClient<'a> {
     /// Handles a request of the agent. The client offers no files and no terminal.
     fn handle_request(&mut self, id: Value, method: &str, params: Value) -> AcpStep {
         if method != "session/request_permission" {
-            let error = json!({"code": METHOD_NOT_FOUND, "message": format!("there is no `{method}` here")});
+            let error =
+                json!({"code": METHOD_NOT_FOUND, "message": format!("unknown method `{method}`")});
             return AcpStep::Send(json!({"jsonrpc": "2.0", "id": id, "error": error}));
         }
         let Ok(AcpPermitParams { tool_call, options }) = AcpPermitParams::deserialize(params)
@@ -325,7 +326,7 @@ impl<'a> AcpClient<'a> {
     fn handle_error(&mut self, error: &Value) -> Vec<AcpStep> {
         match self.phase {
             AcpPhase::Load => {
-                let why = "its conversation is gone; it begins a new one".to_owned();
+                let why = "the agent lost its conversation; starting a new one".to_owned();
                 self.usage_tracker.reset_session();
                 vec![
                     AcpStep::Report(ProgramEvent::Retry(why)),
@@ -350,13 +351,14 @@ impl<'a> AcpClient<'a> {
         let version = &result["protocolVersion"];
         if *version != PROTOCOL_VERSION {
             return fatal(format!(
-                "it speaks version {version} of the protocol, not {PROTOCOL_VERSION}"
+                "the agent uses protocol version {version}, not {PROTOCOL_VERSION}"
             ));
         }
         let can = &result["agentCapabilities"];
         if can["mcpCapabilities"]["http"] != true {
             return fatal(
-                "it takes no MCP server over HTTP, so it has no way to the team's tools".into(),
+                "the agent does not support MCP over HTTP, so it cannot reach the team's tools"
+                    .into(),
             );
         }
         let memory = self
@@ -401,7 +403,7 @@ impl<'a> AcpClient<'a> {
             self.session = Some(id.to_owned());
         }
         let Some(session) = self.session.clone() else {
-            let why = "it began no conversation";
+            let why = "the agent started no conversation";
             return vec![AcpStep::End(Err(TurnFailure::new(FailureClass::Fatal, why)))];
         };
         let mut steps = Vec::new();
@@ -445,18 +447,21 @@ impl<'a> AcpClient<'a> {
         steps.push(AcpStep::End(match result["stopReason"].as_str() {
             Some("end_turn") if is_whole => Ok(answer),
             Some("end_turn") => {
-                Err(TurnFailure::new(FailureClass::Crash, "no answer of its model came to its end"))
+                Err(TurnFailure::new(FailureClass::Crash, "the model completed no answer"))
             }
             // Some agents stop this way after a refusal.
             Some("cancelled") if self.was_refused && !self.is_cancelled => Ok(answer),
             // In all other cases the worker cancelled the turn, or the agent stopped by itself.
-            Some("cancelled") => {
-                Err(TurnFailure::new(FailureClass::Crash, "it stopped in the middle"))
+            Some("cancelled") => Err(TurnFailure::new(
+                FailureClass::Crash,
+                "the agent stopped before the end of its turn",
+            )),
+            Some("max_tokens") => fatal("the answer reached the token limit"),
+            Some("max_turn_requests") => {
+                fatal("the agent reached its limit of model requests per turn")
             }
-            Some("max_tokens") => fatal("its answer was longer than it may be"),
-            Some("max_turn_requests") => fatal("it asked its model more often than it may"),
-            Some("refusal") => fatal("its model refused to go on"),
-            Some(_) | None => fatal("it did not say how its turn ended"),
+            Some("refusal") => fatal("the model refused to continue"),
+            Some(_) | None => fatal("the agent returned no known stop reason"),
         }));
         steps
     }

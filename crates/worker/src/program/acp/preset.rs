@@ -136,7 +136,7 @@ fn write_codex_settings(
         (Some(home), _) => home,
         (None, None) => return Ok(None),
         (None, Some(_)) => {
-            let why = "with `mode: login` this agent has its model from your settings alone";
+            let why = "with `mode: login` this agent takes its model only from your settings";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
     };

@@ -305,7 +305,7 @@ fn an_answer_holds_for_one_call_only_whatever_it_is_offered() {
 }
 
 #[test]
-fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
+fn the_teams_own_tools_need_no_approval_and_no_other_tool_passes_for_one() {
     let asks = |agent: Option<&'static str>, call: &Value| {
         let stream = session_opened_lines(&json!({"sessionId": "s"}))
             + &permit_request_line(call, &["allow_once", "reject_once"]);
@@ -343,7 +343,7 @@ fn the_teams_own_tools_ask_nobody_and_nothing_else_passes_for_one() {
 }
 
 #[test]
-fn what_is_asked_has_all_that_was_said_of_the_call() {
+fn a_permit_request_has_all_reported_details_of_the_call() {
     let replay = Replay::with_agent(None);
     let first = update_line(
         &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "kind": "execute", "title": "List",
@@ -368,7 +368,7 @@ fn what_is_asked_has_all_that_was_said_of_the_call() {
 }
 
 #[test]
-fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
+fn the_replay_of_a_loaded_conversation_is_ignored() {
     let session = Some(json!({"id": "s", "cost_micros": 2000}));
     let replay = Replay { session, ..Replay::with_agent("opencode") };
     let words = |text: &str| {
@@ -397,8 +397,8 @@ fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
     "#);
     // The session is gone: the client opens a new one, and its whole cost belongs to this turn.
     let gone = json!({"id": 2, "error": {"code": -32603, "message": "no such session"}});
-    let anew = json!({"id": 3, "result": {"sessionId": "s"}});
-    let stream = format!("{welcome}\n{gone}\n{anew}\n")
+    let new_session = json!({"id": 3, "result": {"sessionId": "s"}});
+    let stream = format!("{welcome}\n{gone}\n{new_session}\n")
         + &update_line(
             &json!({"sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": cost}),
         )
@@ -406,7 +406,7 @@ fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
     insta::assert_snapshot!(replay.read(&stream), @r#"
     > "initialize"
     > "session/load"
-    retries: its conversation is gone; it begins a new one
+    retries: the agent lost its conversation; starting a new one
     > "session/new"
     session {"cost_micros":0,"id":"s"}
     > "session/prompt"
@@ -417,7 +417,7 @@ fn what_is_told_once_more_when_a_conversation_is_loaded_is_not_heard() {
 }
 
 #[test]
-fn what_a_turn_costs_is_what_its_agent_counts_and_unknown_where_nobody_knows_what_that_is() {
+fn the_cost_of_a_turn_is_the_agents_count_and_unknown_if_its_meaning_is_unknown() {
     let used = |agent: Option<&'static str>, session: Option<Value>, micros: u64| {
         let replay = Replay { session, ..Replay::with_agent(agent) };
         let amount = std::time::Duration::from_micros(micros).as_secs_f64();

@@ -179,7 +179,7 @@ impl ProgramAdapter for Codex {
         );
         let instructions = toml_string(&request.system_prompt);
         if instructions.len() > MAX_ARGUMENT_BYTES {
-            let why = "codex takes no system prompt over 120 KiB";
+            let why = "codex does not accept a system prompt over 120 KiB";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         set("developer_instructions", instructions);
@@ -386,7 +386,7 @@ fn long_pause_failure(answered: &str) -> Option<TurnFailure> {
     let after = Duration::from_secs(after.split('"').next()?.parse().ok()?);
     let is_long = class == FailureClass::Transient && after > MAX_RETRY_DELAY;
     is_long.then(|| {
-        let why = format!("status {status}, and not to be asked again for {} s", after.as_secs());
+        let why = format!("status {status}, retry after {} s", after.as_secs());
         let retry_at = Some(time_of_day().plus(after));
         TurnFailure { retry_at, ..TurnFailure::new(class, why) }
     })

@@ -130,7 +130,7 @@ impl ProgramAdapter for Cursor {
                     turn.context.child_env.env.get("HOME").map(PathBuf::from).ok_or_else(|| {
                         io::Error::new(
                             io::ErrorKind::NotFound,
-                            "there is no HOME with a login in it",
+                            "HOME is not set, so there is no login",
                         )
                     })?;
                 private_files::create_private_folder(&home.join(CONFIG_FOLDER))?;
@@ -217,10 +217,11 @@ fn parse_tool_call(call: &Value) -> Option<(String, Value, ToolResult)> {
 
 /// Writes the program's configuration: the user's rules, and the team's server as the only server, with its tools
 /// allowed.
-fn write_config(folder: &Path, rules: &Value, door: &ToolServerEndpoint) -> io::Result<()> {
+fn write_config(folder: &Path, rules: &Value, endpoint: &ToolServerEndpoint) -> io::Result<()> {
     private_files::create_private_folder(folder)?;
-    let headers = json!({"Authorization": format!("Bearer {}", door.token)});
-    let servers = json!({"mcpServers": {TEAM_SERVER_NAME: {"url": door.url, "headers": headers}}});
+    let headers = json!({"Authorization": format!("Bearer {}", endpoint.token)});
+    let servers =
+        json!({"mcpServers": {TEAM_SERVER_NAME: {"url": endpoint.url, "headers": headers}}});
     private_files::write_private_file(folder, MCP_SERVERS_FILE, &servers.to_string())?;
     let mut rules = rules.clone();
     if !rules.is_object() {

@@ -223,8 +223,8 @@ impl GeminiStats {
     fn into_usage_event(self) -> Option<ProgramEvent> {
         let mut shares: Vec<_> = self.models.into_iter().map(GeminiTokens::model_usage).collect();
         if shares.is_empty() {
-            let nobody_says = String::new();
-            shares.push(GeminiTokens::model_usage((nobody_says, self.all)));
+            let unknown_model = String::new();
+            shares.push(GeminiTokens::model_usage((unknown_model, self.all)));
         }
         shares.retain(|share| share.input + share.output > 0);
         (!shares.is_empty()).then_some(ProgramEvent::UsageByModel(shares))
@@ -241,10 +241,10 @@ impl GeminiTokens {
 }
 
 /// Returns the settings that the program needs in addition to the user's.
-fn mcp_settings(door: &ToolServerEndpoint) -> Value {
-    let headers = json!({"Authorization": format!("Bearer {}", door.token)});
+fn mcp_settings(endpoint: &ToolServerEndpoint) -> Value {
+    let headers = json!({"Authorization": format!("Bearer {}", endpoint.token)});
     let mut settings = general_settings();
-    settings["mcpServers"] = json!({TEAM_SERVER_NAME: {"type": "http", "url": door.url, "headers": headers, "trust": true}});
+    settings["mcpServers"] = json!({TEAM_SERVER_NAME: {"type": "http", "url": endpoint.url, "headers": headers, "trust": true}});
     settings
 }
 

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_told_so_that_the_last_that_fits_is_the_one_that_is_meant() {
+    fn rules_are_ordered_for_a_program_that_applies_the_last_match() {
         let told = permission_rules(PermissionAction::Deny).to_string();
         assert!(told.starts_with("{\"*\":\"deny\","), "{told}");
         assert!(told.ends_with("\"team_*\":\"allow\"}"), "{told}");

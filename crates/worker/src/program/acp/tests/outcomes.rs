@@ -14,7 +14,7 @@ fn a_command_of_codex_is_asked_for_as_its_shell_gets_it() {
 }
 
 #[test]
-fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_what_was_said() {
+fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_the_text() {
     let replay = Replay::with_agent(None);
     let words = json!({"sessionUpdate": "agent_message_chunk",
         "content": {"type": "text", "text": "Error 401: rate limit"}});
@@ -36,11 +36,11 @@ fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_what_was_said() {
         kind("authentication_failed"), kind("billing_error"), kind("rate_limit"), kind("server_error"), kind("unknown"),
     ].join("\n"), @r#"
     = Error 401: rate limit
-    = fatal: its answer was longer than it may be
-    = fatal: it asked its model more often than it may
-    = fatal: its model refused to go on
-    = crash: it stopped in the middle
-    = fatal: it did not say how its turn ended
+    = fatal: the answer reached the token limit
+    = fatal: the agent reached its limit of model requests per turn
+    = fatal: the model refused to continue
+    = crash: the agent stopped before the end of its turn
+    = fatal: the agent returned no known stop reason
     = auth: 429 rate limit
     = fatal: 429 rate limit
     = auth: 429 rate limit
@@ -68,8 +68,8 @@ fn one_that_cannot_have_the_teams_tools_is_not_begun_with() {
     };
     let http = json!({"mcpCapabilities": {"http": true}});
     assert!(welcome(1, &http).ends_with("> \"session/new\""), "{}", welcome(1, &http));
-    assert!(welcome(2, &http).ends_with("= fatal: it speaks version 2 of the protocol, not 1"));
-    assert!(welcome(1, &json!({})).contains("= fatal: it takes no MCP server over HTTP"));
+    assert!(welcome(2, &http).ends_with("= fatal: the agent uses protocol version 2, not 1"));
+    assert!(welcome(1, &json!({})).contains("= fatal: the agent does not support MCP over HTTP"));
 }
 
 #[test]
