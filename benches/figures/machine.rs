@@ -14,8 +14,7 @@ use tempfile::TempDir;
 use crate::sample::{Sample, millis};
 
 /// Durability settings of the store. Set in `crates/store/src/sqlite/connection.rs`; never weakened for a figure.
-const DURABILITY: &str =
-    "SQLite WAL, synchronous=FULL: fsync before each reply, shared by whoever waits";
+const DURABILITY: &str = "SQLite WAL, synchronous=FULL: one fsync before the replies of a batch";
 /// A database page, the minimum that a commit writes.
 const PAGE: [u8; 4096] = [7; 4096];
 const PAGES: usize = 1000;

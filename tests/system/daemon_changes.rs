@@ -68,7 +68,7 @@ fn a_restart_where_none_runs_starts_one_and_the_log_says_so() {
         agent-worker daemon logs -n 1 | cut -d' ' -f3-
     "), @"
     $ agent-worker daemon logs
-    ! error: there is no HOME/logs/daemon.log yet
+    ! error: HOME/logs/daemon.log does not exist yet
     ! hint: only a daemon that a command started writes it; a daemon in a terminal logs to that terminal
     (exit 1)
     $ agent-worker daemon status
@@ -81,7 +81,7 @@ fn a_restart_where_none_runs_starts_one_and_the_log_says_so() {
     $ agent-worker daemon stop
     ! no daemon is running
     $ agent-worker daemon logs -n 1 | cut -d' ' -f3-
-    INFO gone
+    INFO stopped
     ");
     let logs = world.json(&["daemon", "logs", "--json"]);
     assert_eq!(logs["lines"].as_array().unwrap().len(), 2, "{logs}");

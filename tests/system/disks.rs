@@ -306,7 +306,7 @@ fn a_failing_disk_is_named_and_writes_go_on_when_it_works_again() {
     let state = health(&home);
     assert_eq!(state["status"], "read_only", "{state}");
     let doctor = world.run(&["doctor"]);
-    assert!(doctor.code == 1 && doctor.stdout.contains("takes no writes"), "{doctor:?}");
+    assert!(doctor.code == 1 && doctor.stdout.contains("accepts no writes"), "{doctor:?}");
     assert!(chattr("-i", &wal));
     wait_for("a write", || (health(&home)["status"] == "ok").then_some(()));
     assert_eq!(world.run(&["send", "@load", "again"]).code, 0);

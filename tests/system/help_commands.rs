@@ -159,7 +159,7 @@ fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     ok     daemon  version 0.1.0, accepts writes
     ok     store   1 instance, 3 messages, no damage found
     note   process attempts are tracked by their process tree: --process-tracking tree
-    ok     port    clients with a token at 127.0.0.1:PORT
+    ok     port    clients with a token connect at 127.0.0.1:PORT
     note   agents  agents run as you and are not sandboxed: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     ");
     let report = world.json(&["doctor", "--json"]);
@@ -244,8 +244,8 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
     codex     found, version unknown; login: codex/auth.json
               can stream (a message at a time), cost (by list price), resume; not
               approvals, mid-turn
-              unverified: this version (tested: 0.166.0), the vendor's own servers, a
-              login of yours
+              unverified: this version (tested: 0.166.0), the vendor's own servers,
+              a login of yours
     cursor    not found; no key or login found
               can stream (a message at a time), resume; not cost, approvals,
               mid-turn

@@ -272,7 +272,7 @@ fn restart_begins_the_same_run_again_with_the_file_as_it_is_now() {
     world.file("once.yaml", &file.replace("name: once", "name: twice"));
     let renamed = world.run(&["restart", "@once:x"]);
     assert_eq!(renamed.code, 2, "{renamed:?}");
-    assert!(renamed.stderr.contains("is called `twice` by now"), "{renamed:?}");
+    assert!(renamed.stderr.contains("is now called `twice`"), "{renamed:?}");
     std::fs::remove_file(world.project().join("once.yaml")).unwrap();
     let (code, envelope) = world.envelope(&["restart", "@once:x", "--json"]);
     assert_eq!((code, &envelope["error"]["code"]), (2, &"bad_file".into()), "{envelope}");

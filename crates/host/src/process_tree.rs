@@ -5,7 +5,11 @@
 //!
 //! A scan of all processes takes milliseconds and blocks: [`crate::run_blocking`] gives it a thread of its own.
 
-use std::{collections::BTreeSet, io};
+use std::{
+    collections::BTreeSet,
+    io,
+    time::{Duration, Instant},
+};
 
 use rustix::{
     io::Errno,
@@ -22,6 +26,9 @@ use crate::{
 
 /// Environment variable with the attempt's id, which every process of an attempt has.
 pub const ATTEMPT_MARKER: &str = "AGENT_WORKER_ATTEMPT";
+
+/// Longest time that one scan waits for processes that are replacing their program. An agent can prolong an exec.
+const MAX_EXEC_WAIT: Duration = Duration::from_secs(1);
 
 /// One process, distinct from any later process with the same pid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -184,19 +191,27 @@ fn parents_of(pid: u32, look: impl Fn(u32) -> ProcessVisibility) -> Option<Vec<P
 
 /// Returns every living process that was started with this attempt's id in its environment.
 pub fn marked_processes(attempt: &str) -> Vec<Process> {
-    let is_marked = |stat: &Stat| {
-        let values = procfs::environment(stat.pid, ATTEMPT_MARKER).unwrap_or_default();
-        values.iter().any(|value| value == attempt)
-    };
-    let living = procfs::all_processes().into_iter().filter(|stat| !stat.is_zombie);
-    living.filter(is_marked).map(Process::from).collect()
+    let marked = scan_marks().into_iter().filter(|(_, mark)| mark == attempt);
+    let mut processes: Vec<Process> = marked.map(|(process, _)| process).collect();
+    // A process may have the same mark twice.
+    processes.dedup();
+    processes
 }
 
 /// Returns every attempt whose id a living process has in its environment.
 pub fn attempt_marks() -> BTreeSet<String> {
+    scan_marks().into_iter().map(|(_, mark)| mark).collect()
+}
+
+/// Returns every living process with the mark of an attempt, and the mark.
+fn scan_marks() -> Vec<(Process, String)> {
+    let deadline = Instant::now() + MAX_EXEC_WAIT;
     let living = procfs::all_processes().into_iter().filter(|stat| !stat.is_zombie);
-    let values = living.filter_map(|stat| procfs::environment(stat.pid, ATTEMPT_MARKER).ok());
-    values.flatten().collect()
+    let marks_of = |stat: Stat| {
+        let marks = procfs::environment_after_exec(stat.pid, ATTEMPT_MARKER, deadline).into_iter();
+        marks.map(move |mark| (Process::from(stat), mark))
+    };
+    living.flat_map(marks_of).collect()
 }
 
 /// Returns the initial value of the variable `name` in the process `pid`. An error means that the value is unknown.
@@ -226,7 +241,13 @@ mod tests {
 
     #[test]
     fn descendants_are_children_of_children_and_living() {
-        let process = |pid, parent, is_zombie| Stat { pid, parent, start_time: 9, is_zombie };
+        let process = |pid, parent, is_zombie| Stat {
+            pid,
+            parent,
+            start_time: 9,
+            is_zombie,
+            is_kernel_thread: false,
+        };
         let all = [
             process(1, 0, false),
             process(10, 1, false),
@@ -243,13 +264,25 @@ mod tests {
 
     #[test]
     fn a_snapshot_torn_by_a_reused_pid_still_ends() {
-        let process = |pid, parent| Stat { pid, parent, start_time: 9, is_zombie: false };
+        let process = |pid, parent| Stat {
+            pid,
+            parent,
+            start_time: 9,
+            is_zombie: false,
+            is_kernel_thread: false,
+        };
         assert_eq!(descendants_in(&[process(10, 20), process(20, 10)], 10).len(), 1);
     }
 
     #[test]
     fn a_chain_of_parents_that_is_torn_while_it_is_read_is_none() {
-        let process = |pid, parent| Stat { pid, parent, start_time: 9, is_zombie: false };
+        let process = |pid, parent| Stat {
+            pid,
+            parent,
+            start_time: 9,
+            is_zombie: false,
+            is_kernel_thread: false,
+        };
         let seen = |pid, parent| (pid, ProcessVisibility::Visible(process(pid, parent)));
         let whole = [seen(30, 20), seen(20, 10), seen(10, 1), seen(1, 0)];
         let instead = |pid, sight| {

@@ -1,14 +1,23 @@
 //! Reads the facts about processes in `/proc`. No other file reads it; a port to another system replaces this file.
 //!
-//! A walk over all processes needs only four fields of `stat`, so this file parses these four itself.
+//! The crate `procfs` is not used: it returns the environment as a map, which loses the second value of a variable that a process
+//! has twice, and it parses all 52 fields of `stat`, where a walk over all processes needs four.
 
 use std::{
     fs::{self, File},
     io::{self, Read as _},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Longer than most files of `/proc`: the first read returns everything, the second the end.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
+
+/// An exec takes about a millisecond.
+const EXEC_PAUSE: Duration = Duration::from_millis(1);
+
+/// The kernel's flag `PF_KTHREAD` in the field `flags` of `stat`.
+const KERNEL_THREAD_FLAG: u64 = 0x0020_0000;
 
 /// One process at the time of the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +28,15 @@ pub(crate) struct Stat {
     pub(crate) start_time: u64,
     /// True if the process is dead and its parent has not reaped it.
     pub(crate) is_zombie: bool,
+    /// True for a thread of the kernel. It has neither an environment nor arguments.
+    pub(crate) is_kernel_thread: bool,
 }
 
-/// Returns every process of the system.
+/// Returns every process of the system except the kernel's threads.
 pub(crate) fn all_processes() -> Vec<Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(stat).collect()
+    pids.filter_map(stat).filter(|stat| !stat.is_kernel_thread).collect()
 }
 
 /// Returns one process, if it exists.
@@ -35,10 +46,10 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
 
 /// Returns the initial values of the variable `name` in a process.
 ///
-/// A process may have the variable twice; then both values are returned. A process that is gone has none.
+/// A process may have the variable twice; then both values are returned. The error `WouldBlock` means that the process is
+/// replacing its program (exec) and that its environment is not readable until it has.
 pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
     let block = read(&format!("/proc/{pid}/environ"))?;
-    // A process between two programs (during exec) shows neither an environment nor arguments.
     if block.is_empty() && read(&format!("/proc/{pid}/cmdline"))?.is_empty() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
@@ -47,6 +58,29 @@ pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
         Some(String::from_utf8_lossy(value).into_owned())
     });
     Ok(values.collect())
+}
+
+/// Does the same and waits until `deadline` for a process that is replacing its program: a scan that skipped it would miss its
+/// values. A process whose environment is not readable has none.
+pub(crate) fn environment_after_exec(pid: u32, name: &str, deadline: Instant) -> Vec<String> {
+    retry_during_exec(|| environment(pid, name), deadline).unwrap_or_default()
+}
+
+/// Calls `read` until its result is another than `WouldBlock` or the deadline has passed.
+fn retry_during_exec<T>(
+    mut read: impl FnMut() -> io::Result<T>,
+    deadline: Instant,
+) -> io::Result<T> {
+    loop {
+        match read() {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline =>
+            {
+                thread::sleep(EXEC_PAUSE);
+            }
+            done => return done,
+        }
+    }
 }
 
 /// Returns the path of a process's group in the version 2 hierarchy; none if the system has no such hierarchy.
@@ -91,6 +125,7 @@ fn parse_stat(pid: u32, line: &[u8]) -> Option<Stat> {
     let rest = std::str::from_utf8(&line[after_name..]).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let [state, parent, ..] = fields[..] else { return None };
+    let flags: u64 = fields.get(6)?.parse().ok()?;
     let threads: u32 = fields.get(17)?.parse().ok()?;
     Some(Stat {
         pid,
@@ -98,6 +133,7 @@ fn parse_stat(pid: u32, line: &[u8]) -> Option<Stat> {
         start_time: fields.get(19)?.parse().ok()?,
         // A thread leader that exited before its other threads has state Z and is not dead.
         is_zombie: matches!(state, "Z" | "X") && threads <= 1,
+        is_kernel_thread: flags & KERNEL_THREAD_FLAG != 0,
     })
 }
 
@@ -107,15 +143,18 @@ mod tests {
 
     #[test]
     fn a_stat_line_is_read_whatever_its_command_is_called() {
-        let tail = "7 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0";
-        for (line, threads, is_zombie) in [
-            (format!("42 (sh) S {tail}"), 1, false),
-            (format!("42 (a) Z (b)) S {tail}"), 1, false),
-            (format!("42 (sh) Z {tail}"), 1, true),
-            (format!("42 (threads) Z {tail}"), 3, false),
+        let program = "7 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0";
+        let kernel = "7 7 7 0 -1 2129984 1 2 3 4 5 6 7 8 20 0";
+        for (line, threads, is_zombie, is_kernel_thread) in [
+            (format!("42 (sh) S {program}"), 1, false, false),
+            (format!("42 (a) Z (b)) S {program}"), 1, false, false),
+            (format!("42 (sh) Z {program}"), 1, true, false),
+            (format!("42 (threads) Z {program}"), 3, false, false),
+            (format!("42 (kworker/0:1) I {kernel}"), 1, false, true),
         ] {
             let line = format!("{line} {threads} 0 98765 1000 2000");
-            let expected = Stat { pid: 42, parent: 7, start_time: 98765, is_zombie };
+            let expected =
+                Stat { pid: 42, parent: 7, start_time: 98765, is_zombie, is_kernel_thread };
             assert_eq!(parse_stat(42, line.as_bytes()), Some(expected), "{line}");
         }
         assert_eq!(parse_stat(42, b"42 (sh"), None);
@@ -138,6 +177,18 @@ mod tests {
             fs::write(&path, &content).unwrap();
             assert!(read(path.to_str().unwrap()).unwrap() == content, "{length}");
         }
+    }
+
+    #[test]
+    fn an_environment_is_read_again_while_its_process_replaces_its_program() {
+        let during_exec = || io::Error::from(io::ErrorKind::WouldBlock);
+        let mut reads =
+            [Err(during_exec()), Err(during_exec()), Ok("value"), Ok("later")].into_iter();
+        let later = Instant::now() + Duration::from_secs(60);
+        let read = retry_during_exec(|| reads.next().unwrap(), later);
+        assert_eq!(read.unwrap(), "value");
+        let stuck = retry_during_exec(|| Err::<(), _>(during_exec()), Instant::now());
+        assert_eq!(stuck.unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

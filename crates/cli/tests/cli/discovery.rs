@@ -54,7 +54,10 @@ fn a_daemon_of_another_version_may_be_read_but_not_written_to() {
     assert!(world.asked("POST /messages").is_empty());
     let world = TestHome::with_daemon_of_version("0.0.9", Vec::new());
     let written = world.run_command(&["send", "coder", "hi"]);
-    assert!(written.err.contains("its workers stay: agent-worker daemon restart"), "{written:?}");
+    assert!(
+        written.err.contains("(its workers keep running): agent-worker daemon restart"),
+        "{written:?}"
+    );
 }
 
 #[test]
