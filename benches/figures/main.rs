@@ -8,13 +8,13 @@ mod agents;
 mod bench_env;
 mod bench_store;
 mod clients;
-mod crowd;
 mod inbox;
 mod load;
 mod machine;
 mod mcp;
 mod processor;
 mod sample;
+mod scale;
 mod scripted_model;
 mod sends;
 mod start;
@@ -49,7 +49,7 @@ enum Group {
     Weight,
     Agents,
     Inbox,
-    Crowd,
+    Scale,
     Clients,
 }
 
@@ -62,7 +62,7 @@ impl Group {
         Self::Weight,
         Self::Agents,
         Self::Inbox,
-        Self::Crowd,
+        Self::Scale,
         Self::Clients,
     ];
 
@@ -74,7 +74,7 @@ impl Group {
             Self::Weight => "weight",
             Self::Agents => "agents",
             Self::Inbox => "inbox",
-            Self::Crowd => "crowd",
+            Self::Scale => "scale",
             Self::Clients => "clients",
         }
     }
@@ -87,7 +87,7 @@ impl Group {
             Self::Weight => weight::figures(table, length).await,
             Self::Agents => agents::figures(table).await,
             Self::Inbox => inbox::figures(table, length).await,
-            Self::Crowd => crowd::figures(table).await,
+            Self::Scale => scale::figures(table).await,
             Self::Clients => clients::figures(table).await,
         }
     }

@@ -1,4 +1,5 @@
-//! The agents of the Agent Client Protocol that have a row: how each is started, isolated, told its model and counted.
+//! The agents of the Agent Client Protocol that have a row: how each is started and isolated, how it gets its model, and how its usage is
+//! counted.
 //!
 //! An agent that needs more than these columns (a settings file, say) has a hook in the worker.
 

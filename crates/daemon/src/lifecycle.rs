@@ -363,11 +363,11 @@ fn remove_if_exists(path: &Path) -> io::Result<()> {
 /// more.
 fn announce_ready() -> io::Result<()> {
     let mut stdout = io::stdout();
-    let heard = stdout.write_all(b"ready\n").and_then(|()| stdout.flush());
+    let written = stdout.write_all(b"ready\n").and_then(|()| stdout.flush());
     let nowhere = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdout(&nowhere)?;
     rustix::stdio::dup2_stderr(&nowhere)?;
-    heard
+    written
 }
 
 fn io_error(doing: &'static str) -> impl Fn(io::Error) -> Error {

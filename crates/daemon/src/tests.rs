@@ -9,7 +9,7 @@ mod events;
 pub(crate) mod fixture;
 mod health;
 mod identity;
-mod judge;
+mod library_comparison;
 mod mcp;
 mod mcp_resources;
 mod mcp_streams;

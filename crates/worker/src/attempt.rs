@@ -215,20 +215,20 @@ impl Attempt {
     async fn report_finished(&self, finished: Finished) -> Result<(), Error> {
         let (_, answered) = self.report.last_activity_and_reply();
         let last = self.report.record(WorkerEvent::Finished(finished));
-        let heard = async {
+        let outcome = async {
             tokio::select! {
                 () = self.report.wait_acknowledged(last) => Ok(()),
                 problem = self.report.wait_rejected() => Err(Error::Rejected(problem)),
             }
         };
-        let mut heard = pin!(heard);
+        let mut outcome = pin!(outcome);
         let mut answered = answered;
-        let heard = loop {
+        let outcome = loop {
             let deadline = answered + self.job.limits.orphan_grace.duration();
-            let heard = timeout_at(deadline, &mut heard).await;
+            let outcome = timeout_at(deadline, &mut outcome).await;
             let (_, latest) = self.report.last_activity_and_reply();
-            if heard.is_ok() || latest <= answered || !self.report.has_write_error() {
-                break heard;
+            if outcome.is_ok() || latest <= answered || !self.report.has_write_error() {
+                break outcome;
             }
             answered = latest;
         };
@@ -236,7 +236,7 @@ impl Attempt {
             let folder = self.job.folder.clone();
             return Err(Error::Folder { doing: "write events.jsonl", folder, source });
         }
-        heard.unwrap_or(Ok(()))
+        outcome.unwrap_or(Ok(()))
     }
 }
 

@@ -37,11 +37,11 @@ pub(crate) async fn run(host: BridgeConfig, console: &mut Console) -> Result<(),
         subscriptions: JoinSet::new(),
         tasks_by_id: HashMap::new(),
     };
-    let mut said = spawn_stdin_reader();
+    let mut input = spawn_stdin_reader();
     let mut open = true;
     while open || !bridge.pending_requests.is_empty() {
         tokio::select! {
-            line = said.recv(), if open => match line {
+            line = input.recv(), if open => match line {
                 Some(line) => bridge.forward_line(&line).await,
                 None => open = false,
             },

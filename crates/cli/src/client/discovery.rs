@@ -188,8 +188,8 @@ pub(crate) fn version_mismatch(settings: &CliSettings, health: &Health) -> Optio
 
 /// Returns the version that this command reports.
 pub(crate) fn cli_version(settings: &CliSettings) -> &str {
-    let said = settings.env.get(VERSION_OVERRIDE).filter(|_| cfg!(debug_assertions));
-    said.map_or(VERSION, String::as_str)
+    let version = settings.env.get(VERSION_OVERRIDE).filter(|_| cfg!(debug_assertions));
+    version.map_or(VERSION, String::as_str)
 }
 
 fn version_numbers(version: &str) -> Vec<u64> {
@@ -264,11 +264,11 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
     match timeout(DAEMON_START_TIMEOUT, wait_until_ready(child)).await {
         Ok(Ok(Readiness::Ready)) => {}
         Ok(Ok(Readiness::Exited(how))) => {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            let said = text::sanitize_for_display(said.trim_end());
+            let output = fs::read_to_string(&log).unwrap_or_default();
+            let output = text::sanitize_for_display(output.trim_end());
             return Err(CliError::new(
                 CliErrorKind::NoDaemon,
-                format!("the daemon did not start ({how}):\n{said}"),
+                format!("the daemon did not start ({how}):\n{output}"),
             )
             .with_hint("run it in the foreground to see its output: agent-worker daemon"));
         }

@@ -77,13 +77,13 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         AnswerStream { seq: reply.seq, display_mode: when, attempt: None, shown: String::new() };
     let mut printed = Ok(());
     let (settings, console) = (ctx.settings, &mut *ctx.console);
-    let mut heard = |event: &Event| {
+    let mut on_event = |event: &Event| {
         if printed.is_ok() {
             printed = words.handle_event(event, console);
         }
     };
     let delivery_status = tokio::select! {
-        delivery_status = sent_message_status::wait_until_final_with_listener(&reply, settings, &client, Some(events), &mut heard) => Some(delivery_status?),
+        delivery_status = sent_message_status::wait_until_final_with_listener(&reply, settings, &client, Some(events), &mut on_event) => Some(delivery_status?),
         () = signals.wait_for_first() => None,
     };
     printed?;

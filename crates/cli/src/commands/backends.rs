@@ -101,8 +101,8 @@ pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
 }
 
 fn backend_lines(backend: &BackendStatus, columns: usize) -> Vec<StyledLine> {
-    let said = backend.describe();
-    let lines = said.iter().flat_map(|said| wrap_words(&sanitize_for_display(said), columns));
+    let lines = backend.describe();
+    let lines = lines.iter().flat_map(|lines| wrap_words(&sanitize_for_display(lines), columns));
     let tone = if backend.is_ready() { Tone::Plain } else { Tone::Dim };
     lines
         .enumerate()
@@ -141,14 +141,14 @@ impl BackendStatus {
             Some(Login::Nothing) => "; no key or login found".to_owned(),
             None => String::new(),
         };
-        let mut said = vec![format!("{there}{login}"), capabilities_text(self.can)];
+        let mut lines = vec![format!("{there}{login}"), capabilities_text(self.can)];
         if let (None, Some(install)) = (&self.program, self.install) {
-            said.push(format!("install: {install}"));
+            lines.push(format!("install: {install}"));
         }
         if !self.unverified.is_empty() {
-            said.push(format!("unverified: {}", self.unverified.join(", ")));
+            lines.push(format!("unverified: {}", self.unverified.join(", ")));
         }
-        said
+        lines
     }
 }
 

@@ -227,8 +227,8 @@ fn show_text(
             let text = crate::output::text::sanitize_for_display(found.content.trim_end());
             ctx.console.print_line(&StyledLine::plain(text))?;
             let author = one_line(&found.author);
-            let said = format!("{} · revision {} · by {author}", found.file, found.revision);
-            ctx.console.eprint_line(&StyledLine::new(Tone::Dim, said))
+            let heading = format!("{} · revision {} · by {author}", found.file, found.revision);
+            ctx.console.eprint_line(&StyledLine::new(Tone::Dim, heading))
         }
         Format::Text => ctx.console.print_raw(&found.content),
     }

@@ -244,11 +244,11 @@ async fn check_store(client: &DaemonClient) -> DoctorFinding {
 }
 
 fn backend_finding(backend: &BackendStatus) -> DoctorFinding {
-    let said = format!("{}: {}", backend.name, backend.describe().join("; "));
+    let summary = format!("{}: {}", backend.name, backend.describe().join("; "));
     if backend.is_ready() {
-        DoctorFinding::ok("backend", said)
+        DoctorFinding::ok("backend", summary)
     } else {
-        DoctorFinding::note("backend", said)
+        DoctorFinding::note("backend", summary)
     }
 }
 

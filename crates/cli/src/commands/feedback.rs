@@ -62,22 +62,22 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let format = args.format();
     match args.command {
         Some(FeedbackCommand::List { .. }) => {
-            let said = match ctx.connect_if_history().await? {
+            let entry = match ctx.connect_if_history().await? {
                 Some(client) => client.feedback_list().await?,
                 None => Vec::new(),
             };
             match format {
-                Format::Json => ctx.console.print_json(&said),
-                Format::Text if said.is_empty() => ctx.console.note("no feedback yet"),
-                Format::Text => said.iter().try_for_each(|one| show(one, ctx)),
+                Format::Json => ctx.console.print_json(&entry),
+                Format::Text if entry.is_empty() => ctx.console.note("no feedback yet"),
+                Format::Text => entry.iter().try_for_each(|one| show(one, ctx)),
             }
         }
         None => {
             let request =
                 FeedbackRequest { message: argument_values::read_text_or_stdin(args.text)? };
-            let said = ctx.connect_or_start().await?.feedback_create(&request).await?;
+            let entry = ctx.connect_or_start().await?.feedback_create(&request).await?;
             match format {
-                Format::Json => ctx.console.print_json(&said),
+                Format::Json => ctx.console.print_json(&entry),
                 Format::Text => ctx.console.note(
                     "saved on this machine and not sent anywhere; `agent-worker feedback list` shows it",
                 ),
@@ -87,11 +87,11 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     Ok(RunVerdict::Done)
 }
 
-fn show(said: &FeedbackView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
-    let since = format!("{:>4} ago ", format_age(clock::now().since(said.ts)));
-    let place = said.instance.as_ref().map(|instance| format!("@{instance}")).unwrap_or_default();
-    let who = format!("{}{place}", one_line(&said.by));
-    let text = sanitize_for_display(said.message.trim_end());
+fn show(entry: &FeedbackView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let since = format!("{:>4} ago ", format_age(clock::now().since(entry.ts)));
+    let place = entry.instance.as_ref().map(|instance| format!("@{instance}")).unwrap_or_default();
+    let who = format!("{}{place}", one_line(&entry.by));
+    let text = sanitize_for_display(entry.message.trim_end());
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     let head = StyledLine::new(Tone::Dim, since).with(Tone::Strong, who);

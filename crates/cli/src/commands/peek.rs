@@ -108,13 +108,13 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match (args.output.format(), args.follow) {
         (Format::Json, false) => ctx.console.print_json(&reply),
         (Format::Json, true) => {
-            reply.messages.iter().try_for_each(|said| ctx.console.print_json(said))
+            reply.messages.iter().try_for_each(|message| ctx.console.print_json(message))
         }
         (Format::Text, _) if reply.messages.is_empty() => ctx.console.note(nothing),
-        (Format::Text, _) => reply.messages.iter().try_for_each(|said| show(said, ctx)),
+        (Format::Text, _) => reply.messages.iter().try_for_each(|message| show(message, ctx)),
     }?;
     if let Some(feed) = feed {
-        let seen = reply.messages.last().map(|said| said.seq).unwrap_or_default();
+        let seen = reply.messages.last().map(|message| message.seq).unwrap_or_default();
         follow(feed, seen, args.output.format(), ctx).await?;
     }
     Ok(RunVerdict::Done)

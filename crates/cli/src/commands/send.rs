@@ -262,18 +262,18 @@ pub(super) fn print_delivery(
                 ctx.console.print_line(&whose.with(Tone::Plain, answer.trim_end()))?;
             }
             state => {
-                let said = format!("#{} for {} is {state}", receipt.seq, receipt.agent);
+                let line = format!("#{} for {} is {state}", receipt.seq, receipt.agent);
                 let why = one_line(&delivery_status.pending_reason(receipt));
                 ctx.console.eprint_line(
-                    &StyledLine::new(Tone::Bad, said).with(Tone::Plain, format!(": {why}")),
+                    &StyledLine::new(Tone::Bad, line).with(Tone::Plain, format!(": {why}")),
                 )?;
             }
         }
     }
     for agent in &delivery_status.without_receipt {
-        let said = StyledLine::new(Tone::Bad, format!("no receipt for {agent} was kept"));
+        let line = StyledLine::new(Tone::Bad, format!("no receipt for {agent} was kept"));
         ctx.console.eprint_line(
-            &said.with(Tone::Plain, format!(": {}", delivery_status.run_state_text())),
+            &line.with(Tone::Plain, format!(": {}", delivery_status.run_state_text())),
         )?;
     }
     match delivery_status.advice() {
@@ -394,9 +394,9 @@ mod tests {
         ] {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             match (split_target_and_text(&words, "send"), expected) {
-                (Ok((target, text)), Ok((place, said))) => {
+                (Ok((target, text)), Ok((place, line))) => {
                     let target = target.map(|target| target.to_string());
-                    assert_eq!((target.as_deref(), &*text), (place, said));
+                    assert_eq!((target.as_deref(), &*text), (place, line));
                 }
                 (Err(error), Err(why)) => assert!(error.to_report_error().message.starts_with(why)),
                 (read, expected) => panic!("{read:?} instead of {expected:?}"),

@@ -79,7 +79,7 @@ mod tests {
         timeout(deadline, signals.wait_for_first()).await.unwrap();
         timeout(deadline, signals.wait_for_first())
             .await
-            .expect("a signal that was heard stays heard");
+            .expect("a signal that was received stays known");
         assert_eq!(signals.run_until_second(async { 42 }).await, Some(42));
         kill_process(getpid(), Signal::HUP).unwrap();
         assert_eq!(

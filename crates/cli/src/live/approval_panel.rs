@@ -234,13 +234,13 @@ mod tests {
         ] {
             let mut panel = ApprovalPanel::default();
             panel.draw(&open, SIZE, at(0));
-            let (mut now, mut said) = (0, None);
+            let (mut now, mut decision) = (0, None);
             for (keys, pause) in keys.iter().zip(pauses) {
                 now += pause;
-                said = panel.decision_for_keys(keys, at(now));
+                decision = panel.decision_for_keys(keys, at(now));
                 panel.draw(&open, SIZE, at(now));
             }
-            assert_eq!(said.map(|(_, consent)| consent), expected, "{keys:?} {pauses:?}");
+            assert_eq!(decision.map(|(_, consent)| consent), expected, "{keys:?} {pauses:?}");
         }
     }
 

@@ -87,8 +87,8 @@ impl ApprovalPrompt {
                 KeyCapture::Active => {}
                 KeyCapture::Started | KeyCapture::Unavailable => self.panel.hide(),
             }
-            let said = self.panel.decision_for_keys(&self.keys.read_pressed(), now);
-            if let (Some((id, consent)), None) = (said, self.submitting) {
+            let decision = self.panel.decision_for_keys(&self.keys.read_pressed(), now);
+            if let (Some((id, consent)), None) = (decision, self.submitting) {
                 // This drops a read in progress; it is repeated afterwards.
                 self.submitting = Some(id);
                 self.in_flight =

@@ -182,8 +182,8 @@ impl Follower {
                     show.draw(ctx)?;
                     continue;
                 }
-                told = show.approval_prompt.wait_in_flight(clock::now) => {
-                    show.screen.print(ctx.console, told.map(TranscriptLine::Notice).into_iter().collect())?;
+                notice = show.approval_prompt.wait_in_flight(clock::now) => {
+                    show.screen.print(ctx.console, notice.map(TranscriptLine::Notice).into_iter().collect())?;
                     continue;
                 }
                 news = feed.next() => match news? {

@@ -129,8 +129,8 @@ impl TailWatcher {
 
     /// Waits for a change; the content of the event is ignored, and the file is read instead.
     fn wait_for_change(&self) -> io::Result<()> {
-        let mut heard = [0; 4096];
-        rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut heard))?;
+        let mut buffer = [0; 4096];
+        rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut buffer))?;
         Ok(())
     }
 }

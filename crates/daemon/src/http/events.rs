@@ -143,8 +143,8 @@ impl Stream for FeedStream {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
         let Some(future) = &mut this.next else { return Poll::Ready(None) };
-        let (feed, told) = ready!(future.poll(cx));
-        match told {
+        let (feed, next) = ready!(future.poll(cx));
+        match next {
             Ok(Some(event)) => {
                 future.set(next_event(feed, this.shutdown.clone()));
                 return Poll::Ready(Some(to_sse_event(&event)));

@@ -106,7 +106,7 @@ impl HttpBody for TokenBoundBody {
         let this = self.get_mut();
         loop {
             this.state = match &mut this.state {
-                TokenBoundState::Open(heard) => match heard.as_mut().poll(cx) {
+                TokenBoundState::Open(stream) => match stream.as_mut().poll(cx) {
                     Poll::Ready(guard) => {
                         TokenBoundState::Checking(Box::pin(guard.recheck_token()))
                     }

@@ -49,14 +49,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_long_call_says_that_it_goes_on_and_a_short_one_nothing() {
         for (takes, expected) in [(0, vec![]), (4, vec![]), (12, vec![5, 10])] {
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             let answer = tokio::time::sleep(Duration::from_secs(takes));
             let report = |waited: Duration| {
-                told.push(waited.as_secs());
+                reported.push(waited.as_secs());
                 std::future::ready(())
             };
             report_periodically(answer, report).await;
-            assert_eq!(told, expected, "{takes} s");
+            assert_eq!(reported, expected, "{takes} s");
         }
     }
 }

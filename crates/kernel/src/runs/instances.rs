@@ -138,11 +138,11 @@ impl FeedbackEntries<'_> {
             Principal::Agent(attempt) => {
                 let run_context = self.0.run_context(attempt.run).await?;
                 let instance = Some(run_context.instance.clone());
-                let said = FeedbackView { ts, by, instance, message };
+                let entry = FeedbackView { ts, by, instance, message };
                 let once = self
                     .0
                     .store
-                    .feedback_submit(who.author_with_key(key)?, run_context.workflow, said, now)
+                    .feedback_submit(who.author_with_key(key)?, run_context.workflow, entry, now)
                     .await?;
                 Ok(once.value())
             }
@@ -150,9 +150,9 @@ impl FeedbackEntries<'_> {
                 Error::BadRequest("only an agent may send feedback with an idempotency key".into()),
             ),
             Principal::User | Principal::Client(_) | Principal::Anonymous => {
-                let said = FeedbackView { ts, by, instance: None, message };
-                self.0.store.feedback_put(said.clone()).await?;
-                Ok(said)
+                let entry = FeedbackView { ts, by, instance: None, message };
+                self.0.store.feedback_put(entry.clone()).await?;
+                Ok(entry)
             }
         }
     }

@@ -22,8 +22,8 @@ pub(crate) fn system_prompt(
         others.iter().take(MAX_NAMED_TEAMMATES).map(|name| format!("@{name}")).collect();
     let others = match (others.len(), named.len()) {
         (0, _) => "none".to_owned(),
-        (all, told) if all > told => {
-            format!("{} and {} more (`workflow_agents` lists them)", named.join(", "), all - told)
+        (all, listed) if all > listed => {
+            format!("{} and {} more (`workflow_agents` lists them)", named.join(", "), all - listed)
         }
         _ => named.join(", "),
     };

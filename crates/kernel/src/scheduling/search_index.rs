@@ -105,12 +105,12 @@ impl Kernel {
     /// Indexes step by step until the index is complete.
     async fn index_pending(&self, ready: &mut u32) -> Result<(), agent_worker_store::Error> {
         let indexer = &self.scheduler.indexer;
-        let mut heard = indexer.message_count();
+        let mut previous = indexer.message_count();
         tokio::time::sleep(QUIET_PERIOD).await;
         loop {
-            let said = indexer.message_count();
-            let (just_now, left) = (said.wrapping_sub(heard), said.wrapping_sub(*ready));
-            heard = said;
+            let count = indexer.message_count();
+            let (just_now, left) = (count.wrapping_sub(previous), count.wrapping_sub(*ready));
+            previous = count;
             match (IndexBacklog { recent: just_now, unindexed: left }).next_pace() {
                 IndexPace::Step => {}
                 IndexPace::Slow => tokio::time::sleep(QUIET_PERIOD).await,
@@ -120,7 +120,7 @@ impl Kernel {
                 }
             }
             if !self.store.message_index(INDEX_STEP_MESSAGES).await? {
-                *ready = said;
+                *ready = count;
                 return Ok(());
             }
         }

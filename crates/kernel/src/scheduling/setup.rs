@@ -273,7 +273,8 @@ fn setup_failure_text(line: usize, end: &ShellOutcome) -> String {
         None => "was killed by a signal".to_owned(),
     };
     let from = end.stderr.ceil_char_boundary(end.stderr.len().saturating_sub(MAX_STDERR_BYTES));
-    let said = end.stderr[from..].trim();
-    let said = if said.is_empty() { "it printed no error".to_owned() } else { said.to_owned() };
-    format!("the setup command on line {line} {how}: {said}")
+    let printed = end.stderr[from..].trim();
+    let printed =
+        if printed.is_empty() { "it printed no error".to_owned() } else { printed.to_owned() };
+    format!("the setup command on line {line} {how}: {printed}")
 }

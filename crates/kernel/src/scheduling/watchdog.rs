@@ -60,8 +60,8 @@ impl WorkerWatchdog {
         if now >= end {
             return Err(format!("the worker ran longer than {wall} and did not exit"));
         }
-        let heard = signs.last_report.unwrap_or(self.started).max(self.resumed);
-        let quiet = heard + silence.duration() + lateness;
+        let last_sign = signs.last_report.unwrap_or(self.started).max(self.resumed);
+        let quiet = last_sign + silence.duration() + lateness;
         if now >= quiet {
             return Err(format!("the worker reported nothing for {silence}"));
         }
@@ -102,10 +102,10 @@ mod tests {
         let silent = check_every_ten_seconds(&mut watchdog, LifeSigns::default(), 0..=600);
         assert_eq!(silent, Some((140, "the worker reported nothing for 100s".to_owned())));
         let mut watchdog = WorkerWatchdog::new(LIMITS, started);
-        let heard = Some(started + Duration::from_mins(10));
+        let last_sign = Some(started + Duration::from_mins(10));
         let long = check_every_ten_seconds(
             &mut watchdog,
-            LifeSigns { last_report: heard, ..LifeSigns::default() },
+            LifeSigns { last_report: last_sign, ..LifeSigns::default() },
             0..=800,
         );
         let why = "the worker ran longer than 10m and did not exit".to_owned();
@@ -114,7 +114,7 @@ mod tests {
         let held = Duration::from_secs(50);
         let waited = check_every_ten_seconds(
             &mut watchdog,
-            LifeSigns { last_report: heard, human_wait_time: held },
+            LifeSigns { last_report: last_sign, human_wait_time: held },
             0..=800,
         );
         assert_eq!(waited.map(|(second, _)| second), Some(690));
@@ -131,8 +131,8 @@ mod tests {
         assert_eq!(silent.map(|(second, _)| second), Some(3_660 + 140));
         assert!(watchdog.was_suspended());
         let mut watchdog = WorkerWatchdog::new(LIMITS, started);
-        let heard = Some(started + Duration::from_mins(150));
-        let signs = LifeSigns { last_report: heard, ..LifeSigns::default() };
+        let last_sign = Some(started + Duration::from_mins(150));
+        let signs = LifeSigns { last_report: last_sign, ..LifeSigns::default() };
         assert_eq!(check_every_ten_seconds(&mut watchdog, signs, 0..=60), None);
         let long = check_every_ten_seconds(&mut watchdog, signs, 3_660..=9_000);
         assert_eq!(long.map(|(second, _)| second), Some(640 + 3_600));

@@ -299,13 +299,13 @@ fn announce_end(
         ProposalState::Cancelled { .. } => EventBody::ProposalCancelled(data),
     };
     proposal.state = state;
-    let told = write_end(locked, &proposal, now)?;
+    let end_seq = write_end(locked, &proposal, now)?;
     locked.append_event(&EventEntry::new(body), now)?;
     // No agent is woken to vote on a proposal that is over.
     let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
-    notices::drop_unneeded(locked, told, None, &over, now)?;
+    notices::drop_unneeded(locked, end_seq, None, &over, now)?;
     let notice =
-        SystemNotice { body: proposal.notice_text(), reply_to: Some(told), recipients: wakes };
+        SystemNotice { body: proposal.notice_text(), reply_to: Some(end_seq), recipients: wakes };
     notices::post_notice(locked, &notice, hop_context, now).map(drop)
 }
 

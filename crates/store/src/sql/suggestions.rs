@@ -47,9 +47,9 @@ pub(crate) fn put_suggestion(
             edit.apply(&text).map_err(Error::PassageNotUnique)?;
         }
         let wake = Recipient { agent: owner, wake: Wake::Batched };
-        let told = NewMessage { recipients: vec![wake], ..new.message.clone() };
+        let notice = NewMessage { recipients: vec![wake], ..new.message.clone() };
         let running = locked.live_run()?.state == RunState::Running;
-        let seq = locked.append_message(author, &told, now)?;
+        let seq = locked.append_message(author, &notice, now)?;
         insert_suggestion(locked, author, new, seq, now)?;
         let data = SuggestionOpenData { suggestion: seq, path: new.path.clone() };
         let body = EventBody::SuggestionOpen(data);
@@ -189,9 +189,9 @@ fn notify_author(
     let own = |name: &AgentName| author.sender() == Sender::Agent(name.clone());
     let recipients = theirs.filter(|name| !own(name)).map(|agent| Recipient { agent, wake });
     let recipients: Vec<_> = recipients.into_iter().collect();
-    let told = NewMessage { recipients, ..answer.message.clone() };
+    let notice = NewMessage { recipients, ..answer.message.clone() };
     let running = locked.live_run()?.state == RunState::Running;
-    locked.append_message(author, &told, now)?;
+    locked.append_message(author, &notice, now)?;
     match answer.pause.clone().filter(|_| running) {
         Some(cause) => locked.pause_run(cause, &author.sender(), now),
         None => Ok(()),

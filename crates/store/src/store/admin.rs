@@ -33,13 +33,13 @@ pub trait AdminStore: Send + Sync {
     /// Revokes a client's token.
     async fn token_remove(&self, name: String) -> Result<()>;
     /// Stores feedback about the program itself.
-    async fn feedback_put(&self, said: FeedbackView) -> Result<()>;
+    async fn feedback_put(&self, entry: FeedbackView) -> Result<()>;
     /// Stores feedback of an agent of an instance, once per key.
     async fn feedback_submit(
         &self,
         by: WriteContext,
         workflow: WorkflowId,
-        said: FeedbackView,
+        entry: FeedbackView,
         now: Now,
     ) -> Result<Once<FeedbackView>>;
     /// Lists the feedback, newest first.
@@ -70,9 +70,9 @@ store_methods! {
             = move |tx| tokens::put_token(tx, &name, &hash, &scopes, now);
         read of_home() token_list() -> Vec<TokenView> = tokens::list;
         write of_home() token_remove(name: String) -> () = move |tx| tokens::remove(tx, &name);
-        write of_home() feedback_put(said: FeedbackView) -> () = move |tx| feedback::put_feedback(tx, &said);
-        write of_workflow(workflow) feedback_submit(by: WriteContext, workflow: WorkflowId, said: FeedbackView, now: Now) -> Once<FeedbackView>
-            = move |tx| feedback::submit(tx, &by, workflow, &said, now);
+        write of_home() feedback_put(entry: FeedbackView) -> () = move |tx| feedback::put_feedback(tx, &entry);
+        write of_workflow(workflow) feedback_submit(by: WriteContext, workflow: WorkflowId, entry: FeedbackView, now: Now) -> Once<FeedbackView>
+            = move |tx| feedback::submit(tx, &by, workflow, &entry, now);
         read of_home() heartbeat_last() -> Option<StoreTime> = tokens::last_heartbeat;
     }
     database {
@@ -123,7 +123,7 @@ store_methods! {
             for store in self.all_stores() {
                 all.extend(store.feedback_list(limit).await?);
             }
-            all.sort_by_key(|said: &FeedbackView| std::cmp::Reverse(said.ts));
+            all.sort_by_key(|entry: &FeedbackView| std::cmp::Reverse(entry.ts));
             all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
             Ok(all)
         }

@@ -60,8 +60,8 @@ impl<'a> OutputReader<'a> {
             };
             let Some(line) = line else { return Ok(()) };
             self.recorder.reporter.touch();
-            let heard = self.adapter().parse_line(&line);
-            self.recorder.record_all(heard)?;
+            let events = self.adapter().parse_line(&line);
+            self.recorder.record_all(events)?;
         }
     }
 
@@ -93,12 +93,12 @@ impl<'a> OutputReader<'a> {
     }
 
     fn handle_stderr_line(&self, line: &[u8], kept: &mut OutputTail) -> Result<(), TurnFailure> {
-        let heard = self.adapter().parse_log_line(String::from_utf8_lossy(line).trim_end());
-        let Some(heard) = heard else {
+        let events = self.adapter().parse_log_line(String::from_utf8_lossy(line).trim_end());
+        let Some(events) = events else {
             kept.push(line);
             return Ok(());
         };
         self.wait_limit_changed.notify_one();
-        self.recorder.record_all(heard)
+        self.recorder.record_all(events)
     }
 }

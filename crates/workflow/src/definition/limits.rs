@@ -64,12 +64,12 @@ mod tests {
     #[test]
     fn limits_are_on_by_default_and_the_file_wins() {
         let hours = |n: u64| Some(Span::from_secs(n * 3600));
-        let said = LimitSettings { hops: Some(3), turns: None, wall: hours(5) };
+        let given = LimitSettings { hops: Some(3), turns: None, wall: hours(5) };
         for (settings, mode, hops, turns, wall) in [
             (LimitSettings::default(), RunMode::Run, 50, 200, hours(2)),
             (LimitSettings::default(), RunMode::Start, 50, 500, None),
-            (said, RunMode::Run, 3, 200, hours(5)),
-            (said, RunMode::Start, 3, 500, hours(5)),
+            (given, RunMode::Run, 3, 200, hours(5)),
+            (given, RunMode::Start, 3, 500, hours(5)),
         ] {
             assert_eq!(settings.for_mode(mode), Limits { hops, turns: Some(turns), wall });
         }

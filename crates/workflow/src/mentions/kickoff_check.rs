@@ -37,14 +37,14 @@ impl Workflow {
         let [mut named, broken, longer] =
             [" ", "\n", "x"].map(|value| mentions_with_value(kickoff, value, &team).unknown);
         named.retain(|name| broken.contains(name) && longer.contains(name));
-        let told = |name: &String| KickoffProblem {
+        let problems = |name: &String| KickoffProblem {
             why: format!("the kickoff mentions `@{name}`, which is not an agent"),
             hint: match nearest(name, team.iter().map(AgentName::as_str).take(MAX_COMPARED_NAMES)) {
                 Some(meant) => format!("did you mean `@{meant}`?"),
                 None => "write it as code, `` `@name` ``, if no agent is meant".to_owned(),
             },
         };
-        named.iter().take(MAX_NAMED_UNKNOWN).map(told).collect()
+        named.iter().take(MAX_NAMED_UNKNOWN).map(problems).collect()
     }
 
     /// Returns the reason for which a `run` would wake no agent for all values. If that depends on the values, the
@@ -158,8 +158,8 @@ kickoff: {kickoff}\n"
 setup: [{{ shell: git diff, as: diff }}]
 kickoff: {kickoff}\n"
             );
-            let told = parse(&text, Path::new("team.yaml")).unwrap().unknown_mentions();
-            told.into_iter().map(|one| format!("{}; {}", one.why, one.hint)).collect()
+            let problems = parse(&text, Path::new("team.yaml")).unwrap().unknown_mentions();
+            problems.into_iter().map(|one| format!("{}; {}", one.why, one.hint)).collect()
         };
         assert_eq!(
             unknown_mentions("@coder go, then @codr"),

@@ -92,7 +92,7 @@ impl BridgeUpstream {
         loop {
             let generation = *self.session_generation.borrow();
             let why = match self.send_or_start_daemon(&message).await {
-                Ok(heard) => match self.return_response(&message, heard).await {
+                Ok(reply) => match self.return_response(&message, reply).await {
                     ForwardOutcome::Answered => return,
                     ForwardOutcome::NoSession => match self.restart_session(generation).await {
                         Ok(()) => continue,
@@ -164,7 +164,7 @@ impl BridgeUpstream {
                 discovery::connect_or_start(&self.settings).await?;
                 Ok(self.send_message(message).await?)
             }
-            heard => Ok(heard?),
+            reply => Ok(reply?),
         }
     }
 
@@ -202,10 +202,10 @@ impl BridgeUpstream {
         headers
     }
 
-    async fn return_response(&self, message: &BridgeMessage, heard: McpReply) -> ForwardOutcome {
-        let session = heard.header(SESSION_HEADER).map(str::to_owned);
-        match heard.body {
-            McpReplyBody::Text(_) if heard.status == STATUS_NOT_FOUND && self.has_session() => {
+    async fn return_response(&self, message: &BridgeMessage, reply: McpReply) -> ForwardOutcome {
+        let session = reply.header(SESSION_HEADER).map(str::to_owned);
+        match reply.body {
+            McpReplyBody::Text(_) if reply.status == STATUS_NOT_FOUND && self.has_session() => {
                 ForwardOutcome::NoSession
             }
             McpReplyBody::Text(text) => {
@@ -214,7 +214,7 @@ impl BridgeUpstream {
                     // An error of the daemon's HTTP layer: the caller is unknown, or the daemon cannot serve now.
                     Ok(problem) => message.error_response(&problem_message(&problem), &problem),
                     Err(_) => {
-                        message.error_response(&format!("status {}", heard.status), &Value::Null)
+                        message.error_response(&format!("status {}", reply.status), &Value::Null)
                     }
                 };
                 self.record_session_change(message, &line, session);
@@ -280,9 +280,9 @@ impl BridgeUpstream {
             return Ok(());
         }
         let Some(hello) = self.lock_state().initialize_request.clone() else { return Ok(()) };
-        let heard = self.send_message(&hello).await?;
-        self.lock_state().session = heard.header(SESSION_HEADER).map(str::to_owned);
-        drain_response(heard).await;
+        let reply = self.send_message(&hello).await?;
+        self.lock_state().session = reply.header(SESSION_HEADER).map(str::to_owned);
+        drain_response(reply).await;
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         let watched: Vec<_> = self.lock_state().subscribed_uris.iter().cloned().collect();
         let again = |uri: &String| {
@@ -334,8 +334,8 @@ enum ForwardOutcome {
 }
 
 /// Reads an unneeded answer to its end, so that its request has taken effect.
-async fn drain_response(heard: McpReply) {
-    if let McpReplyBody::Stream(mut stream) = heard.body {
+async fn drain_response(reply: McpReply) {
+    if let McpReplyBody::Stream(mut stream) = reply.body {
         while let Ok(Some(_)) = stream.next_data().await {}
     }
 }

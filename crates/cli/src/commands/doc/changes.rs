@@ -265,8 +265,8 @@ pub(super) async fn show_diffs(
         if format == Format::Text {
             let (author, file) = (one_line(&entry.author), &entry.file);
             let attempt = entry.attempt.map(|id| format!(" · attempt {id}")).unwrap_or_default();
-            let said = format!("{file} · revision {revision} · by {author}{attempt}");
-            ctx.console.print_line(&StyledLine::new(Tone::Dim, said))?;
+            let heading = format!("{file} · revision {revision} · by {author}{attempt}");
+            ctx.console.print_line(&StyledLine::new(Tone::Dim, heading))?;
             show_diff(&diff, format, ctx)?;
         }
         diffs.push(diff);

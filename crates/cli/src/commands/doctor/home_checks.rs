@@ -99,20 +99,20 @@ pub(super) fn check_disk(settings: &CliSettings) -> Option<DoctorFinding> {
     let blocks = if is_root { disk.f_bfree } else { disk.f_bavail };
     let files = if is_root { disk.f_ffree } else { disk.f_favail };
     let free = blocks.saturating_mul(disk.f_frsize);
-    let told = format!("{} free on the disk of the home", format_size(free));
+    let summary = format!("{} free on the disk of the home", format_size(free));
     // A file system without a limit counts no files at all.
     if disk.f_files > 0 && files == 0 {
-        let told = format!("{told}, but no file can be created");
+        let summary = format!("{summary}, but no file can be created");
         return Some(
-            DoctorFinding::broken("disk", told)
+            DoctorFinding::broken("disk", summary)
                 .with_hint("delete files: the disk has no free inodes"),
         );
     }
     Some(match free {
-        ..CRITICAL_FREE_BYTES => DoctorFinding::broken("disk", told)
+        ..CRITICAL_FREE_BYTES => DoctorFinding::broken("disk", summary)
             .with_hint("free some space: the disk is full or almost full"),
-        CRITICAL_FREE_BYTES..LOW_FREE_BYTES => DoctorFinding::note("disk", told),
-        LOW_FREE_BYTES.. => DoctorFinding::ok("disk", told),
+        CRITICAL_FREE_BYTES..LOW_FREE_BYTES => DoctorFinding::note("disk", summary),
+        LOW_FREE_BYTES.. => DoctorFinding::ok("disk", summary),
     })
 }
 

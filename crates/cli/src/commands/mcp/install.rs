@@ -219,9 +219,9 @@ async fn run_command(words: &[String], settings: &CliSettings) -> Result<(), Cli
     if output.status.success() {
         return Ok(());
     }
-    let said = [output.stdout, output.stderr].concat();
-    let said = text::sanitize_for_display(String::from_utf8_lossy(&said).trim());
-    Err(CliError::new(CliErrorKind::Failed, format!("`{}` failed: {said}", words[0])))
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = text::sanitize_for_display(String::from_utf8_lossy(&output_text).trim());
+    Err(CliError::new(CliErrorKind::Failed, format!("`{}` failed: {output_text}", words[0])))
 }
 
 /// Adds the daemon to the servers in a user's file, and keeps the rest of the file.

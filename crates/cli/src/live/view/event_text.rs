@@ -123,8 +123,8 @@ pub(super) fn agent_notice(event: &Event, tone: Tone, words: &str) -> Vec<Transc
 /// Formats the conflict of a person's edit that is not in its document.
 pub(super) fn conflict_notice(event: &Event, path: &DocumentPath) -> Vec<TranscriptLine> {
     let path = one_line(path.as_str());
-    let said = format!("what was written into {path} is set aside: {}", cause_of(event));
-    vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, said))]
+    let notice = format!("what was written into {path} is set aside: {}", cause_of(event));
+    vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, notice))]
 }
 
 /// Returns the cause of an event: its own text, else the cause in its data.

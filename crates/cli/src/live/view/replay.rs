@@ -100,7 +100,7 @@ mod tests {
         for event in a_turn() {
             expected.apply(&event);
         }
-        let told =
+        let printed =
             |replay: &mut Replay| a_turn().iter().flat_map(|event| replay.apply(event)).count();
         for known in 0..=4 {
             // The snapshot at each position is the state after the events up to it.
@@ -111,7 +111,7 @@ mod tests {
             let known = Position::new(i64::try_from(known).unwrap());
             let mut replay =
                 Replay { view, past_progress: new(), known_position: known, is_unpaused: true };
-            assert_eq!(told(&mut replay), 1, "the message is printed once");
+            assert_eq!(printed(&mut replay), 1, "the message is printed once");
             assert_eq!(status(&mut replay), status(&mut expected), "{known:?}");
         }
     }

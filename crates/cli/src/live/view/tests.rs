@@ -244,11 +244,11 @@ fn an_agent_that_waits_for_approval_is_shown_with_what_it_wants_until_it_has_an_
         event(3, EventKind::ApprovalAnswered, "coder", answer),
     ];
     let mut view = view(Verbosity::Normal);
-    let told = above(&mut view, &events[..2]);
-    assert!(told.contains(r#"wants #2: Bash {"command":"ls"}"#), "{told}");
+    let printed = above(&mut view, &events[..2]);
+    assert!(printed.contains(r#"wants #2: Bash {"command":"ls"}"#), "{printed}");
     assert!(below(&view, 9, WIDE).contains("coder     waiting for approval (#2)"));
-    let told = above(&mut view, &events[2..]);
-    assert!(told.contains("request #2 (Bash) is approved by"), "{told}");
+    let printed = above(&mut view, &events[2..]);
+    assert!(printed.contains("request #2 (Bash) is approved by"), "{printed}");
     assert!(below(&view, 9, WIDE).contains("coder     working 0:08"));
 }
 
@@ -262,8 +262,8 @@ fn a_wall_clock_that_is_set_changes_no_span_on_the_screen() {
         cause: Some("the wall clock was set back by 1h".into()),
         ..event(7 - hour, EventKind::ClockJumped, "", json!({"by_ms": -hour * 1_000}))
     };
-    let told = above(&mut view, &[jumped]);
-    assert_eq!(told, "err the wall clock was set back by 1h\n");
+    let printed = above(&mut view, &[jumped]);
+    assert_eq!(printed, "err the wall clock was set back by 1h\n");
     assert_eq!(below(&view, 7 - hour, WIDE), before);
 }
 
@@ -301,6 +301,6 @@ fn data_of_another_version_hides_the_details_and_the_state_is_right() {
 fn a_field_of_a_newer_version_changes_nothing_of_what_is_shown() {
     let newer = json!({"id": "1", "tool": "shell", "ok": true, "summary": "done", "ms": 12});
     let events = [event(1, EventKind::ToolResult, "coder", newer)];
-    let told = above(&mut view(Verbosity::Verbose), &events);
-    assert_eq!(told, "err coder: shell answered: done\n");
+    let printed = above(&mut view(Verbosity::Verbose), &events);
+    assert_eq!(printed, "err coder: shell answered: done\n");
 }

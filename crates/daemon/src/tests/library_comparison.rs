@@ -95,12 +95,13 @@ async fn replies_of_both(
     );
     let ours = fixture.as_user(ours).await;
     let given = serde_json::from_str::<Value>(&ours.body).unwrap_or_default();
-    let judge = LibraryServer(given["result"].clone());
+    let library_server = LibraryServer(given["result"].clone());
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true);
     let sessions = Arc::new(NeverSessionManager::default());
-    let library = StreamableHttpService::new(move || Ok(judge.clone()), sessions, settings);
+    let library =
+        StreamableHttpService::new(move || Ok(library_server.clone()), sessions, settings);
     let theirs = Request::post("/mcp").header("host", "localhost");
     let theirs = theirs.header("content-type", "application/json");
     let theirs = all().fold(theirs, |request, (name, value)| request.header(*name, *value));
