@@ -1,4 +1,4 @@
-//! Runs every block of docs/reference/api.md and checks that the page describes every route.
+//! Runs every block of docs/reference/api.md and checks that the page describes every route and tool.
 
 use std::{
     fs,
@@ -8,6 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use agent_worker_protocol::{Keyword as _, ToolName};
 use serde_json::Value;
 
 use crate::world::{CommandOutput, World, wait_for};
@@ -93,6 +94,18 @@ fn every_route_is_in_the_api_document_with_an_example() {
             let at = rest.find(part).unwrap_or_else(|| panic!("{path} has no example"));
             rest = &rest[at + part.len()..];
         }
+    }
+}
+
+#[test]
+fn every_tool_is_in_the_api_document() {
+    let text = docs("reference/api.md");
+    for tool in ToolName::ALL {
+        let start = format!("`{}", tool.word());
+        let is_named = text.match_indices(&start).any(|(at, _)| {
+            text[at + start.len()..].starts_with(|c: char| !c.is_alphanumeric() && c != '_')
+        });
+        assert!(is_named, "{} is not described", tool.word());
     }
 }
 

@@ -300,6 +300,17 @@ mod tests {
     }
 
     #[test]
+    fn the_reference_names_every_command() {
+        let reference = include_str!("../../../../docs/reference/commands.md");
+        let grammar = full_clap_command();
+        for command in grammar.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let name = command.get_name();
+            let is_named = reference.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
+            assert!(is_named, "docs/reference/commands.md does not describe `{name}`");
+        }
+    }
+
+    #[test]
     fn every_command_says_what_it_is_and_shows_an_example() {
         fn check_help(command: &clap::Command, path: &str) {
             for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {

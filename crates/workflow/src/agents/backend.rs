@@ -50,11 +50,21 @@ pub(crate) fn backend_of_word(word: &str) -> Result<&'static BackendSpec, Backen
     }
 }
 
+/// Returns the words before `/` or `:` in the name of a model that imply a backend.
+pub(crate) fn words_of_models() -> impl Iterator<Item = &'static str> {
+    let specs = available_backends().filter(|spec| is_implied_by_model(spec));
+    specs.flat_map(|spec| [spec.name].into_iter().chain(spec.aliases.iter().copied()))
+}
+
+fn is_implied_by_model(spec: &BackendSpec) -> bool {
+    [BackendKind::Program, BackendKind::Mock].contains(&spec.kind)
+}
+
 /// Returns the backend that a model's name implies: `claude/opus` and `claude:opus` are models of Claude Code.
 pub(crate) fn backend_of_model(model: &str) -> Result<&'static BackendSpec, BackendChoiceError> {
     let word = model.split(['/', ':']).next().unwrap_or_default();
     match backend_of_word(word) {
-        Ok(spec) if [BackendKind::Program, BackendKind::Mock].contains(&spec.kind) => Ok(spec),
+        Ok(spec) if is_implied_by_model(spec) => Ok(spec),
         Ok(_) | Err(_) => {
             let message = format!("the model `{model}` does not imply a backend");
             Err((message, format!("add a backend; {}", backend_choices())))

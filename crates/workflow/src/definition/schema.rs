@@ -139,8 +139,8 @@ fn agent() -> Value {
         ],
     );
     // An agent needs a backend, explicitly or derived from other keys.
-    let known =
-        json!({ "model": { "pattern": "^(claude|codex|gemini|opencode|cursor|mock)([/:]|$)" } });
+    let words: Vec<_> = backend::words_of_models().collect();
+    let known = json!({ "model": { "pattern": format!("^({})([/:]|$)", words.join("|")) } });
     agent["anyOf"] = json!([
         { "required": ["backend"] },
         { "required": ["mock"] },

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_backends::BACKENDS;
 use agent_worker_workflow::{parse, schema};
 use jsonschema::Validator;
 use serde_json::Value;
@@ -108,6 +109,16 @@ fn every_key_the_reader_knows_is_in_the_schema_and_the_other_way_round() {
         let properties = schema.pointer(at).unwrap()["properties"].as_object().unwrap();
         let in_the_schema: BTreeSet<String> = properties.keys().cloned().collect();
         assert_eq!(in_the_schema, known_to_the_reader(text), "{at}");
+    }
+}
+
+#[test]
+fn the_name_of_a_model_implies_the_same_backends_in_the_schema_and_for_the_reader() {
+    let validator = validator();
+    for spec in &BACKENDS {
+        let text = format!("agents: {{ a: {{ model: {}/some-model }} }}", spec.name);
+        let is_read = parse(&text, Path::new("team.yaml")).is_ok();
+        assert_eq!(validator.is_valid(&as_json(&text)), is_read, "{}", spec.name);
     }
 }
 
