@@ -5,6 +5,7 @@
 
 mod command;
 mod path;
+mod simple_commands;
 mod url;
 
 use std::path::{Path, PathBuf};
