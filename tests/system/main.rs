@@ -31,6 +31,7 @@ mod messaging_commands;
 mod model_server;
 mod normalized_output;
 mod other_users;
+mod permission_rules;
 mod process_tracking;
 mod processes;
 mod programs;

@@ -5,6 +5,8 @@
 
 mod command;
 mod path;
+mod simple_commands;
+mod subject;
 mod url;
 
 use std::path::{Path, PathBuf};
@@ -12,12 +14,7 @@ use std::path::{Path, PathBuf};
 use agent_worker_protocol::{ArgumentPattern, PermissionAction, Permissions, ToolPattern};
 use serde_json::Value;
 
-use self::path::CallPath;
-
-/// Arguments with the subject of a call: a command, a path, a URL.
-const COMMAND_ARGUMENT: &str = "command";
-const PATH_ARGUMENTS: [&str; 3] = ["file_path", "notebook_path", "path"];
-const URL_ARGUMENT: &str = "url";
+use self::subject::{CallSubject, call_subjects};
 
 /// The location of an agent.
 pub(crate) struct PathContext<'a> {
@@ -27,15 +24,6 @@ pub(crate) struct PathContext<'a> {
     pub(crate) resolve_link: &'a dyn Fn(&Path) -> Option<PathBuf>,
 }
 
-/// The subject of a call. A call may have several.
-enum CallSubject<'a> {
-    Command(&'a str),
-    Path(CallPath),
-    Url(&'a str),
-    /// A subject that cannot be determined.
-    Unknown,
-}
-
 /// Returns the action for a call of `tool` by an agent that works `here`.
 pub(crate) fn stance(
     rules: &Permissions,
@@ -43,7 +31,7 @@ pub(crate) fn stance(
     args: &Value,
     here: &PathContext<'_>,
 ) -> PermissionAction {
-    let abouts = call_subjects(args, here);
+    let abouts = call_subjects(tool, args, here);
     let names =
         |patterns: &[ToolPattern],
          fits: fn(&ArgumentPattern, &[CallSubject<'_>], &PathContext<'_>) -> bool| {
@@ -62,26 +50,13 @@ pub(crate) fn stance(
     }
 }
 
-fn call_subjects<'a>(args: &'a Value, here: &PathContext<'_>) -> Vec<CallSubject<'a>> {
-    let read = |name: &str, as_what: &dyn Fn(&'a str) -> CallSubject<'a>| {
-        let given = args.get(name).filter(|value| !value.is_null())?;
-        Some(given.as_str().map_or(CallSubject::Unknown, as_what))
-    };
-    let path =
-        |text: &'a str| CallPath::new(text, here).map_or(CallSubject::Unknown, CallSubject::Path);
-    let paths = PATH_ARGUMENTS.iter().map(|name| read(name, &path));
-    let others =
-        [read(COMMAND_ARGUMENT, &CallSubject::Command), read(URL_ARGUMENT, &CallSubject::Url)];
-    others.into_iter().chain(paths).flatten().collect()
-}
-
 /// Returns true if a pattern covers the whole call.
 fn covers_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathContext<'_>) -> bool {
     let covered = |about: &CallSubject<'_>| match about {
         CallSubject::Command(command) => command::covers(fit, command),
         CallSubject::Path(path) => path.is_covered_by(fit, here),
         CallSubject::Url(url) => url::covers(fit, url),
-        CallSubject::Unknown => false,
+        CallSubject::ForeignFolder | CallSubject::Unknown => false,
     };
     *fit == ArgumentPattern::Any || !abouts.is_empty() && abouts.iter().all(covered)
 }
@@ -92,6 +67,7 @@ fn touches_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathCo
         CallSubject::Command(command) => command::may_match(fit, command),
         CallSubject::Path(path) => path.may_match(fit, here),
         CallSubject::Url(url) => url::may_match(fit, url),
+        CallSubject::ForeignFolder => false,
         CallSubject::Unknown => true,
     };
     *fit == ArgumentPattern::Any || abouts.iter().any(touched)

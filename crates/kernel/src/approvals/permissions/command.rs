@@ -1,26 +1,32 @@
 //! Matches commands against patterns. Pure.
 //!
 //! `allow` accepts only the literal command: one command, in whole words, without shell syntax. `deny` and `ask`
-//! search every part of it, also behind wrapper commands. A shell offers endless ways to express the same command:
-//! a form that is not found here falls to `default`, and is never allowed by `allow`.
+//! search every part of it: behind redirections, assignments and wrapper commands, and behind the options of a
+//! program with subcommands. A shell offers endless ways to express the same command: a form that is not found here
+//! falls to `default`, and is never allowed by `allow`.
 
 use std::borrow::Cow;
 
-use agent_worker_protocol::ArgumentPattern;
+use agent_worker_protocol::{
+    ArgumentPattern,
+    shell_words::{
+        is_assignment, is_option, is_shell, is_variable_name, precedes_command, program_name,
+        runs_stdin, subcommand_program, wrapper,
+    },
+};
 
-/// Characters that join several commands, or embed one in another.
-const COMMAND_SEPARATORS: [char; 10] = [';', '|', '&', '\n', '\r', '(', ')', '{', '}', '`'];
+use super::simple_commands::{COMMAND_SEPARATORS, simple_commands};
+
+/// Characters that quote others.
+const QUOTES: [char; 3] = ['\'', '"', '\\'];
 /// Characters that make a command do more than its words show.
 const EXPANSION_CHARS: [char; 3] = ['$', '<', '>'];
-/// Words that may precede a command.
-const SHELL_KEYWORDS: [&str; 9] =
-    ["!", "do", "elif", "else", "if", "then", "time", "until", "while"];
-/// Commands that run another command, which is one of their arguments.
-const WRAPPER_COMMANDS: [&str; 27] = [
-    "bash", "builtin", "busybox", "chroot", "command", "dash", "doas", "env", "eval", "exec",
-    "find", "flock", "ionice", "ksh", "nice", "nohup", "parallel", "script", "setsid", "sh", "ssh",
-    "stdbuf", "su", "sudo", "timeout", "xargs", "zsh",
-];
+/// Maximum nesting of commands in the arguments of commands, such as `sh -c "sh -c …"`.
+const MAX_DEPTH: usize = 3;
+/// Length in bytes of a command from which only one level of nesting is read, because each level multiplies the work.
+const LONG_COMMAND: usize = 64 * 1024;
+/// Maximum number of options that are read before a subcommand.
+const MAX_OPTIONS: usize = 32;
 
 /// Returns true if a command is exactly the one that a pattern names.
 pub(super) fn covers(fit: &ArgumentPattern, command: &str) -> bool {
@@ -43,35 +49,162 @@ fn ends_at_word_boundary(start: &str, rest: &str) -> bool {
 
 /// Returns true if a command contains the one that a pattern names.
 pub(super) fn may_match(fit: &ArgumentPattern, command: &str) -> bool {
-    let command = command.replace("\\\n", "");
+    let command = command.replace("\\\n", "").replace("${IFS}", " ").replace("$IFS", " ");
     let fit = &strip_fit_quotes(fit);
+    // As it is written, as a shell reads it, and without its quotes: those inside other quotes are not known here.
+    let unquoted = command.replace(QUOTES, "");
+    let depth = if command.len() < LONG_COMMAND { MAX_DEPTH } else { 1 };
     begins_with_fit(fit, &strip_quotes(&command))
-        || command.split(COMMAND_SEPARATORS).any(|part| invokes_match(fit, part))
+        || line_matches(fit, &command, depth)
+        || line_matches(fit, &unquoted, 0)
+        || command.split(COMMAND_SEPARATORS).any(|part| {
+            let part = strip_quotes(part);
+            let words: Vec<_> = part.split_whitespace().map(str::to_owned).collect();
+            invokes_match(fit, &words, 0)
+        })
 }
 
-/// Returns true if one command is the one that a pattern names, or runs it.
-fn invokes_match(fit: &ArgumentPattern, part: &str) -> bool {
-    let part = strip_quotes(part);
-    let mut words: Vec<_> =
-        part.split_whitespace().map(|word| (word, program_name(word))).collect();
-    let before =
-        words.iter().take_while(|(word, _)| SHELL_KEYWORDS.contains(word) || is_assignment(word));
-    words.drain(..before.count());
-    let is_it = |at: usize| {
-        let Some((word, name)) = words.get(at) else { return false };
-        let rest: Vec<&str> = words.iter().skip(at + 1).map(|(word, _)| *word).collect();
-        let call = |first| [&[first][..], &rest].concat().join(" ");
-        begins_with_fit(fit, &call(*word)) || begins_with_fit(fit, &call(*name))
+/// Returns the line that a shell would read for a program and its arguments.
+pub(super) fn quoted_line(words: &[&str]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+=,./:@%^".contains(c);
+    let quoted = words.iter().map(|word| {
+        if word.chars().all(is_plain) && !word.is_empty() {
+            (*word).to_owned()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns true if a line runs the command that a pattern names.
+fn line_matches(fit: &ArgumentPattern, line: &str, depth: usize) -> bool {
+    let commands = simple_commands(line);
+    // `echo 'rm x' | bash`: every word may become code.
+    let runs_words = depth > 0 && commands.iter().any(|words| runs_input(words));
+    let contains_match = |words: &[String]| {
+        runs_words && (0..words.len()).any(|at| carried_match(fit, &words[at..], depth))
     };
-    let is_carrier = words.first().is_some_and(|(_, name)| WRAPPER_COMMANDS.contains(name));
-    let places = if is_carrier { words.len() } else { 1 };
-    (0..places).any(is_it)
+    commands.iter().any(|words| invokes_match(fit, words, depth) || contains_match(words))
+}
+
+/// Returns true if a command runs its input, or a file that another command of the line may have made.
+fn runs_input(words: &[String]) -> bool {
+    let words = without_prefix(words);
+    let Some(name) = words.first().map(|word| program_name(word)) else { return false };
+    let places = if wrapper(name).is_some() { words.len() } else { 1 };
+    let is_fed_shell = |at: usize| {
+        let arguments: Vec<_> = words[at + 1..].iter().map(|word| Some(word.as_str())).collect();
+        runs_stdin(program_name(&words[at]), &arguments)
+    };
+    let mut behind_wrappers = words.iter().take(places);
+    name == "."
+        || words.iter().take(places).any(|word| word == "source")
+        || behind_wrappers.position(|word| is_shell(program_name(word))).is_some_and(is_fed_shell)
+}
+
+/// Returns a command without the keywords and assignments before it.
+fn without_prefix(words: &[String]) -> &[String] {
+    let before = words.iter().take_while(|word| precedes_command(word) || sets_variable(word));
+    &words[before.count()..]
+}
+
+/// Returns true if one command is the one that a pattern names, or runs it. `depth` limits the nesting of commands in
+/// its words.
+fn invokes_match(fit: &ArgumentPattern, words: &[String], depth: usize) -> bool {
+    let words = without_prefix(words);
+    let Some((first, rest)) = words.split_first() else { return false };
+    let name = program_name(first);
+    // `$(…)` and `` `…` `` run also inside double quotes.
+    let runs_substitution = |word: &String| {
+        depth > 0
+            && (word.contains("$(") || word.contains('`'))
+            && line_matches(fit, word, depth - 1)
+    };
+    let is_carrier = wrapper(name).is_some() || is_shell(name);
+    call_matches(fit, first, rest)
+        || words.iter().any(runs_substitution)
+        || name == "git" && rest.iter().any(|word| alias_matches(fit, word, depth))
+        || is_carrier && (0..rest.len()).any(|at| carried_match(fit, &rest[at..], depth))
+}
+
+/// Returns true if the first of the words that follow a wrapper is, or contains, the command that a pattern names.
+fn carried_match(fit: &ArgumentPattern, words: &[String], depth: usize) -> bool {
+    let Some((word, rest)) = words.split_first() else { return false };
+    let is_line =
+        |text: &str| text.contains(char::is_whitespace) || text.contains(COMMAND_SEPARATORS);
+    let runs = |text: &str| {
+        call_matches(fit, text, rest)
+            || depth > 0 && is_line(text) && line_matches(fit, text, depth - 1)
+    };
+    // A command may be attached to its option: `env -S'rm x'`, `--split-string=rm`.
+    let short =
+        is_option(word).then(|| word.get(2..)).flatten().filter(|_| !word.starts_with("--"));
+    let long = word.split_once('=').map(|(_, value)| value);
+    [Some(word.as_str()), short, long].into_iter().flatten().any(runs)
+}
+
+/// Returns true if a setting of git defines an alias for the command that a pattern names.
+fn alias_matches(fit: &ArgumentPattern, word: &str, depth: usize) -> bool {
+    let alias = word.find("alias.").and_then(|at| word[at..].split_once('='));
+    let Some((_, value)) = alias.filter(|_| depth > 0) else { return false };
+    match value.strip_prefix('!') {
+        Some(line) => line_matches(fit, line, depth - 1),
+        None => line_matches(fit, &format!("git {value}"), depth - 1),
+    }
+}
+
+/// Returns true if a program with its arguments is the call that a pattern names, also without the options before
+/// its subcommand.
+fn call_matches(fit: &ArgumentPattern, first: &str, rest: &[String]) -> bool {
+    let name = program_name(first);
+    begins_with_call(fit, first, rest)
+        || begins_with_call(fit, name, rest)
+        || subcommand_places(name, rest).iter().any(|at| begins_with_call(fit, name, &rest[*at..]))
+}
+
+/// Returns the places where a subcommand may be behind options. The options of an unknown program may take a value.
+fn subcommand_places(name: &str, rest: &[String]) -> Vec<usize> {
+    if !rest.first().is_some_and(|word| is_option(word)) {
+        return Vec::new();
+    }
+    let options = rest.iter().take(MAX_OPTIONS).map(String::as_str).collect::<Vec<_>>();
+    if let Some(program) = subcommand_program(name) {
+        return vec![program.options.leading_words(&options)];
+    }
+    let (mut places, mut at) = (Vec::new(), 0);
+    while options.get(at).is_some_and(|word| is_option(word)) {
+        at += 1;
+        if options.get(at).is_some_and(|word| !is_option(word)) {
+            places.extend([at, at + 1]);
+            at += 1;
+        }
+    }
+    places
 }
 
 fn begins_with_fit(fit: &ArgumentPattern, call: &str) -> bool {
+    begins_with_call(fit, call, &[])
+}
+
+/// Compares a call with a pattern. Reads no more words than the pattern is long.
+fn begins_with_call(fit: &ArgumentPattern, first: &str, rest: &[String]) -> bool {
+    let text = match fit {
+        ArgumentPattern::Any => return true,
+        ArgumentPattern::Exact(text) | ArgumentPattern::Prefix(text) => text.as_str(),
+    };
+    let mut call = Cow::Borrowed(first);
+    for word in rest {
+        if call.len() > text.len() {
+            break;
+        }
+        let call = call.to_mut();
+        call.push(' ');
+        call.push_str(word);
+    }
     match fit {
         ArgumentPattern::Any => true,
-        ArgumentPattern::Exact(text) => call == text,
+        ArgumentPattern::Exact(text) => call == text.as_str(),
         // `rm *` matches `rm` with and without arguments.
         ArgumentPattern::Prefix(start) => {
             call.starts_with(start.as_str()) || start.trim_end() == call
@@ -81,8 +214,7 @@ fn begins_with_fit(fit: &ArgumentPattern, call: &str) -> bool {
 
 /// Removes quotes, which only mark the ends of words.
 fn strip_quotes(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    text.replace(QUOTES, "").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn strip_fit_quotes(fit: &ArgumentPattern) -> Cow<'_, ArgumentPattern> {
@@ -96,95 +228,11 @@ fn strip_fit_quotes(fit: &ArgumentPattern) -> Cow<'_, ArgumentPattern> {
     }
 }
 
-/// Returns the name of a program without its folder: `rm` for `/bin/rm`.
-fn program_name(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
-}
-
-/// Returns true for `NAME=value`, which only sets the environment of a command.
-fn is_assignment(word: &str) -> bool {
-    let named = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    word.split_once('=')
-        .is_some_and(|(name, _)| !name.is_empty() && named(name.trim_end_matches('+')))
+/// Returns true for `NAME=value` and `NAME[0]=value`, which precede a command.
+fn sets_variable(word: &str) -> bool {
+    let name = word.split_once(['=', '[']).map(|(name, _)| name);
+    is_assignment(word) || name.is_some_and(is_variable_name) && word.contains("]=")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn begins(start: &str) -> ArgumentPattern {
-        ArgumentPattern::Prefix(start.to_owned())
-    }
-
-    #[test]
-    fn only_a_command_that_is_nothing_else_is_taken_at_its_word() {
-        for (start, command, expected) in [
-            ("git diff", "git diff", true),
-            ("git diff", "git diff\t--stat 'a file'", true),
-            ("git diff", "git difftool -x sh", false),
-            ("git diff", "git diff-files", false),
-            ("npm run test:", "npm run test:unit", true),
-            ("./run-", "./run-tests", true),
-            ("git diff", " git diff", false),
-            ("git diff", "GIT_PAGER=sh git diff", false),
-            ("git diff", "env git diff", false),
-            ("git diff", "bash -c 'git diff'", false),
-            ("git diff", "git diff; rm x", false),
-            ("git diff", "git diff 'a;b'", false),
-            ("git diff", "git diff\nrm x", false),
-            ("git diff", "git diff \\\n rm x", false),
-            ("git diff", "git diff & rm x", false),
-            ("git diff", "git diff `rm x`", false),
-            ("git diff", "git diff $(rm x)", false),
-            ("git diff", "git diff ${IFS}", false),
-            ("git diff", "git diff <(rm x)", false),
-            ("git diff", "git diff > x", false),
-            ("git diff", "Git Diff", false),
-        ] {
-            assert_eq!(covers(&begins(start), command), expected, "{start}*: {command}");
-        }
-        let exactly = ArgumentPattern::Exact("a; b".to_owned());
-        assert!(covers(&exactly, "a; b") && !covers(&exactly, "a; b "));
-    }
-
-    #[test]
-    fn what_is_denied_is_found_behind_what_people_put_before_it() {
-        for command in [
-            "rm x",
-            "rm",
-            "  rm x",
-            "/bin/rm x",
-            "\\rm x",
-            "'rm' x",
-            "r\"\"m x",
-            "r\\\nm x",
-            "A=1 B+=2 rm x",
-            "env -i A=1 rm x",
-            "sudo -u root rm x",
-            "bash -c 'rm x'",
-            "sh -lc \"cd /; rm x\"",
-            "ls | xargs -0 rm",
-            "find . -name a -exec rm {} +",
-            "if true; then rm x; fi",
-            "while read a; do rm $a; done",
-            "! rm x",
-            "time rm x",
-            "cd / && rm x",
-            "true\nrm x",
-            "echo $(rm x)",
-            "echo `rm x`",
-            "(rm x)",
-            "sleep 1 & rm x",
-        ] {
-            assert!(may_match(&begins("rm "), command), "{command}");
-        }
-        for command in ["ls rm", "echo 'rm x'", "rmdir x", "git commit -m 'rm x'", "RM x", "a=rm"] {
-            assert!(!may_match(&begins("rm "), command), "{command}");
-        }
-        assert!(may_match(&begins("rm"), "rmdir x"), "as it is written");
-        assert!(may_match(&begins("git push"), "git  push --force"));
-        assert!(may_match(&begins("git commit -m \"a"), "git commit -m 'a b'"));
-        assert!(may_match(&ArgumentPattern::Exact("git push".to_owned()), "cd x; git 'push'"));
-        assert!(!may_match(&ArgumentPattern::Exact("git push".to_owned()), "git push -f"));
-    }
-}
+mod tests;

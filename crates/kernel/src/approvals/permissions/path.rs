@@ -36,6 +36,13 @@ impl CallPath {
         self.resolved.iter().all(|path| matches_pattern(path, &leads))
     }
 
+    /// Returns true if every resolution of the path is the agent's working folder, or is in it.
+    pub(super) fn is_in_working_folder(&self, here: &PathContext<'_>) -> bool {
+        let folder = normalize(here.cwd);
+        let folder = resolve_links(&folder, here.resolve_link).unwrap_or(folder);
+        self.resolved.iter().all(|path| path.starts_with(&folder))
+    }
+
     /// Returns true if a pattern may match the path.
     pub(super) fn may_match(&self, fit: &ArgumentPattern, here: &PathContext<'_>) -> bool {
         let (written, leads) = path_patterns(fit, here);

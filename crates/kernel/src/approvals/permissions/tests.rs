@@ -136,7 +136,12 @@ fn a_call_that_is_about_several_things_or_about_nothing_readable_is_not_allowed_
         ("Write", json!({ "file_path": "src/ok", "path": "src/lock/a" }), PermissionAction::Deny),
         ("Write", json!({ "file_path": "src/ok", "path": null }), PermissionAction::Allow),
         ("Write", json!({ "file_path": ["src/ok"] }), PermissionAction::Deny),
-        ("Bash", json!({ "command": ["git", "diff"] }), PermissionAction::Deny),
+        ("Bash", json!({ "command": ["git", "diff"] }), PermissionAction::Allow),
+        ("Bash", json!({ "command": ["git", 1] }), PermissionAction::Deny),
+        ("Bash", json!({ "command": [] }), PermissionAction::Deny),
+        ("Bash", json!({ "command": "make", "args": ["install"] }), PermissionAction::Ask),
+        ("Bash", json!({ "command": "make", "args": [] }), PermissionAction::Allow),
+        ("Bash", json!({ "command": "sudo", "args": ["rm", "x"] }), PermissionAction::Deny),
         ("Edit", json!({ "file_path": { "a": 1 } }), PermissionAction::Ask),
         ("Write", json!("src/ok"), PermissionAction::Ask),
     ] {
@@ -145,5 +150,82 @@ fn a_call_that_is_about_several_things_or_about_nothing_readable_is_not_allowed_
             expected,
             "{tool} {args}"
         );
+    }
+}
+
+#[test]
+fn a_command_is_allowed_only_as_all_of_its_words_and_only_in_the_working_folder() {
+    for (args, expected) in [
+        (json!({ "command": ["/x/evil", "-lc", "git diff"] }), PermissionAction::Ask),
+        (json!({ "command": ["git diff", "--stat"] }), PermissionAction::Ask),
+        (json!({ "command": ["git", "diff", "a b"] }), PermissionAction::Allow),
+        (json!({ "command": ["git", "diff", "a;b"] }), PermissionAction::Ask),
+        (json!({ "command": ["bash", "-c", "cd /; rm x"] }), PermissionAction::Deny),
+        (json!({ "command": "git diff", "cwd": "src" }), PermissionAction::Allow),
+        (json!({ "command": "git diff", "cwd": "/project" }), PermissionAction::Allow),
+        (json!({ "command": "git diff", "cwd": "/short/src" }), PermissionAction::Allow),
+        (json!({ "command": "git diff", "cwd": "/projects" }), PermissionAction::Ask),
+        (json!({ "command": "git diff", "cwd": "src/../.." }), PermissionAction::Ask),
+        (json!({ "command": "git diff", "cwd": "src/out" }), PermissionAction::Ask),
+        (json!({ "command": "git diff", "cwd": "~" }), PermissionAction::Ask),
+        (json!({ "command": "git diff", "cwd": 1 }), PermissionAction::Ask),
+        (json!({ "command": "git diff", "workdir": "/" }), PermissionAction::Ask),
+        (json!({ "command": "rm x", "cwd": "/" }), PermissionAction::Deny),
+    ] {
+        assert_eq!(
+            stance_in_linked_folder(&rules(PermissionAction::Ask), "Bash", &args),
+            expected,
+            "{args}"
+        );
+    }
+}
+
+#[test]
+fn every_path_of_a_call_counts_and_a_call_about_files_without_one_may_be_about_any() {
+    let rules = Permissions {
+        default: PermissionAction::Ask,
+        allow: patterns(&["edit(src/*)", "execute(make)", "Write(src/*)"]),
+        ask: Vec::new(),
+        deny: patterns(&["edit(secret/*)", "execute(secret/*)", "Write(secret/*)"]),
+        on_ask: agent_worker_protocol::OnAsk::Wait,
+    };
+    let listed = |path: &str| json!([{ "path": path }]);
+    for (tool, args, expected) in [
+        ("edit", json!({ "filePath": "src/a" }), PermissionAction::Allow),
+        ("edit", json!({ "filePath": "secret/a" }), PermissionAction::Deny),
+        ("edit", json!({ "filepath": "secret/a" }), PermissionAction::Deny),
+        ("edit", json!({ "absolute_path": "/project/secret/a" }), PermissionAction::Deny),
+        ("edit", json!({ "path": "src/a", "locations": listed("src/b") }), PermissionAction::Allow),
+        ("edit", json!({ "path": "src/a", "locations": listed("/x") }), PermissionAction::Ask),
+        (
+            "edit",
+            json!({ "path": "src/a", "locations": listed("secret/a") }),
+            PermissionAction::Deny,
+        ),
+        ("edit", json!({ "path": "src/a", "content": listed("secret/a") }), PermissionAction::Deny),
+        ("edit", json!({ "path": "src/a", "locations": [{ "path": 1 }] }), PermissionAction::Deny),
+        ("edit", json!({ "changes": { "src/a": {}, "src/b": {} } }), PermissionAction::Allow),
+        ("edit", json!({ "changes": { "src/a": {}, "secret/b": {} } }), PermissionAction::Deny),
+        (
+            "edit",
+            json!({ "changes": { "src/a": { "move_path": "secret/b" } } }),
+            PermissionAction::Deny,
+        ),
+        ("edit", json!({ "changes": [{ "path": "secret/b" }] }), PermissionAction::Deny),
+        ("edit", json!({ "source": "src/a", "destination": "secret/a" }), PermissionAction::Deny),
+        ("edit", json!({}), PermissionAction::Deny),
+        ("edit", json!({ "patch": "x" }), PermissionAction::Deny),
+        ("edit", json!("src/a"), PermissionAction::Deny),
+        ("edit", json!({ "locations": [] }), PermissionAction::Deny),
+        (
+            "execute",
+            json!({ "command": "make", "locations": listed("/x") }),
+            PermissionAction::Allow,
+        ),
+        ("Write", json!({ "source": "secret/a", "path": "src/a" }), PermissionAction::Allow),
+        ("Write", json!({ "filePath": "secret/a" }), PermissionAction::Deny),
+        ("Write", json!({ "file_path": "src/a", "content": "text" }), PermissionAction::Allow),
+    ] {
+        assert_eq!(stance_in_linked_folder(&rules, tool, &args), expected, "{tool} {args}");
     }
 }

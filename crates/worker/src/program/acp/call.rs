@@ -1,7 +1,9 @@
 //! One tool call of an agent, assembled from its updates.
 
 use agent_worker_backends::{ACP_TOOL_KINDS, AcpToolNaming};
-use agent_worker_protocol::{Keyword as _, ToolName, api::PermitRequest};
+use agent_worker_protocol::{
+    Keyword as _, ToolName, api::PermitRequest, shell_words::is_installed_shell,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -117,11 +119,15 @@ impl AcpToolCall {
         }
     }
 
-    /// Builds the permission request: the kind of the tool, and exactly the known arguments.
+    /// Builds the permission request: the kind of the tool, exactly the known arguments, and the paths that only
+    /// other fields of the call name.
     pub(super) fn permit_request(&mut self, says: AcpToolNaming) -> PermitRequest {
         let (call, tool) = (self.tool_call_id.clone(), self.kind().to_owned());
         self.permit_args = None;
-        let args = self.args(says);
+        let mut args = self.args(says);
+        if !["execute", "fetch"].contains(&self.kind()) {
+            add_locations(&mut args, &self.named_paths());
+        }
         self.permit_args = Some(args.clone());
         PermitRequest { call, tool, args }
     }
@@ -151,6 +157,19 @@ impl AcpToolCall {
         self.name.as_deref().or(said)
     }
 
+    /// Returns the paths that the protocol's own fields name.
+    fn named_paths(&self) -> Vec<&str> {
+        let lists = [self.content.as_ref(), self.locations.as_ref()];
+        let items = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+        let mut paths = Vec::new();
+        for path in items.filter_map(|item| item["path"].as_str()) {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+
     fn kind(&self) -> &'static str {
         let kind = self.kind.as_deref();
         ACP_TOOL_KINDS.into_iter().find(|known| Some(*known) == kind).unwrap_or("other")
@@ -166,14 +185,8 @@ impl AcpToolCall {
         }
         let content = self.content.as_ref().filter(|content| is_present(content));
         let places = self.locations.as_ref().filter(|places| is_present(places));
-        let each =
-            |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
-        let mut paths: Vec<Value> = each(content).into_iter().chain(each(places)).collect();
-        let mut paths: Vec<Value> = paths.iter_mut().map(|it| it["path"].take()).collect();
-        paths.retain(Value::is_string);
-        paths.dedup();
-        if let [path] = &paths[..] {
-            args.insert("path".to_owned(), path.clone());
+        if let [path] = &self.named_paths()[..] {
+            args.insert("path".to_owned(), json!(path));
         }
         for (name, value) in [("content", content), ("locations", places)] {
             if let Some(value) = value {
@@ -181,6 +194,28 @@ impl AcpToolCall {
             }
         }
         args
+    }
+}
+
+/// Adds the paths that the arguments do not contain, as `locations`.
+fn add_locations(args: &mut Value, paths: &[&str]) {
+    let is_known = |path: &&&str| {
+        let listed = [&args["content"], &args["locations"]];
+        let mut listed = listed.into_iter().filter_map(Value::as_array).flatten();
+        listed.any(|item| item["path"] == ***path)
+            || args.as_object().is_some_and(|fields| fields.values().any(|it| *it == ***path))
+    };
+    let missing: Vec<Value> =
+        paths.iter().filter(|path| !is_known(path)).map(|path| json!({"path": path})).collect();
+    if missing.is_empty() {
+        return;
+    }
+    if !args.is_object() {
+        *args = json!({"input": args.take()});
+    }
+    match &mut args["locations"] {
+        Value::Array(listed) => listed.extend(missing),
+        other => *other = Value::Array(missing),
     }
 }
 
@@ -214,9 +249,14 @@ fn is_present(value: &Value) -> bool {
 }
 
 /// Returns the command without the ids and times of this one call, so that the same call is equal in every attempt.
+/// A line for a shell of the system is the command; the words of every other program stay together.
 fn shell_args(input: &Value) -> Value {
     let command = match input["command"].as_array().map(Vec::as_slice) {
-        Some([_, Value::String(flag), line]) if ["-c", "-lc"].contains(&flag.as_str()) => line,
+        Some([Value::String(shell), Value::String(flag), line @ Value::String(_)])
+            if ["-c", "-lc"].contains(&flag.as_str()) && is_installed_shell(shell) =>
+        {
+            line
+        }
         _ => &input["command"],
     };
     let mut args = json!({"command": command});

@@ -14,6 +14,43 @@ fn a_command_of_codex_is_asked_for_as_its_shell_gets_it() {
 }
 
 #[test]
+fn a_command_of_codex_for_no_known_shell_is_asked_for_as_a_whole() {
+    for command in [
+        json!(["/x/evil", "-lc", "git diff"]),
+        json!(["./bash", "-lc", "git diff"]),
+        json!(["bash", "-lc", "git diff", "x"]),
+        json!(["bash", "-lc", ["git diff"]]),
+    ] {
+        let call = json!({"toolCallId": "c1", "kind": "execute", "rawInput": {"command": command}});
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &permit_request_line(&call, &["allow_once"]);
+        let read = Replay::with_agent("codex").read(&stream);
+        assert!(read.contains(&format!("asks for execute {{\"command\":{command}}}\n")), "{read}");
+    }
+}
+
+#[test]
+fn a_request_has_the_paths_that_only_the_protocol_names() {
+    let asked = |call: &Value| {
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &permit_request_line(call, &["allow_once"]);
+        Replay::with_agent(None).read(&stream)
+    };
+    let call = |kind: &str, input: &Value| {
+        json!({"toolCallId": "c", "kind": kind, "rawInput": input, "locations": [{"path": "/a"}, {"path": "/b"}],
+            "content": [{"type": "diff", "path": "/c"}, {"type": "diff", "path": "/b"}]})
+    };
+    let read = asked(&call("edit", &json!({"path": "/a", "x": 1})));
+    let listed = r#"{"locations":[{"path":"/c"},{"path":"/b"}],"path":"/a","x":1}"#;
+    assert!(read.contains(&format!("asks for edit {listed}\n")), "{read}");
+    let read = asked(&call("edit", &json!("text")));
+    let listed = r#"{"input":"text","locations":[{"path":"/c"},{"path":"/b"},{"path":"/a"}]}"#;
+    assert!(read.contains(&format!("asks for edit {listed}\n")), "{read}");
+    let read = asked(&call("execute", &json!({"command": "ls"})));
+    assert!(read.contains("asks for execute {\"command\":\"ls\"}\n"), "{read}");
+}
+
+#[test]
 fn the_outcome_is_the_stop_reason_or_the_errors_code_and_never_the_text() {
     let replay = Replay::with_agent(None);
     let words = json!({"sessionUpdate": "agent_message_chunk",
