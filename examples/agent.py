@@ -3,10 +3,11 @@
 import json, os, sys, urllib.request
 
 turn = json.loads(sys.stdin.readline())
+token = open(os.environ["AGENT_WORKER_MCP_TOKEN_FILE"]).read()
 
 def call(tool, **arguments):
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["AGENT_WORKER_MCP_TOKEN"]}
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + token}
     request = urllib.request.Request(os.environ["AGENT_WORKER_MCP_URL"], json.dumps(request).encode(), headers)
     result = json.load(urllib.request.urlopen(request))["result"]
     return json.loads(result["content"][0]["text"])

@@ -52,6 +52,7 @@ fn run_daemon(flags: DaemonFlags) -> anyhow::Result<()> {
     let settings = agent_worker_daemon::DaemonSettings {
         home: resolve_home(&env, &cwd)?,
         port: flags.port,
+        allowed_uids: flags.allow_uid,
         options: Options {
             workers: flags.workers as usize,
             workers_per_instance: flags.workers_per_instance as usize,

@@ -160,7 +160,7 @@ fn a_program_that_has_the_daemons_port_receives_no_requests_for_the_daemon() {
     let (port, heard) = impostor();
     let card =
         json!({"pid": std::process::id(), "port": port, "version": env!("CARGO_PKG_VERSION")});
-    let world = World::with(&[("AGENT_WORKER_PORT", &port.to_string())]);
+    let world = World::new();
     let pretends = || fs::write(world.home().join("daemon.json"), card.to_string()).unwrap();
     fs::create_dir(world.home()).unwrap();
     fs::set_permissions(world.home(), Permissions::from_mode(0o700)).unwrap();
@@ -168,7 +168,7 @@ fn a_program_that_has_the_daemons_port_receives_no_requests_for_the_daemon() {
         "team.yaml",
         "name: team\nagents: { owl: { backend: mock, mock: [{ say: Hoo. }] } }\n",
     );
-    // First no daemon runs, and its file is not trusted; then a daemon without a port runs.
+    // First no daemon runs, and its file is not trusted; then a daemon at another port runs.
     pretends();
     let said = world.run(&["up", "team.yaml"]);
     assert_eq!(said.code, 0, "{said:?}\n{}", world.log());

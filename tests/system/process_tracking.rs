@@ -1,7 +1,12 @@
 //! Attribution of a process whose environment is cleared, whose session is its own, and whose worker and daemon
 //! were killed.
 
-use std::{fs, path::PathBuf, process::Child};
+use std::{
+    fs,
+    path::PathBuf,
+    process::Child,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 
@@ -137,6 +142,33 @@ fn a_leftover_of_a_worker_that_outlived_its_daemon_is_ended_with_it() {
     // No ancestor is left: only the control group identifies the process.
     kill_and_wait(worker);
     wait_for("the leftover process to be gone", || (!is_alive(leftover)).then_some(()));
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    kill(next.id(), "TERM");
+    next.wait().unwrap();
+}
+
+#[test]
+fn without_groups_a_leftover_of_a_worker_that_outlived_its_daemon_is_ended_with_it() {
+    let world = World::with(&[
+        ("AGENT_WORKER_PROCESS_TRACKING", "tree"),
+        ("AGENT_WORKER_KILL_GRACE", "200ms"),
+    ]);
+    let mut daemon = world.daemon();
+    let (leftover, worker) = start_leftover(&world);
+    kill_and_wait(daemon.id());
+    daemon.wait().unwrap();
+    let mut next = world.daemon();
+    assert!(is_alive(leftover) && is_alive(worker), "the attempt continues: {}", world.log());
+    assert!(is_refused(&ask_as_leftover(&world)), "its chain of parents leads to its worker");
+    // The daemon has recorded the tree below the worker that it adopted.
+    kill_and_wait(worker);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while is_alive(leftover) && Instant::now() < deadline {
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    let survived = is_alive(leftover);
+    kill(leftover, "KILL");
+    assert!(!survived, "the process outlived its worker and acts as the user");
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     kill(next.id(), "TERM");
     next.wait().unwrap();

@@ -134,6 +134,13 @@ impl World {
         u32::try_from(card["pid"].as_u64()?).ok().filter(|pid| is_alive(*pid))
     }
 
+    /// Returns the port of the daemon.
+    pub(crate) fn port(&self) -> String {
+        let text = fs::read_to_string(self.home().join("daemon.json")).unwrap();
+        let card: Value = serde_json::from_str(&text).unwrap();
+        card["port"].to_string()
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.home().join("logs/daemon.log")).unwrap_or_default()
     }

@@ -28,7 +28,9 @@ mod routes;
 mod run_streams;
 mod runs;
 mod since_filter;
+mod stream_limit;
 mod terminal_text;
+mod token_use;
 mod tokens;
 mod workflows;
 
@@ -54,6 +56,7 @@ pub(crate) use openapi::document as openapi;
 pub(crate) use problem_response::{ProblemResponse, client_problem};
 pub(crate) use revocation::Revocations;
 pub(crate) use since_filter::SinceFilter;
+pub(crate) use stream_limit::StreamCounts;
 
 use crate::{mcp, peer::Peer, shutdown::Shutdown};
 use route::RouteAccess;
@@ -68,6 +71,8 @@ pub(crate) struct AppState {
     pub(crate) shutdown: Shutdown,
     /// Signal that ends the streams of a revoked token.
     pub(crate) revocations: Revocations,
+    /// The open streams of each token.
+    pub(crate) streams: StreamCounts,
     /// Owner of tasks that outlive a response.
     pub(crate) tasks: TaskTracker,
     /// True if `/mcp` offers the fixtures of the protocol's conformance suite.
@@ -88,6 +93,8 @@ pub(crate) struct HealthFacts {
     pub(crate) started: Millis,
     /// Version of the program.
     pub(crate) version: String,
+    /// The holder of the default port, if the daemon had to take another one.
+    pub(crate) port_conflict: Option<String>,
 }
 
 /// The HTTP service behind every connection, for the Unix socket and for TCP.

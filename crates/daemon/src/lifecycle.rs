@@ -12,7 +12,9 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{Durability, LockFile, Process, write_atomically};
+use agent_worker_host::{
+    Durability, LockFile, Process, port_holder, run_blocking, write_atomically,
+};
 use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, RandomSource};
 use agent_worker_protocol::{Millis, Span, api::ShutdownMode};
 use agent_worker_store::{MultiStore, Store};
@@ -26,12 +28,15 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     home::{DaemonHome, HomeError},
-    http::{AppState, HealthFacts, HttpService, Revocations},
+    http::{AppState, HealthFacts, HttpService, Revocations, StreamCounts},
     listeners::Listeners,
     log,
     runner::{Cgroups, ProcessRunner, Tracking},
     shutdown::Shutdown,
 };
+
+/// Port for clients that the daemon prefers if none is requested.
+const DEFAULT_PORT: u16 = 5099;
 
 /// Time for responses in progress after everything else has stopped.
 const RESPONSE_DRAIN_TIMEOUT: Duration = Duration::from_millis(300);
@@ -45,8 +50,11 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 pub struct DaemonSettings {
     /// Home folder of the daemon.
     pub home: PathBuf,
-    /// TCP port for clients; if it is in use, the daemon takes another free one.
-    pub port: u16,
+    /// TCP port for clients. A requested port must be free; without one, the daemon prefers 5099 and takes
+    /// another free one if that is in use.
+    pub port: Option<u16>,
+    /// Other users of the machine who may connect to the port.
+    pub allowed_uids: Vec<u32>,
     /// Limits of concurrency and timeouts of the kernel.
     pub options: Options,
     /// Grace period for workers at shutdown.
@@ -93,6 +101,9 @@ pub enum Error {
         /// Path of the lock file.
         lock: PathBuf,
     },
+    /// The requested port is not available.
+    #[error("{0}; choose another one with --port or AGENT_WORKER_PORT")]
+    Port(String),
     /// Opening the store failed.
     #[error("the store cannot be opened")]
     Store(#[from] agent_worker_store::Error),
@@ -211,7 +222,7 @@ async fn start_listeners(
     tracker: &TaskTracker,
     closing: &CancellationToken,
 ) -> Result<(), Error> {
-    let tcp = bind_port(settings.port).await;
+    let (tcp, port_conflict) = bind_port(settings.port).await?;
     let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
     // We hold the lock, so an existing socket belongs to a dead daemon. Remove both files first: this frees disk
     // space for the new socket, and a stale `daemon.json` that cannot be rewritten would name a dead process.
@@ -229,11 +240,13 @@ async fn start_listeners(
         address,
         started,
         version: settings.version.clone(),
+        port_conflict,
     };
     let app_state = AppState {
         kernel: kernel.clone(),
         shutdown: shutdown.clone(),
         revocations: Revocations::default(),
+        streams: StreamCounts::default(),
         health,
         tasks: tracker.clone(),
         #[cfg(debug_assertions)]
@@ -244,6 +257,7 @@ async fn start_listeners(
         kernel: kernel.clone(),
         tracker: tracker.clone(),
         closing: closing.clone(),
+        allowed_uids: settings.allowed_uids.clone().into(),
     };
     listeners.serve_socket(unix);
     if let Some(tcp) = tcp {
@@ -261,15 +275,27 @@ async fn start_listeners(
     Ok(())
 }
 
-/// Binds a loopback port, or any free one if `port` is in use; without any port the daemon still starts.
-async fn bind_port(port: u16) -> Option<TcpListener> {
-    for port in [port, 0] {
-        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await {
-            Ok(listener) => return Some(listener),
-            Err(error) => tracing::warn!(port, %error, "could not bind the port"),
-        }
+/// Binds the requested loopback port, which must be free: a client that knows it would send its token to the program that
+/// holds it. Without a request, binds the default port or any free one, and returns the holder of the default port; without
+/// any port the daemon still starts.
+async fn bind_port(requested: Option<u16>) -> Result<(Option<TcpListener>, Option<String>), Error> {
+    let bind = async |port| TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await;
+    let port = requested.unwrap_or(DEFAULT_PORT);
+    let error = match bind(port).await {
+        Ok(listener) => return Ok((Some(listener), None)),
+        Err(error) => error,
+    };
+    let holder = run_blocking(move || port_holder(port)).await.flatten();
+    let conflict = match holder {
+        Some(holder) => format!("port {port} is held by {holder}"),
+        None => format!("port {port} cannot be opened: {error}"),
+    };
+    if requested.is_some() {
+        return Err(Error::Port(conflict));
     }
-    None
+    tracing::warn!(conflict, "the default port is not available");
+    let other = bind(0).await.inspect_err(|error| tracing::warn!(%error, "no port is free"));
+    Ok((other.ok(), Some(conflict)))
 }
 
 async fn wait_and_drain(kernel: &Kernel, drain_grace: Duration, shutdown: &Shutdown) {

@@ -2,21 +2,21 @@
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
+use agent_worker_host::{ConnectionLimits, tcp_peer};
 use agent_worker_kernel::Kernel;
 use axum::body::Body;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener, UnixStream},
-    sync::Semaphore,
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     backpressure::Backpressure,
     http::HttpService,
-    peer::{Caller, Peer},
+    peer::{Caller, NetworkPeer, Peer, admit_peer},
     write_timeout::{PEER_TIMEOUT, WriteTimeoutStream},
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct Listeners {
     pub(crate) tracker: TaskTracker,
     /// Stops accepting, and closes each connection after its current response.
     pub(crate) closing: CancellationToken,
+    /// Other users who may connect to the port.
+    pub(crate) allowed_uids: Arc<[u32]>,
 }
 
 impl Listeners {
@@ -62,24 +64,42 @@ impl Listeners {
     /// Serves the loopback port.
     pub(crate) fn serve_port(&self, listener: TcpListener) {
         let listeners = self.clone();
-        let permits = Arc::new(Semaphore::new(MAX_TCP_CONNECTIONS));
+        let limits = ConnectionLimits::new(MAX_TCP_CONNECTIONS);
         self.tracker.spawn(async move {
-            loop {
-                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+            while listeners.accept_next(limits.wait_for_room()).await.is_some() {
                 let Some(accepted) = listeners.accept_next(listener.accept()).await else { return };
                 let Some((stream, _)) = listeners.accepted_or_backoff(accepted).await else {
                     continue;
                 };
+                let Some(peer) = listeners.admit(&stream, &limits) else { continue };
                 // Responses are small, and clients wait for them.
                 let _ = stream.set_nodelay(true);
                 let handler = listeners.clone();
                 listeners.tracker.spawn(async move {
+                    let place = Arc::clone(&peer.place);
                     // A small send buffer and delayed acknowledgements would slow each other down.
-                    handler.serve_connection(stream, Peer::Network, |_| {}).await;
-                    drop(permit);
+                    let served =
+                        handler.serve_connection(stream, Peer::Network(Arc::new(peer)), |_| {});
+                    tokio::select! {
+                        () = served => {}
+                        () = place.expired() => {}
+                    }
                 });
             }
         });
+    }
+
+    /// Gives a place to the connection of a user who may connect. Returns none for any other user.
+    fn admit(&self, stream: &TcpStream, limits: &ConnectionLimits) -> Option<NetworkPeer> {
+        let addresses = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+        // Some tens of microseconds; a thread of its own would cost more.
+        let peer = tcp_peer(addresses.0, addresses.1);
+        let own_uid = rustix::process::geteuid().as_raw();
+        let Some(socket) = admit_peer(peer, own_uid, &self.allowed_uids) else {
+            tracing::debug!(?peer, "refused a connection to the port");
+            return None;
+        };
+        Some(NetworkPeer::new(addresses, socket, limits.admit()))
     }
 
     async fn accept_next<T>(&self, accept: impl Future<Output = T>) -> Option<T> {
@@ -109,9 +129,13 @@ impl Listeners {
     ) {
         let pace = Backpressure::default();
         let paced = &pace;
-        let service = service_fn(|request: Request<Incoming>| async move {
-            let answer = self.service.clone().handle_request(peer, request.map(Body::new)).await;
-            Ok::<_, Infallible>(paced.apply_to_response(answer))
+        let service = service_fn(|request: Request<Incoming>| {
+            let peer = peer.clone();
+            async move {
+                let request = request.map(Body::new);
+                let answer = self.service.clone().handle_request(peer, request).await;
+                Ok::<_, Infallible>(paced.apply_to_response(answer))
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

@@ -2,7 +2,7 @@
 //!
 //! A process of our own uid is the user, unless its chain of parents shows that it belongs to an attempt, of this
 //! daemon or of any other. Decided once, when the connection is accepted.
-//! Invariant: any doubt makes the caller `Nobody`, never the user.
+//! Invariant: any doubt makes the caller anything but the user.
 //!
 //! The chain is the first evidence: a worker is a subreaper, so whatever its children do (double fork, `setsid`,
 //! `env -i`), their chain of parents still meets it. The attempt of a worker is in the environment it was started
@@ -12,7 +12,9 @@
 //! it whatever happened to its parents, also after its worker was killed and its daemon restarted. Groups are read
 //! even if this daemon creates none.
 
-use std::{collections::BTreeSet, io};
+mod network;
+
+use std::{collections::BTreeSet, io, sync::Arc};
 
 use agent_worker_host::{
     ATTEMPT_MARKER, Process, environment_value, group_marks, process_chain, run_blocking,
@@ -21,16 +23,18 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
 use tokio::net::UnixStream;
 
+pub(crate) use network::{NetworkPeer, admit_peer};
+
 /// Maximum number of reads of a chain of parents that changes meanwhile.
 const MAX_CHAIN_READS: usize = 5;
 
 /// The origin of a connection. The transport adds it to every request's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Peer {
     /// The Unix socket, from a process that was identified when it connected.
     Socket(Caller),
     /// TCP: anonymous without a token.
-    Network,
+    Network(Arc<NetworkPeer>),
 }
 
 /// The caller that connected to the socket.
@@ -42,7 +46,15 @@ pub(crate) enum Caller {
     Attempt(AttemptId),
     /// A process inside a tree of another daemon; it has no rights here.
     Foreign,
-    /// A process of another user, or one that cannot be identified.
+    /// A process inside the tree of an attempt that has ended or of a setup command, or in a tree with contradictory
+    /// marks.
+    Leftover {
+        /// The only live attempt of this store among the marks, if the others are of another store.
+        live: Option<AttemptId>,
+    },
+    /// A process that has ended or changes while it is read, so that its tree is unknown.
+    Unidentified,
+    /// A process outside of every tree that is not the user: of another user, or in a pid namespace that is not visible.
     Nobody,
 }
 
@@ -78,7 +90,7 @@ enum MarkStatus {
 impl Caller {
     /// Identifies the process at the other end of `stream`, for the accept loop, once per connection.
     pub(crate) async fn of(stream: &UnixStream, kernel: &Kernel) -> Self {
-        let Ok(credentials) = stream.peer_cred() else { return Self::Nobody };
+        let Ok(credentials) = stream.peer_cred() else { return Self::Unidentified };
         if credentials.uid() != rustix::process::geteuid().as_raw() {
             return Self::Nobody;
         }
@@ -91,16 +103,34 @@ impl Caller {
 
     /// Identifies a process of our own uid, as the daemon with the pid `daemon` sees it.
     pub(crate) async fn of_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
-        let Some(Some(lineage)) = run_blocking(move || read_lineage(pid, daemon)).await else {
+        // The daemon itself is in no tree of its own.
+        if pid == daemon {
             return Self::Nobody;
+        }
+        Self::of_lineage(run_blocking(move || read_lineage(pid, daemon)).await.flatten(), kernel)
+            .await
+    }
+
+    /// Does the same for a process that hides its environment, by its parents and its control group alone.
+    pub(crate) async fn of_hidden_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
+        let read = move || {
+            read_while_stable(
+                || process_chain(pid),
+                |chain| lineage_of_chain(chain, daemon, OwnEnvironment::MayBeHidden),
+            )
         };
+        Self::of_lineage(run_blocking(read).await.flatten(), kernel).await
+    }
+
+    async fn of_lineage(lineage: Option<Lineage>, kernel: &Kernel) -> Self {
+        let Some(lineage) = lineage else { return Self::Unidentified };
         let mut statuses = Vec::new();
         for mark in &lineage.marks {
             match mark_status(kernel, mark).await {
                 Ok(standing) => statuses.push(standing),
                 Err(error) => {
                     tracing::error!(%error, "could not identify the caller");
-                    return Self::Nobody;
+                    return Self::Unidentified;
                 }
             }
         }
@@ -119,7 +149,17 @@ fn decide_caller(statuses: &[MarkStatus], top: ChainTop) -> Caller {
             Caller::Foreign
         }
         // Left by a setup command or an ended attempt, or a chain with contradictory marks.
-        _ => Caller::Nobody,
+        _ => Caller::Leftover { live: only_live_mark(statuses) },
+    }
+}
+
+/// Returns the only live attempt among the marks if all others are of another store: a daemon that runs inside an attempt of
+/// another daemon has such workers after its restart.
+fn only_live_mark(statuses: &[MarkStatus]) -> Option<AttemptId> {
+    let mut own = statuses.iter().filter(|status| **status != MarkStatus::Foreign);
+    match (own.next(), own.next()) {
+        (Some(MarkStatus::Live(attempt)), None) => Some(*attempt),
+        _ => None,
     }
 }
 
@@ -141,7 +181,10 @@ async fn mark_status(
 ///
 /// A parent that ends during the read breaks the chain, and its own parents would be missed.
 fn read_lineage(pid: u32, daemon: u32) -> Option<Lineage> {
-    read_while_stable(|| process_chain(pid), |chain| lineage_of_chain(chain, daemon))
+    read_while_stable(
+        || process_chain(pid),
+        |chain| lineage_of_chain(chain, daemon, OwnEnvironment::MustBeReadable),
+    )
 }
 
 /// Returns the result of `read` for a chain that was complete, and identical before and after.
@@ -156,14 +199,30 @@ fn read_while_stable<T>(
     })
 }
 
-fn lineage_of_chain(chain: &[Process], daemon: u32) -> io::Result<Lineage> {
+/// The treatment of the peer's own environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnEnvironment {
+    MustBeReadable,
+    MayBeHidden,
+}
+
+fn lineage_of_chain(
+    chain: &[Process],
+    daemon: u32,
+    own_environment: OwnEnvironment,
+) -> io::Result<Lineage> {
     let below: Vec<_> = chain.iter().take_while(|process| process.pid != daemon).collect();
     let mut marks = BTreeSet::new();
     for (generation, process) in below.iter().enumerate() {
         let mark = match environment_value(process.pid, ATTEMPT_MARKER) {
             Ok(mark) => mark,
             // Another user's process (sshd, init) is no worker of ours; the peer itself must be readable.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && generation > 0 => None,
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied
+                    && (generation > 0 || own_environment == OwnEnvironment::MayBeHidden) =>
+            {
+                None
+            }
             Err(error) => return Err(error),
         };
         marks.extend(mark);

@@ -5,6 +5,7 @@
 mod cgroups;
 mod child_registry;
 mod grace_period;
+mod recorded_tree;
 mod shell;
 mod worker;
 

@@ -1,10 +1,12 @@
-//! Interfaces of the machine: lock files, process trees, control groups, and the client side of the daemon's socket.
+//! Interfaces of the machine: lock files, process trees, control groups, peers of TCP connections, and the client side of
+//! the daemon's socket.
 //!
 //! Every crate that runs as a process uses this one. Nothing here knows the concept of an agent.
 
 mod atomic_file;
 mod cgroup;
 mod connection;
+mod connection_limits;
 mod daemon_socket;
 mod damage;
 mod event_stream;
@@ -13,10 +15,12 @@ mod mcp_client;
 mod process_tree;
 mod procfs;
 mod shortage;
+mod tcp_peer;
 mod termination;
 
 pub use atomic_file::{Durability, write_atomically};
 pub use cgroup::{Cgroup, CgroupRoot, group_marks};
+pub use connection_limits::{ConnectionLimits, ConnectionPlace, TOKEN_TIMEOUT};
 pub use daemon_socket::{DaemonSocket, DialError};
 pub use damage::observe_damage;
 pub use event_stream::EventStream;
@@ -27,4 +31,8 @@ pub use process_tree::{
     environment_value, is_inside_attempt, marked_processes, own_descendants, process_chain, reap,
 };
 pub use shortage::{EXIT_SHORTAGE, is_shortage};
+pub use tcp_peer::{
+    PeerSocket, PortHolder, SocketHolders, TcpPeer, holders_among, port_holder, socket_holders,
+    tcp_peer,
+};
 pub use termination::{end_processes, end_processes_off_thread, run_blocking};

@@ -17,6 +17,18 @@ pub fn hash(parts: &[&[u8]]) -> Hash {
     sha.finalize().into()
 }
 
+/// Computes HMAC-SHA-256 (RFC 2104) of `message` under `key`.
+pub fn hmac(key: &Hash, message: &[u8]) -> Hash {
+    const BLOCK_BYTES: usize = 64;
+    let pad = |byte: u8| {
+        let mut block = [byte; BLOCK_BYTES];
+        block.iter_mut().zip(key).for_each(|(one, key)| *one ^= key);
+        block
+    };
+    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(message).finalize();
+    Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
+}
+
 /// Idempotency key of a call, with the hash that identifies the call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectKey {

@@ -38,7 +38,7 @@ pub use approval::{
 };
 pub use backend::{Acp, AcpAgent, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
 pub use display_text::sanitize_for_display;
-pub use effect::{EffectKey, Hash, canonical_json, hash};
+pub use effect::{EffectKey, Hash, canonical_json, hash, hmac};
 pub use event::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
     AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,

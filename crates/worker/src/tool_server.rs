@@ -2,9 +2,11 @@
 //!
 //! The server keeps no session and forwards tool calls to the daemon, with the attempt's token and a key for every
 //! call. A restart of the daemon is therefore invisible to the program, no configuration contains the attempt's
-//! token, and the server knows if the program has listed its tools. Access requires the server's token. `/gate` is
-//! a second server with a token of its own: there the program itself asks for the permission of a call
+//! token, and the server knows if the program has listed its tools. Access requires the server's token and a process
+//! below this worker (`peer_listener.rs`). `/gate` is a second server with a token of its own: there the program itself asks for the permission of a call
 //! (`approval_gate.rs`).
+
+mod peer_listener;
 
 use std::{
     net::Ipv4Addr,
@@ -21,7 +23,7 @@ use agent_worker_protocol::mcp_wire::{
 };
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, Request, State},
+    extract::{ConnectInfo, DefaultBodyLimit, Request, State},
     http::{StatusCode, header::AUTHORIZATION},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response, Sse},
@@ -37,6 +39,7 @@ use crate::{
     model::{ModelToolCall, ToolResult},
     tool_set::ToolSet,
 };
+use peer_listener::{PeerListener, PeerPlace};
 
 /// Supported revisions, the newest first. All of them begin with `initialize`.
 const PROTOCOL_REVISIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
@@ -142,7 +145,9 @@ impl ToolServer {
             .route(GATE_PATH, post(handle_gate_request))
             .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
             .layer(from_fn_with_state(state.clone(), authenticate))
-            .with_state(state.clone());
+            .with_state(state.clone())
+            .into_make_service_with_connect_info::<PeerPlace>();
+        let listener = PeerListener::new(listener);
         let done = tokio::select! {
             done = work => done,
             // The server cannot recover from its own error; the program soon shows the effect.
@@ -165,6 +170,7 @@ fn generate_token() -> std::io::Result<String> {
 /// Checks the token before any other part of a request is read. Each endpoint has its own token.
 async fn authenticate(
     State(state): State<ToolServerState>,
+    ConnectInfo(place): ConnectInfo<PeerPlace>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -175,6 +181,7 @@ async fn authenticate(
     if request.headers().get(AUTHORIZATION).is_none_or(|given| given != password) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
+    place.keep();
     next.run(request).await
 }
 

@@ -158,7 +158,7 @@ fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
                 detail.address.as_deref().unwrap_or("no address: no port was free")
             ),
         ];
-        for line in lines {
+        for line in lines.into_iter().chain(detail.port_conflict.clone()) {
             ctx.console.print_line(&StyledLine::plain(format!("  {}", one_line(&line))))?;
         }
         for row in &detail.damaged {

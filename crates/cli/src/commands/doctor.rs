@@ -122,10 +122,11 @@ async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
     let DiscoveredDaemon { client, health } = match found {
         Ok(Some(found)) => found,
         Ok(None) => {
-            return vec![DoctorFinding::ok(
+            let daemon = DoctorFinding::ok(
                 "daemon",
                 "not running; the first command that needs a daemon starts it",
-            )];
+            );
+            return std::iter::once(daemon).chain(home_checks::check_port(ctx.settings)).collect();
         }
         Err(error) => return vec![DoctorFinding::failed("daemon", &error)],
     };
@@ -136,6 +137,8 @@ async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
     findings.push(check_store(&client).await);
     let tracking = health.detail.as_ref().and_then(|detail| detail.tracking.as_ref());
     findings.extend(tracking.map(tracking_finding));
+    let conflict = health.detail.as_ref().and_then(|detail| detail.port_conflict.as_deref());
+    findings.extend(conflict.map(|conflict| DoctorFinding::note("port", one_line(conflict))));
     findings.extend(health.detail.as_ref().map(|detail| {
         match &detail.address {
             Some(address) => {

@@ -38,7 +38,7 @@ pub enum ProcessTrackingFlag {
 }
 
 /// The daemon's settings. Each flag is also `AGENT_WORKER_<FLAG>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct DaemonFlags {
     /// Maximum number of concurrent attempts
     #[arg(
@@ -99,9 +99,17 @@ pub struct DaemonFlags {
     /// Method of tracking the processes of agents
     #[arg(long, value_name = "HOW", env = "AGENT_WORKER_PROCESS_TRACKING", value_enum, default_value_t = ProcessTrackingFlag::Auto)]
     pub process_tracking: ProcessTrackingFlag,
-    /// Port for clients on 127.0.0.1; another free port if it is taken
-    #[arg(long, env = "AGENT_WORKER_PORT", default_value_t = 5099)]
-    pub port: u16,
+    /// Port for clients on 127.0.0.1, 0 for any free one [default: 5099, or another if it is taken]
+    #[arg(long, env = "AGENT_WORKER_PORT")]
+    pub port: Option<u16>,
+    /// User id that may connect to the port, in addition to your own; repeatable
+    #[arg(
+        long = "allow-uid",
+        value_name = "UID",
+        env = "AGENT_WORKER_ALLOW_UID",
+        value_delimiter = ','
+    )]
+    pub allow_uid: Vec<u32>,
     /// Print `ready` on stdout once the daemon listens
     #[arg(long, hide = true)]
     pub announce: bool,

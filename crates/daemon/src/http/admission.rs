@@ -22,7 +22,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::{AppState, problem_response::ProblemResponse};
+use super::{AppState, problem_response::ProblemResponse, token_use::check_token_use};
 use crate::{
     peer::{Caller, Peer},
     write_timeout::PEER_TIMEOUT,
@@ -98,8 +98,7 @@ pub(super) async fn identify_caller(
     mut request: Request,
     next: Next,
 ) -> Result<Response, ProblemResponse> {
-    let peer = request.extensions().get().copied();
-    let who = resolve_principal(&app, request.headers(), peer).await?;
+    let who = resolve_principal(&app, request.headers(), request.extensions().get()).await?;
     request.extensions_mut().insert(who);
     Ok(next.run(request).await)
 }
@@ -111,18 +110,18 @@ pub(super) async fn require_known_caller(
     next: Next,
 ) -> Result<Response, ProblemResponse> {
     let (mut head, body) = request.into_parts();
-    let peer = head.extensions.get().copied();
     let listener = app.revocations.subscribe();
-    let who = resolve_principal(&app, &head.headers, peer).await?;
+    let who = resolve_principal(&app, &head.headers, head.extensions.get()).await?;
     if matches!(who, Principal::Anonymous) {
-        return Err(unknown_caller_problem(peer).into());
+        return Err(unknown_caller_problem(head.extensions.get()).into());
     }
     let token = token(&head.headers)?.filter(|_| matches!(who, Principal::Client(_)));
     let token = token.map(str::to_owned);
-    head.extensions.insert(who);
+    head.extensions.insert(who.clone());
     let body =
         if body.is_end_stream() { body } else { read_json_body(&head.headers, body).await?.into() };
     let answer = next.run(Request::from_parts(head, body)).await;
+    let answer = app.streams.bind_stream(answer, &who);
     Ok(match token {
         Some(token) => listener.bind_stream(answer, &app.kernel, token),
         None => answer,
@@ -144,10 +143,15 @@ pub(super) async fn require_permission(
 async fn resolve_principal(
     app: &AppState,
     headers: &HeaderMap,
-    peer: Option<Peer>,
+    peer: Option<&Peer>,
 ) -> Result<Principal, ProblemResponse> {
     if let Some(token) = token(headers)? {
-        return Ok(app.kernel.tokens().principal_by_token(token).await?);
+        let who = app.kernel.tokens().principal_by_token(token).await?;
+        if let Some(Peer::Network(connection)) = peer {
+            connection.place.keep();
+        }
+        check_token_use(&app.kernel, &who, peer).await?;
+        return Ok(who);
     }
     match peer {
         Some(Peer::Socket(Caller::User)) => Ok(Principal::User),
@@ -155,18 +159,22 @@ async fn resolve_principal(
         Some(Peer::Socket(Caller::Attempt(attempt))) => Ok(app
             .kernel
             .tokens()
-            .principal_by_mark(attempt)
+            .principal_by_mark(*attempt)
             .await?
             .unwrap_or(Principal::Anonymous)),
-        Some(Peer::Socket(Caller::Foreign | Caller::Nobody) | Peer::Network) | None => {
-            Ok(Principal::Anonymous)
-        }
+        Some(
+            Peer::Socket(
+                Caller::Foreign | Caller::Leftover { .. } | Caller::Unidentified | Caller::Nobody,
+            )
+            | Peer::Network(_),
+        )
+        | None => Ok(Principal::Anonymous),
     }
 }
 
 /// Returns the problem for an anonymous caller.
-fn unknown_caller_problem(peer: Option<Peer>) -> Problem {
-    if peer == Some(Peer::Socket(Caller::Foreign)) {
+fn unknown_caller_problem(peer: Option<&Peer>) -> Problem {
+    if matches!(peer, Some(Peer::Socket(Caller::Foreign))) {
         let message = "this process belongs to an agent or a setup command of another daemon, and this daemon does not accept it";
         return Problem::new(Code::Unauthorized, message).with_details(ProblemDetails::OtherDaemon);
     }

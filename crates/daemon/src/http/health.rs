@@ -5,26 +5,45 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use agent_worker_host::Process;
 use agent_worker_kernel::{ActivityCounts, Principal};
 use agent_worker_protocol::{
-    Permission,
+    Code, Permission, Problem,
     api::{Health, HealthDetail, HealthStatus, ShutdownRequest, StoreReport},
 };
 use agent_worker_store::StoreFault;
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{Extension, Json, extract::State, http::StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester},
+    extractors::{JsonBody, Requester, UrlQuery},
     problem_response::{HandlerResult, ProblemResponse},
 };
+use crate::peer::Peer;
 
 /// Time limit of a probe write.
 const WRITE_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Lengths of a nonce.
+const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
+
+/// Asks for a proof that the daemon answers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HealthQuery {
+    /// Random text that the client has not used before.
+    nonce: Option<String>,
+    /// The name of the client's token.
+    client: Option<String>,
+}
 
 /// Handles `GET /health`: a probe write verifies the status, which is at most one second old.
 pub(super) async fn health(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-) -> Json<Health> {
+    peer: Option<Extension<Peer>>,
+    UrlQuery(query): UrlQuery<HealthQuery>,
+) -> HandlerResult<Health> {
+    let proof = proof(&app, peer.as_deref(), query).await?;
     let writes = probe_writes(&app).await;
     let status = match (&writes, app.kernel.is_draining()) {
         (WriteHealth::Refused(_), _) => HealthStatus::ReadOnly,
@@ -36,7 +55,26 @@ pub(super) async fn health(
         Principal::User => Some(health_detail(&app, writes.into_refusal()).await),
         Principal::Agent(_) | Principal::Client(_) | Principal::Anonymous => None,
     };
-    Json(Health { status, version: app.health.version.clone(), detail })
+    Ok(Json(Health { status, version: app.health.version.clone(), proof, detail }))
+}
+
+/// Returns the proof of the daemon for a client that asks for it at the port.
+async fn proof(
+    app: &AppState,
+    peer: Option<&Peer>,
+    query: HealthQuery,
+) -> Result<Option<String>, ProblemResponse> {
+    let HealthQuery { nonce: Some(nonce), client: Some(client) } = query else { return Ok(None) };
+    if !NONCE_LENGTHS.contains(&nonce.len()) || !nonce.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let message = "`nonce` must be 16 to 128 printable ASCII characters without blanks";
+        return Err(Problem::new(Code::BadRequest, message).into());
+    }
+    match peer {
+        Some(Peer::Network(peer)) => {
+            Ok(app.kernel.tokens().daemon_proof(&client, &nonce, peer.local).await?)
+        }
+        Some(Peer::Socket(_)) | None => Ok(None),
+    }
 }
 
 /// Handles `POST /shutdown`: the reply confirms only that the request was accepted.
@@ -141,6 +179,7 @@ async fn health_detail(app: &AppState, refusal: Option<WriteRefusal>) -> HealthD
         start_time: Process::of(facts.pid).map(|process| process.start_time),
         home: facts.home.clone(),
         address: facts.address.map(|address| address.to_string()),
+        port_conflict: facts.port_conflict.clone(),
         started: facts.started,
         live_runs: counts.runs,
         workers: counts.attempts,

@@ -61,6 +61,7 @@ fn daemon() -> Vec<Route> {
             health::health,
             "Returns the health of the daemon, with more details for the user.",
         )
+        .query_params::<health::HealthQuery>()
         .returns::<Health>(),
         Route::new(User, Get, "/doctor", health::doctor, "Checks the whole store.")
             .returns::<StoreReport>(),

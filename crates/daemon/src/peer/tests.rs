@@ -12,20 +12,22 @@ fn attempt(n: u128) -> AttemptId {
 #[test]
 fn who_it_is_follows_from_what_the_chain_shows() {
     let (one, two) = (MarkStatus::Live(attempt(1)), MarkStatus::Live(attempt(2)));
+    let (left, doubt) =
+        (Caller::Leftover { live: None }, Caller::Leftover { live: Some(attempt(1)) });
     for (statuses, top, expected) in [
         (&[][..], ChainTop::System, Caller::User),
-        (&[], ChainTop::Daemon, Caller::Nobody),
+        (&[], ChainTop::Daemon, left),
         (&[MarkStatus::Foreign], ChainTop::System, Caller::Foreign),
         (&[MarkStatus::Foreign; 2], ChainTop::System, Caller::Foreign),
-        (&[MarkStatus::Foreign], ChainTop::Daemon, Caller::Nobody),
+        (&[MarkStatus::Foreign], ChainTop::Daemon, left),
         (&[one], ChainTop::Daemon, Caller::Attempt(attempt(1))),
         (&[one], ChainTop::System, Caller::Attempt(attempt(1))),
-        (&[MarkStatus::Foreign, one], ChainTop::Daemon, Caller::Nobody),
-        (&[MarkStatus::Foreign, one], ChainTop::System, Caller::Nobody),
-        (&[MarkStatus::Foreign, MarkStatus::Ended], ChainTop::System, Caller::Nobody),
-        (&[MarkStatus::Ended], ChainTop::System, Caller::Nobody),
-        (&[one, MarkStatus::Ended], ChainTop::Daemon, Caller::Nobody),
-        (&[one, two], ChainTop::Daemon, Caller::Nobody),
+        (&[MarkStatus::Foreign, one], ChainTop::Daemon, doubt),
+        (&[MarkStatus::Foreign, one], ChainTop::System, doubt),
+        (&[MarkStatus::Foreign, MarkStatus::Ended], ChainTop::System, left),
+        (&[MarkStatus::Ended], ChainTop::System, left),
+        (&[one, MarkStatus::Ended], ChainTop::Daemon, left),
+        (&[one, two], ChainTop::Daemon, left),
     ] {
         assert_eq!(decide_caller(statuses, top), expected, "{statuses:?} {top:?}");
     }

@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{ProcessRunner, grace_period::GracePeriod};
+use super::{ProcessRunner, grace_period::GracePeriod, recorded_tree::RecordedTree};
 use crate::home;
 
 /// Additional time for a worker that was asked to stop, on top of its grace period.
@@ -113,8 +113,10 @@ impl ProcessRunner {
     ) -> WorkerExit {
         let mut gone = lock_released(lock.clone());
         let mut ended = 0;
+        let tree = RecordedTree::default();
         tokio::select! {
             _ = &mut gone => {}
+            () = self.record_tree(attempt, &lock, &tree) => {}
             () = stop.cancelled() => {
                 let holder = LockFile::holder(&lock).ok().flatten();
                 let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
@@ -122,8 +124,22 @@ impl ProcessRunner {
                 let _ = gone.await;
             }
         }
+        ended += tree.kill().await;
         ended += self.sweep(&attempt.to_string(), grace).await;
         WorkerExit { seen_alive: true, processes_ended: ended, ..WorkerExit::default() }
+    }
+
+    /// Keeps the record of the tree below an adopted worker current, if no control group holds its processes. Never
+    /// returns.
+    async fn record_tree(&self, attempt: AttemptId, lock: &Path, tree: &RecordedTree) {
+        let holder = LockFile::holder(lock).ok().flatten();
+        let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
+        if let Some(worker) = worker
+            && self.groups.groups_of(&attempt.to_string()).is_empty()
+        {
+            tree.follow(worker).await;
+        }
+        std::future::pending().await
     }
 
     /// Asks a worker to end its tree, and kills the rest after the grace period. Returns the initial number of

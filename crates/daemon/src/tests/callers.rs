@@ -20,7 +20,7 @@ async fn a_process_of_an_attempt_is_its_agent_until_that_ends() {
         async || Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
     assert_eq!(caller().await, Caller::Attempt(attempt));
     fixture.kernel.runs().stop(&Principal::User, fixture.run).await.unwrap();
-    assert_eq!(caller().await, Caller::Nobody);
+    assert_eq!(caller().await, Caller::Leftover { live: None });
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn a_process_that_a_setup_command_left_is_not_the_user_even_after_its_daem
     let fixture = DaemonFixture::open().await;
     let family = ProcessFamily::new(WAITING_CHILD, Some(&fixture.run.to_string()));
     let caller = Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
-    assert_eq!(caller, Caller::Nobody);
+    assert_eq!(caller, Caller::Leftover { live: None });
 }
 
 #[tokio::test]
@@ -45,7 +45,8 @@ async fn an_attempt_of_another_daemon_is_not_recognized() {
         let seen_by =
             async |daemon| Caller::of_process(family.observed_pid, daemon, &fixture.kernel).await;
         assert_eq!(seen_by(UNUSED_PID).await, expected, "{mark:?}");
-        assert_eq!(seen_by(std::process::id()).await, Caller::Nobody, "{mark:?}");
+        let below_us = seen_by(std::process::id()).await;
+        assert_eq!(below_us, Caller::Leftover { live: None }, "{mark:?}");
     }
     let asked = fixture.as_caller(Caller::Foreign, TestRequest::get("/agents")).await;
     assert_eq!(asked.refusal(), (401, "unauthorized".to_owned()));

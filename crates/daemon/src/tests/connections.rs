@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use agent_worker_kernel::Principal;
+use agent_worker_protocol::api::TokenRequest;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -15,14 +17,16 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// A timeout far longer than a response takes.
 const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A client that sends one request and stays connected.
+/// A client with a token that sends one request and stays connected.
 struct TcpVisitor(TcpStream);
 
 impl TcpVisitor {
-    async fn connect(fixture: &DaemonFixture) -> Self {
+    async fn connect(fixture: &DaemonFixture, token: &str) -> Self {
         let mut stream = TcpStream::connect(fixture.address).await.unwrap();
-        let question = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        stream.write_all(question).await.unwrap();
+        let question = format!(
+            "GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(question.as_bytes()).await.unwrap();
         Self(stream)
     }
 
@@ -42,13 +46,15 @@ impl TcpVisitor {
 #[tokio::test]
 async fn when_the_port_is_full_the_next_one_waits_and_the_socket_still_answers() {
     let fixture = DaemonFixture::open().await;
+    let request = TokenRequest { name: "ci".to_owned(), allow: None, instances: Vec::new() };
+    let token = fixture.kernel.tokens().create(&Principal::User, request).await.unwrap().token;
     let mut visitors = Vec::new();
     for _ in 0..MAX_TCP_CONNECTIONS {
-        let mut visitor = TcpVisitor::connect(&fixture).await;
+        let mut visitor = TcpVisitor::connect(&fixture, &token).await;
         visitor.wait_until_served().await;
         visitors.push(visitor);
     }
-    let mut next = TcpVisitor::connect(&fixture).await;
+    let mut next = TcpVisitor::connect(&fixture, &token).await;
     assert!(
         timeout(NO_ANSWER_TIMEOUT, next.read_answer()).await.is_err(),
         "there is no room for it yet"
@@ -59,6 +65,6 @@ async fn when_the_port_is_full_the_next_one_waits_and_the_socket_still_answers()
     next.wait_until_served().await;
     drop(visitors);
     for _ in 0..3 {
-        TcpVisitor::connect(&fixture).await.wait_until_served().await;
+        TcpVisitor::connect(&fixture, &token).await.wait_until_served().await;
     }
 }

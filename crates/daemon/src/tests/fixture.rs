@@ -32,7 +32,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::openapi_contract;
 use crate::{
-    http::{AppState, HealthFacts, HttpService, Revocations},
+    http::{AppState, HealthFacts, HttpService, Revocations, StreamCounts},
     listeners::Listeners,
     peer::{Caller, Peer},
     shutdown::Shutdown,
@@ -99,9 +99,11 @@ fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: Socket
             address: Some(address),
             started: Millis::new(0),
             version: "1.2.3".to_owned(),
+            port_conflict: None,
         },
         shutdown,
         revocations: Revocations::default(),
+        streams: StreamCounts::default(),
         tasks: tracker.clone(),
         #[cfg(debug_assertions)]
         fixtures: false,
@@ -111,6 +113,7 @@ fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: Socket
         kernel: kernel.clone(),
         tracker,
         closing: CancellationToken::new(),
+        allowed_uids: Arc::default(),
     }
 }
 
@@ -318,7 +321,8 @@ impl Drop for DaemonFixture {
 fn serve_as(caller: Caller, socket: &Path, listeners: &Listeners) {
     let listener = UnixListener::bind(socket).unwrap();
     let (site, peer) = (listeners.service.clone(), Peer::Socket(caller));
-    let routes = Router::new().fallback(move |request| site.clone().handle_request(peer, request));
+    let routes =
+        Router::new().fallback(move |request| site.clone().handle_request(peer.clone(), request));
     let closing = listeners.closing.clone().cancelled_owned();
     let serving = axum::serve(listener, routes).with_graceful_shutdown(closing);
     listeners.tracker.spawn(serving.into_future());

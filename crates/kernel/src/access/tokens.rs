@@ -1,11 +1,11 @@
 //! Identifies a caller by its token. Only hashes are stored.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use agent_worker_protocol::{
     AttemptId, Hash, RunId,
     api::{TokenCreated, TokenRequest, TokenView},
-    hash,
+    hash, hmac,
 };
 use agent_worker_store::AttemptRow;
 
@@ -75,6 +75,19 @@ impl Tokens<'_> {
             Err(agent_worker_store::Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the proof that this daemon knows the token `name`, for a client that dialled `address`. The address is part
+    /// of the proof, so that a program at another address cannot pass a nonce on. None: there is no such token.
+    pub async fn daemon_proof(
+        self,
+        name: &str,
+        nonce: &str,
+        address: SocketAddr,
+    ) -> Result<Option<String>> {
+        let Some(key) = self.0.store.token_hash(name.to_owned()).await? else { return Ok(None) };
+        let proof = hmac(&key, format!("{nonce}\n{address}").as_bytes());
+        Ok(Some(proof.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))))
     }
 
     /// Creates a client's token; its text is returned only here.

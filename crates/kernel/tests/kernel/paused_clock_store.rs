@@ -302,6 +302,7 @@ patient! {
     impl AdminStore {
         fn token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ();
         fn token_find(hash: Hash) -> Option<TokenView>;
+        fn token_hash(name: String) -> Option<Hash>;
         fn token_list() -> Vec<TokenView>;
         fn token_remove(name: String) -> ();
         fn feedback_put(said: FeedbackView) -> ();

@@ -14,6 +14,10 @@ pub struct Health {
     pub status: HealthStatus,
     /// Version of the daemon.
     pub version: String,
+    /// Proof that the daemon answers, for a request with `nonce` and `client` at the port: HMAC-SHA-256 under the hash of
+    /// the client's token, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
     /// Further facts, for callers with permission to read them.
     #[serde(default, skip_serializing_if = "Option::is_none", flatten)]
     pub detail: Option<HealthDetail>,
@@ -46,6 +50,9 @@ pub struct HealthDetail {
     /// Address of the listener for clients; absent if no port was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Holder of the default port, if the daemon had to take another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port_conflict: Option<String>,
     /// Start of the daemon.
     pub started: Millis,
     /// Number of runs that have not ended.

@@ -36,6 +36,13 @@ pub(crate) fn find(db: &Connection, hash: &Hash) -> Result<Option<TokenView>> {
         .optional()?)
 }
 
+pub(crate) fn hash_of(db: &Connection, name: &str) -> Result<Option<Hash>> {
+    Ok(db
+        .prepare_cached("SELECT hash FROM token WHERE name = ?1")?
+        .query_row([name], |row| row.get(0))
+        .optional()?)
+}
+
 pub(crate) fn list(db: &Connection) -> Result<Vec<TokenView>> {
     let tokens = db
         .prepare_cached("SELECT name, created, scopes FROM token ORDER BY name")?

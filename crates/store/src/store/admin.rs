@@ -28,6 +28,8 @@ pub trait AdminStore: Send + Sync {
     async fn token_put(&self, name: String, hash: Hash, scopes: Scopes, now: Millis) -> Result<()>;
     /// Finds the client of a token.
     async fn token_find(&self, hash: Hash) -> Result<Option<TokenView>>;
+    /// Returns the hash of a client's token, by its name.
+    async fn token_hash(&self, name: String) -> Result<Option<Hash>>;
     /// Lists the tokens, without their secrets.
     async fn token_list(&self) -> Result<Vec<TokenView>>;
     /// Revokes a client's token.
@@ -68,6 +70,7 @@ store_methods! {
     both {
         write of_home() token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ()
             = move |tx| tokens::put_token(tx, &name, &hash, &scopes, now);
+        read of_home() token_hash(name: String) -> Option<Hash> = move |db| tokens::hash_of(db, &name);
         read of_home() token_list() -> Vec<TokenView> = tokens::list;
         write of_home() token_remove(name: String) -> () = move |tx| tokens::remove(tx, &name);
         write of_home() feedback_put(entry: FeedbackView) -> () = move |tx| feedback::put_feedback(tx, &entry);

@@ -164,6 +164,8 @@ pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn S
     let view = |name: &str, scopes| TokenView { name: name.into(), created: NOW.wall, scopes };
     assert_eq!(store.token_find(token(1)).await.unwrap(), Some(view("ci", some.clone())));
     assert_eq!(store.token_find(token(2)).await.unwrap(), None);
+    assert_eq!(store.token_hash("ci".into()).await.unwrap(), Some(token(1)));
+    assert_eq!(store.token_hash("cI".into()).await.unwrap(), None);
     let all = [view("CI", usual()), view("ci", some)];
     assert_eq!(store.token_list().await.unwrap(), all);
     store.token_remove("ci".into()).await.unwrap();

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
+    private_files,
 };
 use crate::{
     truncation::truncate,
@@ -20,7 +21,9 @@ use crate::{
 };
 
 const TOOLS_URL: &str = "AGENT_WORKER_MCP_URL";
-const TOOLS_TOKEN: &str = "AGENT_WORKER_MCP_TOKEN";
+/// Variable with the path of the file that contains the token: every process of the user can read an environment for as long
+/// as the program runs.
+const TOOLS_TOKEN_FILE: &str = "AGENT_WORKER_MCP_TOKEN_FILE";
 /// Exit status for "try again later" (`EX_TEMPFAIL`).
 const EXIT_TEMPFAIL: i32 = 75;
 
@@ -85,7 +88,7 @@ struct ExecutableFinished {
 
 impl ProgramAdapter for Executable {
     fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
-        let TurnContext { identity, request, .. } = turn.context;
+        let TurnContext { identity, request, folders, .. } = turn.context;
         let TurnIdentity { agent, instance, activation, attempt } = identity;
         let TurnRequest { system_prompt, prompt, woken_by, model, .. } = request;
         let task = ExecutableInput {
@@ -102,7 +105,12 @@ impl ProgramAdapter for Executable {
         let stdin = serde_json::to_string(&task)? + "\n";
         let mut invocation = ProgramInvocation { stdin, ..ProgramInvocation::default() };
         invocation.env(TOOLS_URL, &turn.tool_server.url);
-        invocation.env(TOOLS_TOKEN, &turn.tool_server.token);
+        let file = private_files::write_private_file(
+            &folders.attempt,
+            "mcp.token",
+            &turn.tool_server.token,
+        )?;
+        invocation.env(TOOLS_TOKEN_FILE, &file);
         Ok(invocation)
     }
 

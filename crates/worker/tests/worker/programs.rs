@@ -16,6 +16,7 @@ use crate::{
 /// Speaks MCP to the tool server with nothing but a shell: `ask TOKEN BODY` prints the whole response.
 pub(crate) const MCP_SHELL_FUNCTIONS: &str = r#"
 url=${AGENT_WORKER_MCP_URL#http://}
+AGENT_WORKER_MCP_TOKEN=${AGENT_WORKER_MCP_TOKEN_FILE:+$(cat "$AGENT_WORKER_MCP_TOKEN_FILE")}
 ask() {
     exec 3<>"/dev/tcp/${url%%:*}/$(p=${url#*:}; echo "${p%%/*}")"
     printf 'POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s' "${3:-/mcp}" "$1" "${#2}" "$2" >&3

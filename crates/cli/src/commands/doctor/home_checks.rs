@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
+use agent_worker_host::port_holder;
 use rustix::fs::{Access, access, statvfs};
 
 use super::DoctorFinding;
@@ -20,6 +21,22 @@ const PRIVATE_PATHS: [&str; 7] = [
     "runs",
     "cli",
 ];
+
+/// The port that a daemon uses if none is requested.
+const DEFAULT_PORT: u16 = 5099;
+
+/// Checks the port that the next daemon of this shell opens. Returns no finding if the port is free.
+pub(super) fn check_port(settings: &CliSettings) -> Option<DoctorFinding> {
+    let requested = settings.env.get("AGENT_WORKER_PORT").filter(|port| !port.is_empty());
+    let port = requested.map_or(Some(DEFAULT_PORT), |port| port.parse().ok());
+    let port = port.filter(|port| *port != 0)?;
+    let message = format!("port {port} is held by {}", port_holder(port)?);
+    Some(match requested {
+        Some(_) => DoctorFinding::broken("port", message)
+            .with_hint("end that program, or set AGENT_WORKER_PORT to another port"),
+        None => DoctorFinding::note("port", format!("{message}; the daemon takes another one")),
+    })
+}
 
 /// Checks the home: its owner, its permissions, and whether it can be written to.
 pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {

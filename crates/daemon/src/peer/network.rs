@@ -1,0 +1,130 @@
+//! The peer of a connection to the loopback port: its user when the connection is accepted, its process when a token
+//! needs it.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use agent_worker_host::{
+    ConnectionPlace, PeerSocket, Process, SocketHolders, TcpPeer, run_blocking, socket_holders,
+    tcp_peer,
+};
+use agent_worker_kernel::Kernel;
+use tokio::sync::OnceCell;
+
+use super::Caller;
+
+/// The peer of one connection.
+#[derive(Debug)]
+pub(crate) struct NetworkPeer {
+    /// Our address of the connection.
+    pub(crate) local: SocketAddr,
+    remote: SocketAddr,
+    /// The peer's socket; none if the peer is not on this machine.
+    socket: Option<PeerSocket>,
+    /// The place of the connection among the others.
+    pub(crate) place: Arc<ConnectionPlace>,
+    /// The process, found once.
+    caller: OnceCell<Caller>,
+}
+
+impl NetworkPeer {
+    pub(crate) fn new(
+        (local, remote): (SocketAddr, SocketAddr),
+        socket: Option<PeerSocket>,
+        place: Arc<ConnectionPlace>,
+    ) -> Self {
+        Self { local, remote, socket, place, caller: OnceCell::new() }
+    }
+
+    /// Identifies the process at the other end. The first call takes milliseconds.
+    pub(crate) async fn caller(&self, kernel: &Kernel) -> Caller {
+        *self.caller.get_or_init(|| self.identify(kernel)).await
+    }
+
+    async fn identify(&self, kernel: &Kernel) -> Caller {
+        let own_uid = rustix::process::geteuid().as_raw();
+        let Some(socket) = self.socket.filter(|socket| socket.uid == own_uid) else {
+            return Caller::Nobody;
+        };
+        let (local, remote) = (self.local, self.remote);
+        let found = run_blocking(move || {
+            // The peer may have closed its socket meanwhile, and its inode may belong to another one.
+            let is_open = tcp_peer(local, remote) == TcpPeer::Open(socket);
+            is_open.then(|| socket_holders(socket))
+        });
+        let Some(Some(SocketHolders { holders, hidden })) = found.await else {
+            return Caller::Unidentified;
+        };
+        let daemon = std::process::id();
+        let mut callers = Vec::new();
+        for Process { pid, .. } in holders {
+            callers.push(Caller::of_process(pid, daemon, kernel).await);
+        }
+        if callers.is_empty() {
+            for Process { pid, .. } in hidden {
+                callers.push(Caller::of_hidden_process(pid, daemon, kernel).await);
+            }
+        }
+        strictest_caller(&callers)
+    }
+}
+
+/// Decides if the port accepts a peer. Returns the peer's socket, if the peer is on this machine.
+pub(crate) fn admit_peer(
+    peer: TcpPeer,
+    own_uid: u32,
+    allowed_uids: &[u32],
+) -> Option<Option<PeerSocket>> {
+    match peer {
+        TcpPeer::Open(socket) if socket.uid == own_uid || allowed_uids.contains(&socket.uid) => {
+            Some(Some(socket))
+        }
+        TcpPeer::Open(_) | TcpPeer::Closed => None,
+        TcpPeer::Unknown => Some(None),
+    }
+}
+
+/// Returns the caller with the fewest rights among the processes that may hold a connection.
+fn strictest_caller(callers: &[Caller]) -> Caller {
+    let is_inside = |caller: &&Caller| {
+        matches!(caller, Caller::Attempt(_) | Caller::Foreign | Caller::Leftover { .. })
+    };
+    let doubtful = |caller: &&Caller| matches!(caller, Caller::Unidentified);
+    let inside = callers.iter().find(is_inside);
+    let found = inside.or_else(|| callers.iter().find(doubtful)).or_else(|| callers.first());
+    // A socket that no process holds is on its way between two processes.
+    found.copied().unwrap_or(Caller::Unidentified)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_admits_its_own_user_the_allowed_users_and_peers_of_other_machines() {
+        let open = |uid| TcpPeer::Open(PeerSocket { uid, inode: 7 });
+        for (peer, allowed, expected) in [
+            (open(1000), &[][..], true),
+            (open(0), &[], false),
+            (open(1001), &[], false),
+            (open(1001), &[1002, 1001], true),
+            (TcpPeer::Closed, &[1001], false),
+            (TcpPeer::Unknown, &[], true),
+        ] {
+            assert_eq!(admit_peer(peer, 1000, allowed).is_some(), expected, "{peer:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_processes_at_one_connection_the_one_with_the_fewest_rights_counts() {
+        for (callers, expected) in [
+            (&[][..], Caller::Unidentified),
+            (&[Caller::User], Caller::User),
+            (&[Caller::User, Caller::Foreign], Caller::Foreign),
+            (&[Caller::Unidentified, Caller::User], Caller::Unidentified),
+            (&[Caller::Unidentified, Caller::Foreign], Caller::Foreign),
+            (&[Caller::Nobody], Caller::Nobody),
+        ] {
+            assert_eq!(strictest_caller(callers), expected, "{callers:?}");
+        }
+    }
+}
