@@ -1,6 +1,7 @@
 //! Types that cross a process boundary or the store, and the only definition of their wire format.
 //!
-//! Names, ids, states, messages, events, the worker's job, the HTTP bodies and the error format. This crate has no
+//! Names, ids, states, messages, events, the worker's job, the HTTP bodies, the error format, and the list of commands
+//! that run other commands. This crate has no
 //! I/O, no async code, no clock and no randomness. A value of these types has already been validated.
 
 mod agent;
@@ -22,6 +23,7 @@ mod problem;
 mod problem_details;
 mod proposal;
 mod scope;
+pub mod shell_words;
 mod span;
 mod state;
 mod suspension;
