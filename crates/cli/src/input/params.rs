@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
 use agent_worker_protocol::RunMode;
-use agent_worker_workflow::Param;
+use agent_worker_workflow::{Param, ParamType};
 use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
 
 use crate::{
@@ -123,7 +123,13 @@ mod tests {
     }
 
     fn param(name: &str) -> Param {
-        Param { name: name.to_owned(), description: None, required: false, default: None }
+        Param {
+            name: name.to_owned(),
+            value_type: ParamType::Text,
+            description: None,
+            required: false,
+            default: None,
+        }
     }
 
     fn params() -> [Param; 3] {
