@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, ffi::OsStr, path::Path};
 
 use agent_worker_protocol::RunMode;
-use agent_worker_workflow::{Param, ParamType};
+use agent_worker_workflow::Param;
 use clap::{Arg, ArgAction, Args as _, Command, FromArgMatches as _};
 
 use crate::{
@@ -114,6 +114,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use agent_worker_workflow::ParamType;
     use clap::Parser;
 
     #[derive(Parser)]

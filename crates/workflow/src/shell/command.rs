@@ -76,7 +76,8 @@ impl SimpleCommand {
 
     pub(super) fn push(&mut self, c: char) {
         let word = self.word.get_or_insert_default();
-        word.has_pattern |= "*?[{".contains(c);
+        word.has_pattern |= "*?[".contains(c);
+        word.has_brace |= c == '{';
         word.text.push(c);
     }
 
@@ -123,6 +124,7 @@ impl SimpleCommand {
     pub(super) fn function_name(&self) -> Option<&str> {
         match (&self.word, &self.facts.words[..]) {
             (Some(word), []) | (None, [word]) => Some(&word.text),
+            (Some(name), [function]) if function.text == "function" => Some(&name.text),
             _ => None,
         }
     }

@@ -34,8 +34,10 @@ pub(super) struct Word {
     pub(super) quoted: bool,
     /// True if the shell may make several words of it, or none.
     pub(super) splits: bool,
-    /// True if the word has unquoted characters of a pattern or of a brace expansion.
+    /// True if the word has unquoted characters of a pattern.
     pub(super) has_pattern: bool,
+    /// True if the word has an unquoted brace.
+    pub(super) has_brace: bool,
     pub(super) sources: Range<usize>,
 }
 
@@ -112,15 +114,21 @@ impl Facts {
 impl Word {
     /// Returns the text of a word that is known before the script runs.
     pub(super) fn literal(&self) -> Option<&str> {
-        let brackets = ["[", "{}"].contains(&self.text.as_str());
-        let known = !self.text.contains(UNKNOWN_CHAR) && !self.splits;
-        (known && (!self.has_pattern || brackets)).then_some(self.text.as_str())
+        let known = !self.text.contains(UNKNOWN_CHAR) && !self.is_several();
+        known.then_some(self.text.as_str())
+    }
+
+    /// Returns true if the shell may make other words of this one.
+    pub(super) fn is_several(&self) -> bool {
+        let is_pattern = self.has_pattern && self.text != "[";
+        let is_list = self.has_brace && (self.text.contains(',') || self.text.contains(".."));
+        self.splits || is_pattern || is_list
     }
 
     /// Returns the text if its beginning is known, so that the word is known to be an option or not.
     pub(super) fn beginning(&self) -> Option<&str> {
-        let known = !self.splits && !self.has_pattern && !self.text.starts_with(UNKNOWN_CHAR);
-        if known { Some(self.text.as_str()) } else { self.literal() }
+        let known = !self.is_several() && !self.text.starts_with(UNKNOWN_CHAR);
+        known.then_some(self.text.as_str())
     }
 
     /// Returns the name and the rest of an assignment.

@@ -102,6 +102,9 @@ impl Check<'_> {
 
     fn check_assignment(&mut self, word: &Word) {
         let Some((name, _)) = word.assignment() else { return };
+        if name.starts_with("BASH_ALIASES") || name.starts_with("BASH_CMDS") {
+            self.refuse_script(PlacementRefusal::Alias("BASH_ALIASES".to_owned()));
+        }
         let why = if word.text.contains("]=") || word.text.contains("]+=") {
             let subscript = word.text.split("]=").next().unwrap_or_default();
             self.refuse_names(subscript, &PlacementRefusal::Subscript);

@@ -177,6 +177,10 @@ impl Scanner<'_> {
     }
 
     fn add_command(&mut self, facts: CommandFacts) {
+        // The folder may have been chosen by a value.
+        if facts.words.first().is_some_and(|word| word.text == "pwd") {
+            self.add_variable("PWD");
+        }
         let has_input = !facts.inputs.is_empty() || facts.pipe.is_some();
         if !facts.words.is_empty() || !facts.assignments.is_empty() || has_input {
             self.facts.commands.push(facts);

@@ -56,7 +56,12 @@ impl Check<'_> {
         let known: Vec<_> = words.iter().map(Word::beginning).collect();
         let at = match wrapped_command(&known) {
             WrappedCommand::At(at) => at,
-            WrappedCommand::NotNamed | WrappedCommand::Unclear => 0,
+            WrappedCommand::NotNamed => 0,
+            // Such as `command eval`.
+            WrappedCommand::Unclear => {
+                let evaluates = |word: &Word| EVALUATORS.contains(&word.text.as_str());
+                words.iter().position(evaluates).unwrap_or(0)
+            }
         };
         let (name, rest) = (words[at].text.as_str(), &words[at + 1..]);
         if name == "alias" || (name == "mapfile" || name == "readarray") && has_option(rest, 'C') {
@@ -126,7 +131,7 @@ impl Check<'_> {
         name.is_some_and(|name| {
             is_assignment(&words[at].text) && !name.ends_with('+') && !variables::is_special(name)
         }) && words[..at].iter().any(takes_assignments)
-            && !words[at].splits
+            && !words[at].is_several()
     }
 
     fn builtin_refusal(&self, name: &str, words: &[Word], at: usize) -> Option<PlacementRefusal> {
@@ -148,10 +153,9 @@ impl Check<'_> {
         let word = &words[at];
         let before = at.checked_sub(1).map(|before| &words[before]);
         let follows_literal = before.is_none_or(|word| word.literal().is_some());
-        if word.splits || word.has_pattern || !follows_literal {
+        if word.is_several() || !follows_literal {
             return Some(PlacementRefusal::TestOperand);
         }
-        // Two places away a value may still be `-v` if a number of words before it are none.
         let takes_name =
             before.and_then(Word::literal).is_some_and(|text| ["-v", "-R"].contains(&text));
         takes_name.then(|| PlacementRefusal::Variable("test".to_owned()))
@@ -176,7 +180,7 @@ fn program_refusal(name: &str, arguments: &[Word]) -> Option<PlacementRefusal> {
     if name == "find" {
         // Three values one after the other may be an action.
         let follows_literal = before.last().is_none_or(|word| word.literal().is_some());
-        let unclear = word.splits || !follows_literal;
+        let unclear = word.is_several() || !follows_literal;
         return unclear.then(|| PlacementRefusal::Wrapper(name.to_owned()));
     }
     if let Some(known_interpreter) = interpreter(name)

@@ -18,16 +18,18 @@ impl Check<'_> {
     pub(super) fn check_inputs(&mut self, command: &CommandFacts) {
         let words = &command.words;
         let known: Vec<_> = words.iter().map(Word::beginning).collect();
-        let begins = match wrapped_command(&known) {
-            WrappedCommand::At(begins) => begins,
-            WrappedCommand::NotNamed | WrappedCommand::Unclear => 0,
+        let (begins, is_unclear) = match wrapped_command(&known) {
+            WrappedCommand::At(begins) => (begins, false),
+            WrappedCommand::NotNamed => (0, false),
+            WrappedCommand::Unclear => (0, true),
         };
         let Some(name) = words[begins].literal().map(program_name) else { return };
         let arguments = &words[begins + 1..];
         let feeds_arguments = |word: &Word| ["xargs", "gxargs"].contains(&program_name(&word.text));
         let why = PlacementRefusal::Stdin(name.to_owned());
-        if words[..begins].iter().any(feeds_arguments) && interpreter(name).is_some() {
-            self.refuse_input(command, &why);
+        let runs_arguments = interpreter(name).is_some() || is_unclear;
+        if words[..=begins].iter().any(feeds_arguments) && runs_arguments {
+            self.refuse_unknown_input(command, why);
             return;
         }
         let runs_file = [".", "source"].contains(&name) || interpreter(name).is_some();
@@ -37,15 +39,19 @@ impl Check<'_> {
             None => ![".", "source"].contains(&name) && runs_stdin(name, &[]),
         };
         if runs_file && (reads_descriptor || runs_input) {
-            // The input may come from the command around this one.
             if reads_descriptor || !self.has_own_input(command) {
-                self.refuse_input(command, &why);
-                if !self.input_is_known(command) {
-                    self.refuse_script(why);
-                }
+                self.refuse_unknown_input(command, why);
             }
         } else if runs_input && !runs_other_command(name, arguments) {
             self.refuse_input(command, &why);
+        }
+    }
+
+    /// Refuses the script if the input of the command may come from the command around it.
+    fn refuse_unknown_input(&mut self, command: &CommandFacts, why: PlacementRefusal) {
+        self.refuse_input(command, &why);
+        if !self.input_is_known(command) && !self.has_own_input(command) {
+            self.refuse_script(why);
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// Variables that the shell sets or reads itself, and those that name programs and folders of programs. Some are
 /// integers, and evaluate what is assigned to them.
-const SPECIAL: [&str; 66] = [
+const SPECIAL: [&str; 79] = [
     "CDPATH",
     "CHILD_MAX",
     "COLUMNS",
@@ -42,6 +42,7 @@ const SPECIAL: [&str; 66] = [
     "MAILCHECK",
     "MAILPATH",
     "MAPFILE",
+    "NODE_OPTIONS",
     "OLDPWD",
     "OPTARG",
     "OPTERR",
@@ -49,14 +50,26 @@ const SPECIAL: [&str; 66] = [
     "OSTYPE",
     "PAGER",
     "PATH",
+    "PERL5LIB",
+    "PERL5OPT",
     "PIPESTATUS",
     "POSIXLY_CORRECT",
     "PPID",
     "PROMPT_COMMAND",
     "PROMPT_DIRTRIM",
+    "PS0",
+    "PS1",
+    "PS2",
+    "PS3",
+    "PS4",
     "PWD",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
     "RANDOM",
     "REPLY",
+    "RUBYLIB",
+    "RUBYOPT",
     "SECONDS",
     "SHELL",
     "SHELLOPTS",
@@ -72,21 +85,11 @@ const SPECIAL: [&str; 66] = [
 ];
 
 /// Beginnings of the names of such variables.
-const SPECIAL_PREFIXES: [&str; 13] = [
-    "AW_",
-    "BASH",
-    "COMP_",
-    "DYLD_",
-    "GIT_",
-    "LD_",
-    "NODE_",
-    "PERL5",
-    "PS",
-    "PYTHON",
-    "READLINE_",
-    "RUBY",
-    "COPROC",
-];
+const SPECIAL_PREFIXES: [&str; 8] =
+    ["AW_", "BASH", "COMP_", "COPROC", "DYLD_", "GIT_", "LD_", "READLINE_"];
+
+/// Beginnings of the names of variables that are only text, although they are like special ones.
+const TEXT_PREFIXES: [&str; 2] = ["GIT_AUTHOR_", "GIT_COMMITTER_"];
 
 /// Variables that may hold a value without an assignment: the last argument, the line that `read` got, the folder.
 const ALWAYS_TAINTED: [&str; 8] =
@@ -94,7 +97,9 @@ const ALWAYS_TAINTED: [&str; 8] =
 
 /// Returns true for a variable to which a script may not assign a value.
 pub(super) fn is_special(name: &str) -> bool {
-    SPECIAL.contains(&name) || SPECIAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    let begins = |prefix: &&str| name.starts_with(*prefix);
+    SPECIAL.contains(&name)
+        || (SPECIAL_PREFIXES.iter().any(begins) && !TEXT_PREFIXES.iter().any(begins))
 }
 
 /// Returns true for a variable that may hold a value in every script.
