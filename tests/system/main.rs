@@ -44,6 +44,7 @@ mod restart;
 mod run_lifecycle;
 mod shared_documents;
 mod shell_transcript;
+mod shell_values;
 mod shortage;
 mod stop_commands;
 mod store_check;

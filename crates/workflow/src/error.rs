@@ -51,6 +51,13 @@ pub enum Error {
         /// Reference without a value.
         reference: Reference,
     },
+    /// A value that must be a number is other text.
+    NotANumber {
+        /// Reference to that value.
+        reference: Reference,
+        /// Kind of number, in words.
+        kind: &'static str,
+    },
     /// A value has a NUL byte, which no shell variable can hold.
     NulByte {
         /// Reference to that value.
@@ -88,6 +95,9 @@ impl Error {
                 format!("the workflow uses `env.{name}`, and {name} is not set")
             }
             Self::NoValue { reference } => format!("`{reference}` has no value yet"),
+            Self::NotANumber { reference, kind } => {
+                format!("the value of `{reference}` must be {kind}")
+            }
             Self::NulByte { reference } => {
                 format!(
                     "the value of `{reference}` has a NUL byte, which no shell variable can hold"
@@ -104,6 +114,10 @@ impl Error {
             Self::UnknownParam { hint, .. } => Some(escape_control_chars(hint)),
             Self::MissingParam { name } => Some(format!("add `--{name} VALUE`")),
             Self::UnsetEnv { name } => Some(format!("set {name} before the run")),
+            Self::NotANumber { reference: Reference::Param(name), .. } => {
+                Some(format!("give a number: `--{name} 5`"))
+            }
+            Self::NotANumber { .. } => Some("let the step print one number".to_owned()),
             Self::NulByte { reference } => {
                 Some(format!("read it from its file: `${{{{ {reference}.file }}}}`"))
             }
@@ -119,6 +133,7 @@ impl Error {
             | Self::MissingParam { .. }
             | Self::UnsetEnv { .. }
             | Self::NoValue { .. }
+            | Self::NotANumber { .. }
             | Self::NulByte { .. } => Vec::new(),
         }
     }

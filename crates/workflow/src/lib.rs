@@ -22,7 +22,7 @@ pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContex
 pub use definition::layout::Layout;
 pub use definition::limits::LimitSettings;
 pub use definition::load::{load, parse};
-pub use definition::params::{Param, RESERVED_OPTIONS};
+pub use definition::params::{Param, ParamType, RESERVED_OPTIONS};
 pub use definition::schema::schema;
 pub use definition::setup::SetupStep;
 pub use definition::workflow::Workflow;

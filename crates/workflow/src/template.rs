@@ -2,6 +2,7 @@
 //!
 //! `$${{` is the escape for the characters `${{`.
 
+pub(crate) mod number;
 pub(crate) mod reference;
 pub(crate) mod scope;
 
@@ -172,6 +173,10 @@ fn read_value_reference(inner: &str, known: &KnownNames) -> Result<Reference, Re
         ReferenceForm::Value => Ok(reference),
         ReferenceForm::File => {
             Err(ReferenceFlaw::new("`.file` is for commands: an agent cannot open that file")
+                .with_hint(format!("write `${{{{ {reference} }}}}`")))
+        }
+        ReferenceForm::Integer | ReferenceForm::Number => {
+            Err(ReferenceFlaw::new("`int( )` is for commands: a message is text")
                 .with_hint(format!("write `${{{{ {reference} }}}}`")))
         }
     }

@@ -114,6 +114,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use agent_worker_workflow::ParamType;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -123,7 +124,13 @@ mod tests {
     }
 
     fn param(name: &str) -> Param {
-        Param { name: name.to_owned(), description: None, required: false, default: None }
+        Param {
+            name: name.to_owned(),
+            value_type: ParamType::Text,
+            description: None,
+            required: false,
+            default: None,
+        }
     }
 
     fn params() -> [Param; 3] {

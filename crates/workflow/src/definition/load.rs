@@ -67,6 +67,7 @@ fn read_sections(
     let params = fields.get("params");
     let mut known = KnownNames::default();
     known.params.extend(params.iter().flat_map(params::declared_names));
+    known.number_params.extend(params.iter().flat_map(params::declared_numbers));
     let params = params.map(|field| params::read(&field, diagnostics));
     let agents = fields.require("agents", diagnostics);
     let named = agents.as_ref().and_then(|field| field.named_entries().ok()).unwrap_or_default();

@@ -64,9 +64,22 @@ fn param() -> Value {
         &["name"],
         [
             ("name", text_matching("For --NAME and ${{ params.NAME }}.", VARIABLE_PATTERN)),
+            (
+                "type",
+                one_of(
+                    "Type of the value; a number may be part of code in a command.",
+                    &["text", "number"],
+                ),
+            ),
             ("description", text("Purpose of the parameter.")),
             ("required", json!({ "type": "boolean", "description": "Refuse a run without it." })),
-            ("default", text("Value of a parameter that is not given.")),
+            (
+                "default",
+                json!({
+                    "type": ["string", "number"],
+                    "description": "Value of a parameter that is not given.",
+                }),
+            ),
         ],
     );
     param["properties"]["name"]["not"] = json!({ "enum": RESERVED_OPTIONS });

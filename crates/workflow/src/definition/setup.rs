@@ -42,12 +42,15 @@ pub struct SetupStep {
 }
 
 impl SetupStep {
-    /// Returns the program and its options; the script follows as a file, or after `-c`.
+    /// Returns the program and its options; the path of the script follows.
+    ///
+    /// A known shell reads the whole script before it runs any of it. A shell that runs a file reads on after each
+    /// command: a command that writes to `/proc/self/fd/255`, which may be a value or a link, would write code.
     pub fn interpreter(&self) -> (&str, &'static [&'static str]) {
         let program = self.program.as_deref().unwrap_or(BASH);
         match dialect(program) {
-            Some(Dialect::Bash) => (program, &["-euo", "pipefail"]),
-            Some(Dialect::Posix) => (program, &["-eu"]),
+            Some(Dialect::Bash) => (program, &["-euo", "pipefail", "-c", ". \"$0\""]),
+            Some(Dialect::Posix) => (program, &["-eu", "-c", "eval \"$(cat \"$0\")\""]),
             None => (program, &[]),
         }
     }

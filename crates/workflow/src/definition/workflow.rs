@@ -11,12 +11,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     definition::{
-        context::WorkflowContext, limits::LimitSettings, params::Param, setup::SetupStep,
+        context::WorkflowContext,
+        limits::LimitSettings,
+        params::{Param, ParamType},
+        setup::SetupStep,
     },
     diagnostics::spelling::nearest,
     error::Error,
     template::Template,
-    template::{reference::Reference, scope::TemplateScope},
+    template::{
+        number::{NumberKind, canonical_number},
+        reference::Reference,
+        scope::TemplateScope,
+    },
 };
 
 /// Whole workflow file after the checks: every name is known, every default is filled in.
@@ -61,7 +68,13 @@ impl Workflow {
                 (None, Some(default), false) => default,
                 (None, None, false) => "",
             };
-            scope.set(Reference::Param(param.name.clone()), value);
+            let reference = Reference::Param(param.name.clone());
+            if param.value_type == ParamType::Number
+                && canonical_number(value, NumberKind::Decimal).is_none()
+            {
+                return Err(Error::NotANumber { reference, kind: "a number" });
+            }
+            scope.set(reference, value);
         }
         for reference in self.references() {
             if let Reference::Env(name) = reference {

@@ -1,87 +1,48 @@
-//! The command that contains a reference, as far as it is known at the position of the reference.
-//!
-//! Knows the word that is the command, and the commands that run their arguments as code. This is a safeguard, not a
-//! proof: each program interprets its arguments by its own rules.
+//! The command that contains the current position, as far as it is known there.
 
-use super::refusal::PlacementRefusal;
+use agent_worker_protocol::shell_words::is_variable_name;
 
-/// Placeholder in a word for text that is unknown before the script runs.
-const UNKNOWN_CHAR: char = '\0';
+use super::facts::{CommandFacts, Input, Pipe, UNKNOWN_CHAR, Word};
 
 /// Words after which a command begins.
-const KEYWORDS: [&str; 11] =
-    ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "coproc"];
+const KEYWORDS: [&str; 10] =
+    ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time"];
 
-/// Commands that run another command from their arguments.
-const WRAPPERS: [&str; 14] = [
-    "builtin", "command", "doas", "env", "exec", "find", "flock", "nice", "nohup", "setsid",
-    "stdbuf", "sudo", "timeout", "xargs",
-];
-
-/// Commands that run their arguments as code.
-const EVALUATORS: [&str; 10] =
-    [".", "alias", "eval", "let", "parallel", "source", "ssh", "su", "trap", "watch"];
-
-/// Commands that take names of variables, and evaluate the subscripts in them.
-const NAME_TAKING_COMMANDS: [&str; 5] = ["getopts", "mapfile", "read", "readarray", "unset"];
-
-/// Commands with arguments of the form `name=value`.
-const DECLARATION_COMMANDS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
-
-/// Programs whose first argument, or the one after an option with such a letter, is a program.
-const INTERPRETERS: [(&str, &str); 18] = [
-    ("ash", "c"),
-    ("awk", ""),
-    ("bash", "c"),
-    ("dash", "c"),
-    ("fish", "c"),
-    ("gawk", ""),
-    ("ksh", "c"),
-    ("lua", "e"),
-    ("mawk", ""),
-    ("node", "ep"),
-    ("perl", "eE"),
-    ("php", "r"),
-    ("pwsh", "c"),
-    ("python", "c"),
-    ("ruby", "e"),
-    ("sed", "e"),
-    ("sh", "c"),
-    ("zsh", "c"),
-];
+/// Words that end a compound command.
+const CLOSERS: [&str; 4] = ["fi", "done", "}", "esac"];
 
 /// Words of one simple command, up to the current position.
 #[derive(Debug, Default)]
 pub(super) struct SimpleCommand {
     kind: WordListKind,
-    words: Vec<String>,
-    word: Option<ShellWord>,
-    /// True if the current word, or the next one, is the target of a redirection.
-    is_redirect_target: bool,
+    facts: CommandFacts,
+    word: Option<Word>,
+    /// End of the sources of the word before.
+    mark: usize,
+    /// Role of the current word, or of the next one, in a redirection.
+    redirect: Option<RedirectKind>,
+    after_time: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum WordListKind {
     #[default]
     Command,
-    /// Array list `a=( … )`.
-    List,
     /// Text whose words have no meaning as a command.
     Opaque,
 }
 
-#[derive(Debug, Default)]
-struct ShellWord {
-    text: String,
-    /// True if part of the word is quoted or expanded, so that it is not a keyword.
-    quoted: bool,
-}
-
-/// Role of a word in its command, as far as it is known.
+/// Meaning of the word after a redirection operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WordRole {
-    Command,
-    Argument,
+pub(super) enum RedirectKind {
+    /// Standard input from a file.
+    Input,
+    /// Standard input from another descriptor.
+    InputDescriptor,
+    /// Standard input from the word itself.
+    HereString,
+    /// Every other redirection.
+    Other,
 }
 
 /// Meaning of a word's end for the scanner.
@@ -92,11 +53,21 @@ pub(super) enum WordEnd {
     Esac,
     /// The word `[[` begins a condition.
     ConditionBegins,
+    /// The word `coproc`, whose grammar is not known here.
+    Coproc,
+    /// The first word is `name[…`, whose subscript bash ends in a later word.
+    OpenSubscript,
 }
 
 impl SimpleCommand {
-    pub(super) fn array() -> Self {
-        Self { kind: WordListKind::List, ..Self::default() }
+    /// Creates a command whose first word begins after `mark` sources.
+    pub(super) fn new(mark: usize) -> Self {
+        Self { mark, ..Self::default() }
+    }
+
+    /// Creates a list of words that is no command: an array, a pattern.
+    pub(super) fn list(mark: usize) -> Self {
+        Self { kind: WordListKind::Opaque, mark, ..Self::default() }
     }
 
     pub(super) fn opaque() -> Self {
@@ -104,7 +75,10 @@ impl SimpleCommand {
     }
 
     pub(super) fn push(&mut self, c: char) {
-        self.word.get_or_insert_default().text.push(c);
+        let word = self.word.get_or_insert_default();
+        word.has_pattern |= "*?[".contains(c);
+        word.has_brace |= c == '{';
+        word.text.push(c);
     }
 
     pub(super) fn push_quoted(&mut self, text: &str) {
@@ -117,13 +91,28 @@ impl SimpleCommand {
         self.push_quoted(UNKNOWN_CHAR.encode_utf8(&mut [0; 4]));
     }
 
+    /// Notes that the shell may make several words of the current one.
+    pub(super) fn mark_split(&mut self) {
+        self.word.get_or_insert_default().splits = true;
+    }
+
     pub(super) fn between_words(&self) -> bool {
         self.word.is_none()
     }
 
+    /// Returns true if nothing of a command has been read.
+    pub(super) fn is_empty(&self) -> bool {
+        let facts = &self.facts;
+        self.word.is_none()
+            && facts.words.is_empty()
+            && facts.assignments.is_empty()
+            && facts.inputs.is_empty()
+    }
+
     /// Returns true if `((` would be arithmetic: at the beginning of a command, and after `for`.
     pub(super) fn may_begin_arithmetic(&self) -> bool {
-        self.word.is_none() && (self.words.is_empty() || self.words == ["for"])
+        let words = &self.facts.words;
+        self.word.is_none() && (words.is_empty() || (words.len() == 1 && words[0].text == "for"))
     }
 
     /// Returns true if a `(` would be that of `a=(`.
@@ -131,49 +120,113 @@ impl SimpleCommand {
         self.word_prefix().ends_with('=') && is_assignment(self.word_prefix())
     }
 
-    /// Drops the current word if it is a file descriptor, otherwise ends it; the next word is the target.
-    pub(super) fn begin_redirect(&mut self) {
-        let number =
-            |word: &ShellWord| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
-        if self.word.as_ref().is_some_and(number) {
-            self.word = None;
+    /// Returns the name of a function if `()` would define one here.
+    pub(super) fn function_name(&self) -> Option<&str> {
+        match (&self.word, &self.facts.words[..]) {
+            (Some(word), []) | (None, [word]) => Some(&word.text),
+            (Some(name), [function]) if function.text == "function" => Some(&name.text),
+            _ => None,
         }
-        self.end_word();
-        self.is_redirect_target = true;
     }
 
-    pub(super) fn end_redirect(&mut self) {
-        self.is_redirect_target = false;
+    /// Returns true if the command ends a compound one, such as `}`.
+    pub(super) fn is_closer(&self) -> bool {
+        let first = self.facts.words.first().or(self.word.as_ref());
+        first.is_some_and(|word| !word.quoted && CLOSERS.contains(&word.text.as_str()))
     }
 
-    pub(super) fn end_command(&mut self) {
-        self.end_word();
-        self.words.clear();
-        self.is_redirect_target = false;
+    /// Drops the current word if it is a file descriptor, otherwise ends it; the next word is the target.
+    pub(super) fn begin_redirect(&mut self, kind: RedirectKind, sources: usize) {
+        let number = |word: &Word| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
+        let descriptor = self.word.take_if(|word| number(word)).map(|word| word.text);
+        self.end_word(sources);
+        let standard_input = descriptor.is_none_or(|text| text == "0");
+        self.redirect = Some(if standard_input { kind } else { RedirectKind::Other });
     }
 
-    pub(super) fn end_word(&mut self) -> WordEnd {
-        let Some(word) = self.word.take() else { return WordEnd::Word };
-        if std::mem::take(&mut self.is_redirect_target) || self.kind != WordListKind::Command {
+    /// Takes the target that the scanner read itself: the delimiter of a here-document.
+    pub(super) fn end_heredoc_operator(&mut self, number: usize) {
+        if self.redirect.take() == Some(RedirectKind::Input) {
+            self.facts.inputs.push(Input::Heredoc(number));
+        }
+    }
+
+    /// Notes that the sources up to here belong to no word of this command.
+    pub(super) fn skip_sources(&mut self, sources: usize) {
+        self.mark = sources;
+    }
+
+    /// Notes that a pipe brings the output of other commands.
+    pub(super) fn set_pipe(&mut self, pipe: Pipe) {
+        self.facts.pipe = Some(pipe);
+    }
+
+    /// Ends the command and returns its facts.
+    pub(super) fn end_command(&mut self, sources: usize) -> CommandFacts {
+        self.end_word(sources);
+        self.redirect = None;
+        self.after_time = false;
+        std::mem::take(&mut self.facts)
+    }
+
+    pub(super) fn end_word(&mut self, sources: usize) -> WordEnd {
+        let start = std::mem::replace(&mut self.mark, sources);
+        let Some(mut word) = self.word.take() else { return WordEnd::Word };
+        word.sources = start..sources;
+        if self.kind == WordListKind::Opaque {
             return WordEnd::Word;
         }
-        let begins = self.words.is_empty();
+        if let Some(kind) = self.redirect.take() {
+            match kind {
+                RedirectKind::Input => self.facts.inputs.push(Input::File(word)),
+                RedirectKind::InputDescriptor => self.facts.inputs.push(Input::Descriptor),
+                RedirectKind::HereString => self.facts.inputs.push(Input::Text(word)),
+                RedirectKind::Other => {}
+            }
+            return WordEnd::Word;
+        }
+        let begins = self.facts.words.is_empty();
         let keyword = if word.quoted { "" } else { word.text.as_str() };
+        let after_time = std::mem::replace(&mut self.after_time, begins && keyword == "time");
         let ended = match keyword {
-            "esac" if begins => return WordEnd::Esac,
+            "esac" if begins => WordEnd::Esac,
             "case" if begins => WordEnd::Case,
             "[[" if begins => WordEnd::ConditionBegins,
-            _ if begins && (KEYWORDS.contains(&keyword) || is_assignment(&word.text)) => {
+            "coproc" if begins => WordEnd::Coproc,
+            "-p" | "--" if begins && after_time => {
+                self.after_time = true;
                 return WordEnd::Word;
             }
+            _ if begins && KEYWORDS.contains(&keyword) => {
+                self.facts.is_compound |= keyword != "!" && keyword != "time";
+                return WordEnd::Word;
+            }
+            _ if begins && is_assignment(&word.text) => {
+                self.facts.assignments.push(word);
+                return WordEnd::Word;
+            }
+            _ if begins && split_subscript(&word.text).is_some() => WordEnd::OpenSubscript,
             _ => WordEnd::Word,
         };
-        self.words.push(word.text);
-        match self.words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["case", _, "in"] | ["function", _] => self.words.clear(),
-            _ => {}
-        }
+        self.facts.words.push(word);
         ended
+    }
+
+    /// Returns true after `case word in`, where a pattern begins, and after `function name`, where a command does.
+    pub(super) fn is_head(&self) -> bool {
+        let words = &self.facts.words;
+        let is = |index: usize, text: &str| {
+            words.get(index).is_some_and(|word: &Word| !word.quoted && word.text == text)
+        };
+        (words.len() == 3 && is(0, "case") && is(2, "in")) || self.named_function().is_some()
+    }
+
+    /// Returns the name after `function`.
+    pub(super) fn named_function(&self) -> Option<&str> {
+        match &self.facts.words[..] {
+            [function, name] if !function.quoted && function.text == "function" => Some(&name.text),
+            _ => None,
+        }
     }
 
     /// Takes the current word if it is plain, and begins the next.
@@ -181,126 +234,21 @@ impl SimpleCommand {
         self.word.take().filter(|word| !word.quoted).unwrap_or_default().text
     }
 
-    /// Returns the reason for which a reference cannot be part of the current word.
-    pub(super) fn refusal(&self) -> Option<PlacementRefusal> {
-        let prefix = self.word_prefix();
-        match self.kind {
-            WordListKind::Opaque => None,
-            _ if self.is_redirect_target => None,
-            WordListKind::List => opens_subscript(prefix).then_some(PlacementRefusal::Subscript),
-            WordListKind::Command if self.words.is_empty() => {
-                if is_assignment(prefix) {
-                    None
-                } else if opens_subscript(prefix) {
-                    Some(PlacementRefusal::Subscript)
-                } else {
-                    Some(PlacementRefusal::CommandWord)
-                }
-            }
-            // Such as `env x=` and `sudo x=`.
-            WordListKind::Command
-                if self.words.iter().all(|word| runs_next_word(base_name(word)))
-                    && !is_assignment(prefix) =>
-            {
-                Some(PlacementRefusal::CommandWord)
-            }
-            WordListKind::Command => {
-                (0..self.words.len()).find_map(|index| self.refusal_by_word(index))
-            }
-        }
-    }
-
-    /// Returns the refusal that the word at `index` causes for a reference after it.
-    fn refusal_by_word(&self, index: usize) -> Option<PlacementRefusal> {
-        let name = base_name(&self.words[index]);
-        let rest = &self.words[index + 1..];
-        // After a wrapper any word may be the command.
-        let wrapped = WRAPPERS.contains(&base_name(&self.words[0]));
-        let role = if index == 0 || wrapped { WordRole::Command } else { WordRole::Argument };
-        // `find .` does not run the builtin.
-        let evaluates = EVALUATORS.contains(&name) && (name != "." || index == 0);
-        if role == WordRole::Command && evaluates {
-            return Some(PlacementRefusal::Code(name.to_owned()));
-        }
-        let after_v = rest.last().is_some_and(|word| word == "-v");
-        let names = NAME_TAKING_COMMANDS.contains(&name)
-            || (DECLARATION_COMMANDS.contains(&name) && !self.declares_text(rest))
-            || (["test", "[", "printf"].contains(&name) && after_v);
-        if role == WordRole::Command && names {
-            return Some(PlacementRefusal::Variable(name.to_owned()));
-        }
-        self.is_program_of(name, rest, role).then(|| PlacementRefusal::Code(name.to_owned()))
-    }
-
-    /// Returns true for an assignment of text: `export x=` takes text, `declare -i x=` arithmetic, `declare -n x=` a
-    /// name.
-    fn declares_text(&self, rest: &[String]) -> bool {
-        let evaluates = |word: &String| is_option(word) && word.contains(['i', 'n']);
-        is_assignment(self.word_prefix())
-            && !self.word_prefix().contains('[')
-            && !rest.iter().any(evaluates)
-    }
-
-    /// Returns true if the current word is the code that the interpreter `name` runs.
-    fn is_program_of(&self, name: &str, rest: &[String], role: WordRole) -> bool {
-        let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let Some((_, letters)) = INTERPRETERS.iter().find(|(name, _)| *name == unversioned) else {
-            return false;
-        };
-        let takes_code = |word: &str| {
-            let long = ["--eval", "--print", "--command"].iter().any(|long| word.starts_with(long));
-            let short = !word.starts_with("--") && word.contains(|c| letters.contains(c));
-            is_option(word) && (long || short)
-        };
-        // `-o pipefail` names no program.
-        let before = std::iter::once("").chain(rest.iter().map(String::as_str));
-        let names_program = |(word, before): (&String, &str)| {
-            let belongs_to_option = is_option(before) && before.ends_with('o');
-            !is_option(word) && !belongs_to_option
-        };
-        let program_named = rest.iter().zip(before).any(names_program);
-        let code_option = rest.iter().any(|word| takes_code(word));
-        let is_next =
-            rest.last().is_some_and(|word| takes_code(word)) || takes_code(self.word_prefix());
-        is_next || (!program_named && (role == WordRole::Command || code_option))
-    }
-
     fn word_prefix(&self) -> &str {
         self.word.as_ref().map_or("", |word| word.text.as_str())
     }
 }
 
-fn base_name(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
-}
-
-/// Returns true for wrappers whose next word is a command.
-fn runs_next_word(name: &str) -> bool {
-    WRAPPERS.contains(&name) && name != "find" && name != "flock"
-}
-
-fn is_option(word: &str) -> bool {
-    word.len() > 1 && word.starts_with(['-', '+'])
-}
-
 /// Returns true for `name=`, `name+=`, `name[…]=` with any text after it.
 fn is_assignment(text: &str) -> bool {
-    let Some((head, _)) = text.split_once('=') else { return false };
-    let head = head.strip_suffix('+').unwrap_or(head);
-    match head.split_once('[') {
-        Some((name, subscript)) => is_variable(name) && subscript.ends_with(']'),
-        None => is_variable(head),
+    if let Some((_, rest)) = split_subscript(text) {
+        return rest.contains("]=") || rest.contains("]+=");
     }
+    let head = text.split_once('=').map(|(head, _)| head);
+    head.is_some_and(|head| is_variable_name(head.strip_suffix('+').unwrap_or(head)))
 }
 
-/// Returns true for an unclosed `name[` or, in a list, `[`.
-fn opens_subscript(text: &str) -> bool {
-    text.split_once('[').is_some_and(|(name, subscript)| {
-        (name.is_empty() || is_variable(name)) && !subscript.contains("]=")
-    })
-}
-
-fn is_variable(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+/// Splits `name[…`.
+fn split_subscript(text: &str) -> Option<(&str, &str)> {
+    text.split_once('[').filter(|(name, _)| is_variable_name(name))
 }

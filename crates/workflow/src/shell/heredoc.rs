@@ -15,6 +15,8 @@ pub(super) struct Heredoc {
     strips_tabs: bool,
     /// Nesting level of the `$( )` that contains it.
     pub(super) substitution: usize,
+    /// Number of the here-document in the script.
+    pub(super) number: usize,
 }
 
 impl Scanner<'_> {
@@ -28,8 +30,11 @@ impl Scanner<'_> {
         let mut delimiter = String::new();
         let mut quoted = false;
         while let Some(symbol) = self.peek() {
+            if self.symbols[self.at] == Symbol::Number {
+                return Err(ScanError("a number in the delimiter after `<<`"));
+            }
             let c = match symbol {
-                Symbol::Reference => return self.unknown_delimiter(),
+                Symbol::Number | Symbol::Reference => return self.unknown_delimiter(),
                 Symbol::Char(c) if " \t\n;&|<>()".contains(c) => break,
                 Symbol::Char('$' | '`') => {
                     return Err(ScanError("an unsupported delimiter after `<<`"));
@@ -51,9 +56,11 @@ impl Scanner<'_> {
                 c => delimiter.push(c),
             }
         }
-        command.end_redirect();
+        let number = self.facts.heredocs.len();
+        self.facts.heredocs.push(0..0);
+        command.end_heredoc_operator(number);
         let substitution = self.substitution;
-        self.heredocs.push(Heredoc { delimiter, quoted, strips_tabs, substitution });
+        self.heredocs.push(Heredoc { delimiter, quoted, strips_tabs, substitution, number });
         Ok(())
     }
 
@@ -63,7 +70,7 @@ impl Scanner<'_> {
                 Some(Symbol::Char(c)) if c == quote => return Ok(()),
                 Some(Symbol::Char(c)) if !"\\$`\n".contains(c) => delimiter.push(c),
                 Some(Symbol::Reference) => return self.unknown_delimiter(),
-                Some(Symbol::Char(_)) | None => {
+                Some(Symbol::Char(_) | Symbol::Number) | None => {
                     return Err(ScanError("an unsupported delimiter after `<<`"));
                 }
             }
@@ -88,8 +95,12 @@ impl Scanner<'_> {
     }
 
     fn scan_heredoc_text(&mut self, heredoc: &Heredoc) -> Result<(), ScanError> {
-        let start = self.at;
+        let (start, sources) = (self.at, self.source_count());
         let text_end = self.skip_to_delimiter(heredoc);
+        let has_number = self.symbols[start..text_end].contains(&Symbol::Number);
+        if has_number && heredoc.delimiter.contains(|c: char| c.is_ascii_digit()) {
+            return Err(ScanError("a number in a here-document whose delimiter has a digit"));
+        }
         let after = std::mem::replace(&mut self.at, start);
         let script_end = std::mem::replace(&mut self.end, text_end);
         let mut word = SimpleCommand::opaque();
@@ -102,6 +113,7 @@ impl Scanner<'_> {
         }
         self.at = after;
         self.end = script_end;
+        self.facts.heredocs[heredoc.number] = sources..self.source_count();
         Ok(())
     }
 
@@ -116,7 +128,7 @@ impl Scanner<'_> {
                 match symbol {
                     Symbol::Char('\n') => break,
                     Symbol::Char(c) => line.push(c),
-                    Symbol::Reference => plain = false,
+                    Symbol::Reference | Symbol::Number => plain = false,
                 }
             }
             let shown = if heredoc.strips_tabs { line.trim_start_matches('\t') } else { &line };

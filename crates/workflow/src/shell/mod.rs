@@ -1,14 +1,18 @@
-//! Shell commands with `${{ name }}` in them, prepared so that a value is never code.
+//! Shell commands with `${{ name }}` in them, prepared so that a value is never code in the shell that runs them.
 //!
 //! A reference is rewritten, according to the quotes around it, to a shell variable; the variable is filled from a
 //! private file. A value is therefore never in the script, on a command line or in the environment, and can be 10 MB
-//! long. A reference that cannot be placed is refused when the file is loaded.
+//! long. A reference that cannot be placed is refused when the file is loaded. A number is checked and written into the
+//! script, and may be anywhere.
 //!
-//! The scanner follows the quoting of bash and POSIX shells. It does not check the use of arguments by a command,
-//! except for commands known to run them as code.
+//! The scanner follows the quoting of bash and POSIX shells and collects facts; the policy decides about them. A
+//! program that the script starts interprets its arguments by its own rules.
 
 mod command;
+mod facts;
 mod heredoc;
+mod parameter;
+mod policy;
 mod quoting;
 mod refusal;
 mod scanner;
@@ -22,6 +26,7 @@ use crate::{
     error::Error,
     template::{FlawedReference, Piece, split_references},
     template::{
+        number::{NumberKind, canonical_number},
         reference::{self, KnownNames, Reference, ReferenceFlaw, ReferenceForm},
         scope::TemplateScope,
     },
@@ -92,13 +97,14 @@ impl ShellTemplate {
         for piece in &pieces {
             match piece {
                 Piece::Text(text) => symbols.extend(text.chars().map(Symbol::Char)),
-                Piece::Reference { inner, nth } => {
-                    symbols.push(Symbol::Reference);
-                    match check_reference(inner, known) {
-                        Ok((reference, form)) => references.push((reference, form, *nth)),
-                        Err(flaw) => flaws.push(FlawedReference { nth: *nth, flaw }),
+                Piece::Reference { inner, nth } => match check_reference(inner, known) {
+                    Ok((reference, form)) => {
+                        let number = is_number(form);
+                        symbols.push(if number { Symbol::Number } else { Symbol::Reference });
+                        references.push((reference, form, *nth));
                     }
-                }
+                    Err(flaw) => flaws.push(FlawedReference { nth: *nth, flaw }),
+                },
             }
             if flaws.len() > Diagnostics::MAX_REPORTED {
                 break;
@@ -108,27 +114,35 @@ impl ShellTemplate {
         if !flaws.is_empty() {
             return Err(flaws);
         }
-        let quotes = match (dialect, references.first()) {
+        // References to text: `Symbol::Number` is scanned as text.
+        let places: Vec<usize> = references
+            .iter()
+            .filter(|(_, form, _)| !is_number(*form))
+            .map(|(.., nth)| *nth)
+            .collect();
+        let quotes = match (dialect, places.first()) {
             (_, None) => Vec::new(),
-            (None, Some((.., nth))) => {
+            (None, Some(nth)) => {
                 return Err(vec![FlawedReference { nth: *nth, flaw: unknown_program_flaw() }]);
             }
             (Some(dialect), Some(_)) => {
                 scanner::quotes(&symbols, dialect).map_err(|misplaced| {
                     let flawed = |one: MisplacedReference| FlawedReference {
-                        nth: references[one.index].2,
+                        nth: places[one.index],
                         flaw: one.why.flaw(),
                     };
                     misplaced.into_iter().map(flawed).collect::<Vec<_>>()
                 })?
             }
         };
-        let mut values = references.into_iter().zip(quotes);
+        let (mut values, mut quotes) = (references.into_iter(), quotes.into_iter());
         let part = |piece: Piece<'_>| match piece {
             Piece::Text(text) => Some(ShellTemplatePart::Text(text.to_owned())),
-            Piece::Reference { .. } => values.next().map(|((reference, form, _), quotes)| {
-                ShellTemplatePart::Value { reference, form, quotes }
-            }),
+            Piece::Reference { .. } => {
+                let (reference, form, _) = values.next()?;
+                let quotes = if is_number(form) { Quotes::None } else { quotes.next()? };
+                Some(ShellTemplatePart::Value { reference, form, quotes })
+            }
         };
         Ok(Self { parts: pieces.into_iter().filter_map(part).collect() })
     }
@@ -148,6 +162,10 @@ impl ShellTemplate {
                 ShellTemplatePart::Value { reference, form, quotes } => (reference, form, quotes),
             };
             let value = scope.value(reference)?;
+            if is_number(*form) {
+                body.push_str(&number_text(reference, *form, value)?);
+                continue;
+            }
             let next = numbers.len() + 1;
             let number = *numbers.entry(reference).or_insert(next);
             if number == next {
@@ -155,7 +173,9 @@ impl ShellTemplate {
                 files.push(ValueFile { variable, value: value.to_owned() });
             }
             let variable = match form {
-                ReferenceForm::File => format!("AW_F{number}"),
+                ReferenceForm::File | ReferenceForm::Integer | ReferenceForm::Number => {
+                    format!("AW_F{number}")
+                }
                 ReferenceForm::Value if value.contains('\0') => {
                     return Err(Error::NulByte { reference: reference.clone() });
                 }
@@ -209,7 +229,32 @@ fn check_reference(
 ) -> Result<(Reference, ReferenceForm), ReferenceFlaw> {
     let (reference, form) = reference::parse_reference(inner)?;
     reference.check(known)?;
+    let form = match (&reference, form) {
+        (Reference::Param(name), ReferenceForm::Value) if known.number_params.contains(name) => {
+            ReferenceForm::Number
+        }
+        (_, form) => form,
+    };
     Ok((reference, form))
+}
+
+fn is_number(form: ReferenceForm) -> bool {
+    match form {
+        ReferenceForm::Integer | ReferenceForm::Number => true,
+        ReferenceForm::Value | ReferenceForm::File => false,
+    }
+}
+
+/// Returns the text of a number for the script.
+fn number_text(reference: &Reference, form: ReferenceForm, value: &str) -> Result<String, Error> {
+    let (number_kind, kind) = match form {
+        ReferenceForm::Integer => (NumberKind::Integer, "a whole number"),
+        ReferenceForm::Value | ReferenceForm::File | ReferenceForm::Number => {
+            (NumberKind::Decimal, "a number")
+        }
+    };
+    canonical_number(value, number_kind)
+        .ok_or_else(|| Error::NotANumber { reference: reference.clone(), kind })
 }
 
 fn unknown_program_flaw() -> ReferenceFlaw {

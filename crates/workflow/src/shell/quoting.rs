@@ -3,6 +3,7 @@
 use super::{
     Dialect, Quotes,
     command::SimpleCommand,
+    facts::INHERITED_INPUT,
     refusal::PlacementRefusal,
     scanner::{CommandsEnd, ScanError, Scanner, Symbol},
 };
@@ -27,6 +28,7 @@ impl Scanner<'_> {
                 None => return Err(ScanError("a `'` that is never closed")),
                 Some(Symbol::Char('\'')) => return Ok(()),
                 Some(Symbol::Char(c)) => command.push_quoted(c.encode_utf8(&mut [0; 4])),
+                Some(Symbol::Number) => command.push_quoted("0"),
                 Some(Symbol::Reference) => self.place_reference(Quotes::Single, command),
             }
         }
@@ -61,6 +63,7 @@ impl Scanner<'_> {
             Symbol::Char('\\') => self.scan_escape(command),
             Symbol::Char('`') => self.scan_backticks(command)?,
             Symbol::Char('$') => self.scan_dollar(inside, command)?,
+            Symbol::Number => command.push_quoted("0"),
             Symbol::Char(c) => command.push_quoted(c.encode_utf8(&mut [0; 4])),
         }
         Ok(())
@@ -72,19 +75,21 @@ impl Scanner<'_> {
             Some(Symbol::Char(c)) if c != '\n' => {
                 command.push_quoted(c.encode_utf8(&mut [0; 4]));
             }
-            Some(Symbol::Char(_)) | None => {}
+            Some(Symbol::Char(_) | Symbol::Number) | None => {}
         }
     }
 
-    /// Scans to the closing backtick, which the shell finds before it considers any other quotes.
+    /// Scans to the closing backtick, and fails: the commands inside have escapes of their own and are not followed.
     pub(super) fn scan_backticks(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
         command.push_unknown();
         loop {
             match self.next() {
                 None => return Err(ScanError("a backtick that is never closed")),
-                Some(Symbol::Char('`')) => return Ok(()),
+                Some(Symbol::Char('`')) => {
+                    return Err(ScanError("backticks; use `$( … )`"));
+                }
                 Some(Symbol::Char('\\')) if self.peek() != Some(Symbol::Reference) => self.at += 1,
-                Some(Symbol::Char(_)) => {}
+                Some(Symbol::Char(_) | Symbol::Number) => {}
                 Some(Symbol::Reference) => self.refuse(PlacementRefusal::Backticks),
             }
         }
@@ -97,6 +102,9 @@ impl Scanner<'_> {
     ) -> Result<(), ScanError> {
         self.refuse_split_operator()?;
         command.push_unknown();
+        if inside == QuoteContext::Unquoted && self.peek() != Some(Symbol::Char('\'')) {
+            command.mark_split();
+        }
         if self.eat('(') {
             if self.eat('(') {
                 return self
@@ -105,6 +113,9 @@ impl Scanner<'_> {
             return self.scan_substitution();
         }
         if self.eat('{') {
+            if self.parameter_head().is_list {
+                command.mark_split();
+            }
             return self.scan_without_placement(PlacementRefusal::Braces, |scanner| {
                 scanner.scan_parameter(inside)
             });
@@ -112,6 +123,15 @@ impl Scanner<'_> {
         match (self.peek(), inside) {
             (Some(Symbol::Char('[')), _) => Err(ScanError("`$[`")),
             (Some(Symbol::Char('\'')), QuoteContext::Unquoted) => self.scan_ansi_quotes(),
+            (Some(Symbol::Char(c)), _) => {
+                if c == '@' {
+                    command.mark_split();
+                }
+                if let Some(name) = self.variable_name_at(self.at) {
+                    self.add_variable(&name);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -126,7 +146,7 @@ impl Scanner<'_> {
                     return Err(ScanError("a backslash in `$'…'`, which shells read differently"));
                 }
                 Some(Symbol::Char('\\')) if self.peek() != Some(Symbol::Reference) => self.at += 1,
-                Some(Symbol::Char(_)) => {}
+                Some(Symbol::Char(_) | Symbol::Number) => {}
                 Some(Symbol::Reference) => self.refuse(PlacementRefusal::AnsiQuotes),
             }
         }
@@ -135,9 +155,9 @@ impl Scanner<'_> {
     /// Scans `$( … )` and `<( … )` after the `(`: commands with quotes of their own.
     pub(super) fn scan_substitution(&mut self) -> Result<(), ScanError> {
         self.substitution += 1;
-        self.scan_nested(|scanner| {
-            scanner.scan_commands(CommandsEnd::Paren, SimpleCommand::default())
-        })?;
+        self.add_variable(INHERITED_INPUT);
+        let inner = SimpleCommand::new(self.source_count());
+        self.scan_nested(|scanner| scanner.scan_commands(CommandsEnd::Paren, inner))?;
         if self.heredocs.iter().any(|heredoc| heredoc.substitution == self.substitution) {
             return Err(ScanError("a `)` before the text of a here-document"));
         }
@@ -147,6 +167,9 @@ impl Scanner<'_> {
 
     /// Scans `${ … }` after the `{`.
     fn scan_parameter(&mut self, inside: QuoteContext) -> Result<(), ScanError> {
+        let head = self.parameter_head();
+        self.add_parameter(&head);
+        let (start, at) = (self.source_count(), self.at);
         let mut word = SimpleCommand::opaque();
         if let Some(Symbol::Char(' ' | '\t' | '\n' | '|')) = self.peek() {
             return Err(ScanError("a command in `${ … }`"));
@@ -154,7 +177,10 @@ impl Scanner<'_> {
         loop {
             match self.next() {
                 None => return Err(ScanError("a `${` that is never closed")),
-                Some(Symbol::Char('}')) => return Ok(()),
+                Some(Symbol::Char('}')) => {
+                    self.end_parameter(head, start, at);
+                    return Ok(());
+                }
                 Some(Symbol::Char('"')) if inside == QuoteContext::Heredoc => {
                     return Err(ScanError("a `\"` in the `${…}` of a here-document"));
                 }
@@ -171,6 +197,7 @@ impl Scanner<'_> {
 
     /// Scans `(( … ))` after the `((`.
     pub(super) fn scan_arithmetic(&mut self) -> Result<(), ScanError> {
+        let (start, at) = (self.source_count(), self.at);
         let mut word = SimpleCommand::opaque();
         let mut open = 0_usize;
         loop {
@@ -178,7 +205,10 @@ impl Scanner<'_> {
                 None => return Err(ScanError("a `((` that is never closed")),
                 Some(Symbol::Char('(')) => open += 1,
                 Some(Symbol::Char(')')) if open > 0 => open -= 1,
-                Some(Symbol::Char(')')) if self.eat(')') => return Ok(()),
+                Some(Symbol::Char(')')) if self.eat(')') => {
+                    self.add_code_sink(PlacementRefusal::Arithmetic, start, at);
+                    return Ok(());
+                }
                 Some(Symbol::Char(')')) => return Err(ScanError("a `((` that is not arithmetic")),
                 Some(Symbol::Char('\'')) => return Err(ScanError("a `'` in arithmetic")),
                 Some(Symbol::Char('"')) => self.scan_double_quotes(&mut word)?,

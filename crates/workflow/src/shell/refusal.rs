@@ -1,4 +1,8 @@
 //! Reasons for which a reference cannot be at its position, with a correction for each.
+//!
+//! A correction that is code can be pasted: with a name instead of the `…` in `${{ … }}` the loader accepts it.
+
+mod rewrite;
 
 use crate::template::reference::ReferenceFlaw;
 
@@ -13,7 +17,7 @@ pub(super) enum PlacementRefusal {
     HeredocDelimiter,
     /// In ANSI quotes: `$'…'`.
     AnsiQuotes,
-    /// In arithmetic: `$(( … ))`, `(( … ))`.
+    /// In arithmetic: `$(( … ))`, `(( … ))`, `${name:offset}`.
     Arithmetic,
     /// In backticks: `` `…` ``.
     Backticks,
@@ -25,66 +29,114 @@ pub(super) enum PlacementRefusal {
     Subscript,
     /// As a command, `${{ x }} --help`, or in the pattern of a `case`.
     CommandWord,
-    /// In an arithmetic condition: `[[ ${{ x }} -eq 1 ]]`.
+    /// In a condition: `[[ ${{ x }} == 1 ]]`.
     Condition,
+    /// In an array: `a=( … )`.
+    Array,
+    /// In `${!name}`.
+    Indirect,
+    /// In `${name@P}`.
+    Transformation,
+    /// In `name+=`.
+    Append,
+    /// In a variable with a meaning to the shell: `PATH=`.
+    SpecialVariable(String),
+    /// As an argument of a command whose name is not known: `$program ${{ x }}`.
+    UnknownCommand,
+    /// As the command that a wrapper runs, or as one of its options: `timeout 5 ${{ x }}`.
+    Wrapper(String),
     /// As code for `eval`, `ssh`, `sh -c`, ….
     Code(String),
-    /// As the name of a variable: `read ${{ x }}`, `declare ${{ x }}`.
+    /// On the standard input of a command that runs it: `sh <<EOF`.
+    Stdin(String),
+    /// As the name of a variable: `read ${{ x }}`.
     Variable(String),
-    /// After text that the scanner could not follow.
+    /// In `declare`, `export` and similar.
+    Declaration(String),
+    /// As an argument of another builtin.
+    Builtin(String),
+    /// Before the format of `printf`.
+    Format,
+    /// As an operand of `test` that may be an operator.
+    TestOperand,
+    /// In a script whose commands have other names than they seem: `alias`.
+    Alias(String),
+    /// In a script that the scanner could not follow.
     ScanFailed(&'static str),
+    /// In a variable, which is then used where a value is refused.
+    Through { variable: String, why: Box<PlacementRefusal> },
 }
 
 impl PlacementRefusal {
-    pub(super) fn flaw(&self) -> ReferenceFlaw {
-        let (message, hint) = self.message_and_hint();
-        ReferenceFlaw::new(format!("a value cannot be placed here: {message}")).with_hint(hint)
+    /// Creates the refusal of a value that reaches a place by a variable.
+    pub(super) fn through(variable: &str, why: Self) -> Self {
+        Self::Through { variable: variable.to_owned(), why: Box::new(why) }
     }
 
-    fn message_and_hint(&self) -> (String, &'static str) {
-        const VARIABLE: &str = "assign the value to a variable first: `x=${{ … }}`, then use `$x`";
-        let (message, hint) = match self {
-            Self::Comment => {
-                ("this is a comment", "remove it; for the characters themselves write `$${{`")
+    pub(super) fn flaw(&self) -> ReferenceFlaw {
+        let message = match self {
+            Self::Through { variable, why } => {
+                let variable = if variable == "@" { "1" } else { variable };
+                format!("a value cannot be in `${variable}` here: {}", why.message())
             }
-            Self::QuotedHeredoc => (
-                "the delimiter of this here-document is quoted, so no value is inserted",
-                "remove the quotes from the delimiter",
-            ),
-            Self::HeredocDelimiter => ("this is the delimiter of a here-document", "write it out"),
-            Self::AnsiQuotes => ("this is inside `$'…'`", "use `\"…\"`"),
-            Self::Arithmetic => ("arithmetic evaluates its operands as code", VARIABLE),
-            Self::Backticks => ("this is inside backticks", "use `$( … )`"),
-            Self::Braces => ("this is inside `${…}`", VARIABLE),
-            Self::Backslash => (
-                "it follows a backslash",
-                "remove the backslash; for the characters themselves write `$${{`",
-            ),
-            Self::Subscript => ("a subscript is evaluated as code", VARIABLE),
-            Self::CommandWord => (
-                "this is the command itself, or a pattern of `case`",
-                "a value can be an argument; write the command out",
-            ),
-            Self::Condition => (
-                "`[[ … ]]` evaluates the operands of `-eq`, `-lt`, `-v` … as code",
-                "use `[ … ]`, or compare text with `==`",
-            ),
-            Self::Code(name) => {
-                let message = format!("`{name}` would run it as code");
-                let hint = "pass it as a separate argument (`sh -c 'echo \"$1\"' sh \"${{ … }}\"`) or on stdin";
-                return (message, hint);
+            why => format!("a value cannot be placed here: {}", why.message()),
+        };
+        ReferenceFlaw::new(message).with_hint(self.hint())
+    }
+
+    fn message(&self) -> String {
+        let message = match self {
+            Self::Comment => "this is a comment",
+            Self::QuotedHeredoc => {
+                "the delimiter of this here-document is quoted, so no value is inserted"
             }
-            Self::Variable(name) => {
-                return (format!("`{name}` would use it as a variable's name"), VARIABLE);
+            Self::HeredocDelimiter => "this is the delimiter of a here-document",
+            Self::AnsiQuotes => "this is inside `$'…'`",
+            Self::Arithmetic => "arithmetic evaluates its operands as code",
+            Self::Backticks => "this is inside backticks",
+            Self::Braces => "this is inside `${…}`",
+            Self::Backslash => "it follows a backslash",
+            Self::Subscript => "a subscript is evaluated as code",
+            Self::CommandWord => "this is the command itself, or a pattern of `case`",
+            Self::Condition => "`[[ … ]]` may evaluate its operands as code",
+            Self::Array => "the elements of an array may be evaluated as code",
+            Self::Indirect => "`${!…}` evaluates a name as code",
+            Self::Transformation => "`${…@…}` may run its text as code",
+            Self::Append => "`+=` may evaluate the text as code",
+            Self::SpecialVariable(name) => {
+                return format!("`{name}` has a meaning to the shell or to programs");
             }
-            Self::ScanFailed(what) => {
-                let message = format!("the script before it cannot be parsed ({what})");
-                return (
-                    message,
-                    "write that part more simply, or use the value in a separate step",
+            Self::UnknownCommand => "the name of the command is not written out",
+            Self::Wrapper(name) => {
+                return format!("`{name}` runs one of its arguments, and this may be the one");
+            }
+            Self::Code(name) => return format!("`{name}` would run it as code"),
+            Self::Stdin(name) => {
+                return format!(
+                    "`{name}` runs its standard input as code, and a value may arrive there"
                 );
             }
+            Self::Variable(name) => return format!("`{name}` would use it as a variable's name"),
+            Self::Declaration(name) => return format!("`{name}` may evaluate it as code"),
+            Self::Builtin(name) => {
+                return format!(
+                    "`{name}` is a builtin that is not known to take every text as data"
+                );
+            }
+            Self::Format => "the format of `printf` comes first and is written out",
+            Self::TestOperand => "`test` may take it for an operator such as `-v`",
+            Self::Alias(name) => {
+                return format!("`{name}` can make code of other commands of this script");
+            }
+            Self::ScanFailed(what) => {
+                return format!("the script cannot be parsed ({what})");
+            }
+            Self::Through { why, .. } => return why.message(),
         };
-        (message.to_owned(), hint)
+        message.to_owned()
+    }
+
+    fn hint(&self) -> String {
+        rewrite::hint(self)
     }
 }

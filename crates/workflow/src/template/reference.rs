@@ -45,6 +45,10 @@ pub(crate) enum ReferenceForm {
     Value,
     /// `.file`: path of a private file with the value.
     File,
+    /// `int( )`: value that must be a whole number.
+    Integer,
+    /// Value of a parameter with `type: number`.
+    Number,
 }
 
 /// Description of an invalid reference.
@@ -58,6 +62,8 @@ pub struct ReferenceFlaw {
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
     pub(crate) params: BTreeSet<String>,
+    /// Parameters with `type: number`.
+    pub(crate) number_params: BTreeSet<String>,
     /// Outputs of the steps before this place.
     pub(crate) outputs: BTreeSet<String>,
     /// Outputs of all steps, including later ones.
@@ -99,6 +105,9 @@ pub(crate) fn parse_reference(inner: &str) -> Result<(Reference, ReferenceForm),
     if inner.is_empty() {
         return Err(ReferenceFlaw::new("there is no name between `${{` and `}}`")
             .with_hint("for the characters themselves write `$${{`"));
+    }
+    if let Some(argument) = inner.strip_prefix("int(").and_then(|rest| rest.strip_suffix(')')) {
+        return Ok((argument.trim().parse()?, ReferenceForm::Integer));
     }
     let (name, form) = match inner.strip_suffix(".file") {
         Some(name) if !["env", "params"].contains(&name) => (name, ReferenceForm::File),
@@ -243,6 +252,8 @@ mod tests {
             ("workflow.tag", "workflow.tag", ReferenceForm::Value),
             ("workflow.instance", "workflow.tag", ReferenceForm::Value),
             ("instance", "workflow.tag", ReferenceForm::Value),
+            ("int( diff )", "diff", ReferenceForm::Integer),
+            ("int(params.n)", "params.n", ReferenceForm::Integer),
             ("context.channel", "context.channel", ReferenceForm::Value),
             ("context.document", "context.document", ReferenceForm::Value),
         ] {
@@ -257,6 +268,9 @@ mod tests {
         for (written, part) in [
             ("", "no name"),
             ("a + b", "expressions are not in this version"),
+            ("int(a + b)", "expressions are not in this version"),
+            ("int()", "not a name"),
+            ("int(diff.file)", "there is no `diff.file`"),
             ("review.contains('x')", "expressions"),
             ("pr-diff", "expressions"),
             ("context.agents", "there is no `context.agents`"),

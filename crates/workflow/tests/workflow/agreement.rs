@@ -33,7 +33,6 @@ fn word(command: impl Strategy<Value = String> + Clone + 'static) -> impl Strate
         1 => Just("\"$((1 << 2))\"".to_owned()),
         1 => Just("${v:-\"it's\"}".to_owned()),
         1 => Just("a#'}'b".to_owned()),
-        1 => Just("\"`p \"it's\" \\`p a\\` `\"".to_owned()),
         2 => command.clone().prop_map(|command| format!("\"$({command}\n)\"")),
         1 => command.prop_map(|command| format!("$({command}\n)")),
     ];
@@ -47,7 +46,7 @@ fn command() -> impl Strategy<Value = String> {
         prop_oneof![
             6 => (word(), word()).prop_map(|(a, b)| format!("p {a} {b}")),
             1 => word().prop_map(|a| format!("v={a} w=1; p \"$v\"")),
-            1 => word().prop_map(|a| format!("a=({a} # it's\n b); p \"${{a[@]}}\"")),
+            1 => word().prop_map(|a| format!("g() {{ p \"$@\"; }}; g {a} b")),
             1 => word().prop_map(|a| format!("cat <<<{a} 2>&1")),
             2 => word().prop_map(|a| format!("cat <<EOF\nit's \" {a} \\$( )\nEOF")),
             1 => word().prop_map(|a| format!("cat <<'A'; cat <<-B\nit's $( `\nA\n\t{a}\n\tB")),
@@ -57,7 +56,7 @@ fn command() -> impl Strategy<Value = String> {
             1 => (word(), inner.clone())
                 .prop_map(|(a, c)| format!("for i in {a} b; do {c}\ndone")),
             1 => (word(), inner.clone())
-                .prop_map(|(a, c)| format!("[[ -n x{a} && ! ( a > b ) ]] && {c}")),
+                .prop_map(|(a, c)| format!("[ -n x{a} ] && [[ -n x && ! ( a > b ) ]] && {c}")),
             1 => inner.clone().prop_map(|c| format!("({c}\n)")),
             1 => inner.clone().prop_map(|c| format!("f() {{ {c}\n}}; f")),
             1 => inner.clone().prop_map(|c| format!("cat <({c}\n)")),

@@ -4,9 +4,13 @@
 
 mod agreement;
 mod budgets;
+mod canaries;
 mod files;
 mod messages;
 mod mistakes;
+mod numbers;
+mod positions;
+mod rewrites;
 mod schema;
 mod sections;
 mod shell;

@@ -59,7 +59,7 @@ setup:
     6 |       bash -c "echo ${{ diff }}"
       |                     ^^^^^^^^^^^
       |
-      = help: pass it as a separate argument (`sh -c 'echo "$1"' sh "${{ … }}"`) or on stdin
+      = help: pass it as an argument: `sh -c 'echo "$1"' sh ${{ … }}`
     "#);
 }
 
@@ -193,7 +193,7 @@ limits: { hops: 0, turns: x, wall: 5 }
     10:7 a value cannot be placed here: the delimiter of this here-document is quoted, so no value is inserted
     12:13 a value cannot be placed here: it follows a backslash
     12:30 a value cannot be placed here: this is inside backticks
-    12:49 a value cannot be placed here: this is inside `$'…'`
+    12:49 a value cannot be placed here: the script cannot be parsed (backticks; use `$( … )`)
     13:10 unknown name `c`
     13:35 this `${{` is never closed
     14:17 `limits.hops` must be between 1 and 1000000
@@ -213,9 +213,9 @@ setup:
 ";
     insta::assert_snapshot!(mistakes(text), @r"
     4:12 a value cannot be placed here: `eval` would run it as code
-    5:14 a value cannot be placed here: the script before it cannot be parsed (a `)` without its `(`)
+    5:14 a value cannot be placed here: the script cannot be parsed (a `)` without its `(`)
     6:21 a value cannot be placed here: this is the delimiter of a here-document
-    6:37 a value cannot be placed here: the script before it cannot be parsed (a here-document without an end)
+    6:37 a value cannot be placed here: the script cannot be parsed (a here-document without an end)
     ");
 }
 

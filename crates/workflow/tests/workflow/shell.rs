@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -49,10 +49,31 @@ pub(crate) fn step(program: &str, script: &str) -> Result<SetupStep, String> {
 
 /// Returns the output of the script, run in an empty folder that must stay empty.
 fn run(step: &SetupStep, value: &str) -> String {
-    let (private, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut scope = TemplateScope::default();
     scope.insert_output("x", value);
-    let prepared = step.shell.prepare(&scope).unwrap();
+    let (stdout, stderr) = run_with(step, &scope);
+    assert_eq!(stderr, "", "{value:?}");
+    stdout
+}
+
+/// Runs the script with any end, in an empty folder that must stay empty.
+pub(crate) fn run_any(step: &SetupStep, value: &str) {
+    let mut scope = TemplateScope::default();
+    scope.insert_output("x", value);
+    execute(step, &scope);
+}
+
+/// Returns what the script printed, and requires its success.
+fn run_with(step: &SetupStep, scope: &TemplateScope) -> (String, String) {
+    let output = execute(step, scope);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
+    (String::from_utf8(output.stdout).unwrap(), stderr)
+}
+
+fn execute(step: &SetupStep, scope: &TemplateScope) -> Output {
+    let (private, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let prepared = step.shell.prepare(scope).unwrap();
     let script = private.path().join("script");
     fs::write(&script, &prepared.script).unwrap();
     let (program, options) = step.interpreter();
@@ -64,12 +85,9 @@ fn run(step: &SetupStep, value: &str) -> String {
         command.env(&file.variable, &path);
     }
     let output = command.output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{value:?} in\n{}\n{stderr}", prepared.script);
-    assert_eq!(stderr, "", "{value:?} in\n{}", prepared.script);
     let left = fs::read_dir(cwd.path()).unwrap().count();
-    assert_eq!(left, 0, "{value:?} was run as code in\n{}", prepared.script);
-    String::from_utf8(output.stdout).unwrap()
+    assert_eq!(left, 0, "a value was run as code in\n{}", prepared.script);
+    output
 }
 
 /// Checks the output of each script; `@` in it is the value.
@@ -87,7 +105,7 @@ fn check_output(program: &str, script: &str, value: &str, expected: &str) {
     assert_eq!(run(&step.unwrap(), value), expected.replace('@', value), "{program}: {script}");
 }
 
-const POSIX: [(&str, &str); 30] = [
+const POSIX: [(&str, &str); 33] = [
     ("printf '%s' \"${{ x }}\"", "@"),
     ("printf '%s' '${{ x }}'", "@"),
     ("printf '%s' ${{ x }}", "@"),
@@ -102,7 +120,10 @@ const POSIX: [(&str, &str); 30] = [
     ("cat <<EOF\na\\\nEOF\nit's\nEOF\nprintf %s ${{ x }}", "aEOF\nit's\n@"),
     ("v=${{ x }}; printf '%s' \"$v\"", "@"),
     ("v=a${{ x }} w='b${{ x }}'; printf '%s' \"$v$w\"", "a@b@"),
-    ("export V=${{ x }}; printf '%s' \"$V\"", "@"),
+    ("V=${{ x }}; export V; printf '%s' \"$V\"", "@"),
+    ("V=${{ x }} sh -c 'printf %s \"$V\"'", "@"),
+    ("printf '%s' ${{ x }} | while IFS= read -r l; do :; done; printf %s ${{ x }}", "@"),
+    ("awk 'BEGIN { printf \"%s\", ENVIRON[\"V\"] }' | cat; printf '%s' ${{ x }} | cat", "@"),
     ("f() { printf '%s' \"$1\"; }; f ${{ x }}", "@"),
     ("f() {\n  printf '%s' ${{ x }}\n}\nf", "@"),
     ("printf '%s|' \"$(printf '%s' \"${{ x }}\" | wc -c | tr -d ' ' >/dev/null)\"", "|"),
@@ -120,15 +141,13 @@ const POSIX: [(&str, &str); 30] = [
     ("printf '%s' '$${{ x }}'\"${{ x }}\"", "${{ x }}@"),
 ];
 
-const BASH: [(&str, &str); 15] = [
+const BASH: [(&str, &str); 13] = [
     ("cat <<<${{ x }}", "@\n"),
     ("cat <<< \"a ${{ x }}\"", "a @\n"),
-    ("a=(${{ x }} 'b ${{ x }}'); printf '<%s>' \"${a[@]}\"", "<@><b @>"),
-    ("a=(\n  ${{ x }} # one\n  \"${{ x }}\"\n); printf '<%s>' \"${a[@]}\"", "<@><@>"),
-    ("declare v=${{ x }}; printf '%s' \"$v\"", "@"),
-    ("f() { local v=\"${{ x }}\"; printf '%s' \"$v\"; }; f", "@"),
+    ("f() { printf '<%s>' \"$@\"; }; f ${{ x }} 'b ${{ x }}'", "<@><b @>"),
+    ("f() { local v; v=\"${{ x }}\"; printf '%s' \"$v\"; }; f", "@"),
     ("function f { printf '%s' ${{ x }}; }; f", "@"),
-    ("if [[ ${{ x }} == '${{ x }}' && ! ( a > b ) ]]; then printf '%s' ${{ x }}; fi", "@"),
+    ("if [[ a == a && ! ( a > b ) ]]; then printf '%s' ${{ x }}; fi", "@"),
     ("[[ a =~ ^(a|b)$ ]] && printf '%s' ${{ x }}", "@"),
     ("cat <(printf '%s' ${{ x }})", "@"),
     ("printf '%s' $'it\\'s' ${{ x }}", "it's@"),
@@ -191,15 +210,31 @@ fn line_numbers_of_the_shell_are_those_of_the_script() {
 #[test]
 fn the_program_has_the_options_that_make_it_stop_at_a_mistake() {
     for (program, options) in [
-        ("bash", &["-euo", "pipefail"][..]),
-        ("/bin/sh", &["-eu"]),
-        ("dash", &["-eu"]),
+        ("bash", &["-euo", "pipefail", "-c", ". \"$0\""][..]),
+        ("/bin/sh", &["-eu", "-c", "eval \"$(cat \"$0\")\""]),
+        ("dash", &["-eu", "-c", "eval \"$(cat \"$0\")\""]),
         ("python3", &[]),
     ] {
         assert_eq!(step(program, "true").unwrap().interpreter(), (program, options));
     }
     let plain = read_with_agent("setup: [{ shell: ls }]\n").unwrap().setup.remove(0);
-    assert_eq!(plain.interpreter(), ("bash", &["-euo", "pipefail"][..]));
+    assert_eq!(plain.interpreter(), ("bash", &["-euo", "pipefail", "-c", ". \"$0\""][..]));
+}
+
+#[test]
+fn a_script_that_a_value_makes_overwrite_itself_is_not_read_again() {
+    // The descriptor of the script in bash, and in dash.
+    for (program, descriptor) in [("bash", 255), ("dash", 10), ("dash", 11)] {
+        let yaml = format!(
+            "setup:\n  - {{ shell: 'true', as: x }}\n  - {{ shell: 'true', as: y }}\n  \
+             - {{ shell: \"printf %s ${{{{ x }}}} >${{{{ y }}}} || true\\n/bin/true\", shell_program: {program} }}\n"
+        );
+        let step = read_with_agent(&yaml).unwrap().setup.pop().unwrap();
+        let mut scope = TemplateScope::default();
+        scope.insert_output("x", "\n".repeat(500) + "touch pwned\n");
+        scope.insert_output("y", format!("/proc/self/fd/{descriptor}"));
+        run_with(&step, &scope);
+    }
 }
 
 #[test]
@@ -248,14 +283,14 @@ const REFUSED: [(&str, &str); 63] = [
     ("echo \"\\${{ x }}\"", "backslash"),
     ("a[${{ x }}]=1", "subscript"),
     ("a[b=${{ x }}]=1", "subscript"),
-    ("a=([${{ x }}]=1)", "subscript"),
+    ("a=([${{ x }}]=1)", "elements of an array"),
     ("${{ x }}", "command itself"),
     ("\"${{ x }}\" --help", "command itself"),
     ("ls | ${{ x }}", "command itself"),
     ("if ${{ x }}; then :; fi", "command itself"),
     ("V=1 ${{ x }}", "command itself"),
-    ("sudo ${{ x }}", "command itself"),
-    ("exec ${{ x }}", "command itself"),
+    ("sudo ${{ x }}", "`sudo` runs one of its arguments"),
+    ("exec ${{ x }}", "`exec` runs one of its arguments"),
     ("case a in ${{ x }}) :;; esac", "pattern of `case`"),
     ("[[ ${{ x }} -eq 1 ]]", "`[[ … ]]`"),
     ("[[ 1 -lt \"${{ x }}\" ]]", "`[[ … ]]`"),
@@ -274,9 +309,9 @@ const REFUSED: [(&str, &str); 63] = [
     ("eval ${{ x }}", "`eval` would"),
     ("eval \"echo ${{ x }}\"", "`eval` would"),
     ("command eval 'a${{ x }}'", "`eval` would"),
-    ("ssh host \"echo ${{ x }}\"", "`ssh` would"),
-    ("ssh ${{ x }}", "`ssh` would"),
-    ("true && ssh -p 22 host ls '${{ x }}'", "`ssh` would"),
+    ("ssh host \"echo ${{ x }}\"", "`ssh` runs one"),
+    ("ssh ${{ x }}", "`ssh` runs one"),
+    ("true && ssh -p 22 host ls '${{ x }}'", "`ssh` runs one"),
     ("trap 'echo ${{ x }}' EXIT", "`trap` would"),
     (". ${{ x }}", "`.` would"),
     ("python3 -c \"print('${{ x }}')\"", "`python3` would"),
@@ -285,8 +320,8 @@ const REFUSED: [(&str, &str); 63] = [
     ("awk '/${{ x }}/' f", "`awk` would"),
     ("let n=${{ x }}", "`let` would"),
     ("read ${{ x }}", "variable's name"),
-    ("declare -i n=${{ x }}", "variable's name"),
-    ("export ${{ x }}", "variable's name"),
+    ("declare -i n=${{ x }}", "`declare` may evaluate"),
+    ("export ${{ x }}", "`export` may evaluate"),
     ("printf -v ${{ x }} a", "variable's name"),
     ("[ -v ${{ x }} ]", "variable's name"),
 ];
@@ -316,8 +351,15 @@ fn what_looks_like_code_and_is_not_is_accepted() {
         "timeout 5 grep ${{ x }} f",
         "[ ${{ x }} -eq 1 ]",
         "ls [a]${{ x }}",
-        "a[1]=${{ x }}",
-        "m=([k]=${{ x }})",
+        "env -u B A=${{ x }} ls",
+        "find . -name ${{ x }}",
+        "find ${{ x }} -exec cat {} \\;",
+        "python3 - ${{ x }} <<'EOF'\npass\nEOF",
+        "curl https://example.com | bash; echo ${{ x }}",
+        "docker build -t ${{ x }} . && ssh host uptime",
+        "v=${{ x }}; export v; readonly v; echo \"$v ${#v} $((${#v} + 1))\"",
+        "tmp=$(mktemp); trap 'rm -f \"$tmp\"' EXIT; echo ${{ x }} >\"$tmp\"",
+        "n=0; for f in *; do n=$((n + 1)); done; [[ $n -gt 1 ]] && echo ${{ x }}",
     ] {
         assert!(step("bash", script).is_ok(), "{script}: {:?}", step("bash", script));
     }
@@ -334,7 +376,7 @@ fn a_program_that_is_not_a_known_shell_takes_no_values() {
 }
 
 #[test]
-fn a_script_that_cannot_be_followed_takes_no_values_behind_that_point() {
+fn a_script_that_cannot_be_followed_takes_no_values() {
     let deep = "$(".repeat(5_000);
     let scripts = [
         format!("echo {deep} ${{{{ x }}}}"),
@@ -348,9 +390,7 @@ fn a_script_that_cannot_be_followed_takes_no_values_behind_that_point() {
         "echo ${ ls; } ${{ x }}".to_owned(),
     ];
     for script in &scripts {
-        // In the script with an open quote the reference is placed; the shell itself reports the quote.
-        let accepted = step("bash", script).is_ok();
-        assert_eq!(accepted, script.starts_with("echo 'never"), "{script}");
+        assert!(step("bash", script).is_err(), "{script}");
     }
     assert!(!Path::new("pwned").exists());
 }

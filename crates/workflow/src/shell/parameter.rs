@@ -1,0 +1,117 @@
+//! The beginning of `${…}`: the variable, and what the shell does with its value.
+
+use super::{
+    facts::POSITIONAL,
+    refusal::PlacementRefusal,
+    scanner::{Scanner, Symbol},
+};
+
+/// The beginning of a parameter expansion.
+#[derive(Debug, Default)]
+pub(super) struct ParameterHead {
+    /// Variable whose value becomes part of the word.
+    name: Option<String>,
+    /// True for `${!name}`, whose value is a name.
+    is_indirect: bool,
+    /// True for `${name@P}` and similar.
+    is_transformed: bool,
+    /// True for `${name:=text}`.
+    is_assigned: bool,
+    /// True for `${name[expression]}`.
+    has_subscript: bool,
+    /// True for `${name:expression}`.
+    has_offset: bool,
+    /// True for `${@}` and `${name[@]}`, which are several words.
+    pub(super) is_list: bool,
+}
+
+impl Scanner<'_> {
+    fn char_at(&self, at: usize) -> Option<char> {
+        match self.symbols[..self.end].get(at)? {
+            Symbol::Char(c) => Some(*c),
+            Symbol::Number => Some('0'),
+            Symbol::Reference => None,
+        }
+    }
+
+    /// Returns the length of the name at a position, which may be a digit, `@` or `*`.
+    fn name_length(&self, at: usize) -> usize {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match self.char_at(at) {
+            Some('@' | '*') => 1,
+            Some(c) if is_name(c) => {
+                (at..).take_while(|at| self.char_at(*at).is_some_and(is_name)).count()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns the variable whose name begins at a position. All positional parameters are one.
+    pub(super) fn variable_name_at(&self, at: usize) -> Option<String> {
+        let name: String =
+            (at..at + self.name_length(at)).filter_map(|at| self.char_at(at)).collect();
+        match name.chars().next()? {
+            '@' | '*' => Some(POSITIONAL.to_owned()),
+            c if c.is_ascii_digit() => (name != "0").then(|| POSITIONAL.to_owned()),
+            _ => Some(name),
+        }
+    }
+
+    /// Reads the beginning of `${…}` after the `{`, and stays there.
+    pub(super) fn parameter_head(&self) -> ParameterHead {
+        let mut head = ParameterHead::default();
+        let mut at = self.at;
+        let prefix = self.char_at(at).filter(|c| "#!".contains(*c) && self.name_length(at + 1) > 0);
+        at += usize::from(prefix.is_some());
+        head.is_indirect = prefix == Some('!');
+        // A length is a number.
+        head.name = self.variable_name_at(at).filter(|_| prefix != Some('#'));
+        head.is_list = self.char_at(at) == Some('@');
+        at += self.name_length(at);
+        if self.char_at(at) == Some('[') {
+            let simple = |c: char| c.is_ascii_digit() || "@*-".contains(c);
+            let length = (at + 1..).take_while(|at| self.char_at(*at).is_some_and(simple)).count();
+            head.has_subscript = self.char_at(at + 1 + length) != Some(']');
+            head.is_list |= self.char_at(at + 1) == Some('@');
+            // The rest follows the subscript; an unclear subscript is refused as a whole.
+            at += length + 2;
+        }
+        match (self.char_at(at), self.char_at(at + 1)) {
+            (Some('@'), _) => head.is_transformed = true,
+            (Some('='), _) | (Some(':'), Some('=')) => head.is_assigned = true,
+            (Some(':'), next) if next.is_none_or(|c| !"-?+".contains(c)) => {
+                let simple = |c: char| c.is_ascii_digit() || ": -".contains(c);
+                let length = (at..).take_while(|at| self.char_at(*at).is_some_and(simple)).count();
+                head.has_offset = self.char_at(at + length) != Some('}');
+            }
+            _ => {}
+        }
+        head
+    }
+
+    /// Notes the variable of `${…}`.
+    pub(super) fn add_parameter(&mut self, head: &ParameterHead) {
+        let Some(name) = &head.name else { return };
+        let start = self.source_count();
+        self.add_variable(name);
+        let why = match (head.is_indirect, head.is_transformed) {
+            (true, _) => PlacementRefusal::Indirect,
+            (false, true) => PlacementRefusal::Transformation,
+            (false, false) => return,
+        };
+        self.facts.sinks.push((why, start..self.source_count()));
+    }
+
+    /// Notes the use of the text after the variable, which has the sources since `start` and begins at `at`.
+    pub(super) fn end_parameter(&mut self, head: ParameterHead, start: usize, at: usize) {
+        if head.has_subscript {
+            self.add_code_sink(PlacementRefusal::Subscript, start, at);
+        }
+        if head.has_offset {
+            self.add_code_sink(PlacementRefusal::Arithmetic, start, at);
+        }
+        if let (true, Some(name)) = (head.is_assigned, head.name) {
+            self.facts.flows.push((name, start..self.source_count()));
+        }
+    }
+}
