@@ -229,7 +229,7 @@ impl Interpreter {
     }
 
     fn runs_stdin(&self, arguments: &[Option<&str>]) -> bool {
-        let is_stdin = |word: &Option<&str>| {
+        let is_stdin = |word: Option<&str>| {
             matches!(word, Some("-" | "-s" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") | None)
         };
         let names_code = match self.read(arguments) {
@@ -238,9 +238,10 @@ impl Interpreter {
             Reading::Unclear | Reading::CodeValue | Reading::OptionValue { .. } => false,
         };
         let is_program_given = names_code && !OPERANDS_ARE_DATA.contains(&self.name);
-        self.language != Language::Program && (!is_program_given || arguments.iter().any(is_stdin))
+        self.language != Language::Program
+            && (!is_program_given || arguments.iter().copied().any(is_stdin))
             || arguments.windows(2).any(|pair| {
-                matches!(pair[0], Some("-f" | "--file" | "--makefile")) && is_stdin(&pair[1])
+                matches!(pair[0], Some("-f" | "--file" | "--makefile")) && is_stdin(pair[1])
             })
     }
 
