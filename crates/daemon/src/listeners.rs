@@ -66,11 +66,13 @@ impl Listeners {
         let listeners = self.clone();
         let limits = ConnectionLimits::new(MAX_TCP_CONNECTIONS);
         self.tracker.spawn(async move {
-            while listeners.accept_next(limits.wait_for_room()).await.is_some() {
-                let Some(accepted) = listeners.accept_next(listener.accept()).await else { return };
+            while let Some(accepted) = listeners.accept_next(listener.accept()).await {
                 let Some((stream, _)) = listeners.accepted_or_backoff(accepted).await else {
                     continue;
                 };
+                if listeners.accept_next(limits.wait_for_room()).await.is_none() {
+                    return;
+                }
                 let Some(peer) = listeners.admit(&stream, &limits) else { continue };
                 // Responses are small, and clients wait for them.
                 let _ = stream.set_nodelay(true);

@@ -164,10 +164,9 @@ mod tests {
         limits.wait_for_room().await;
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_connection_without_a_token_has_a_short_time() {
         let limits = ConnectionLimits::new(4);
-        tokio::time::pause();
         let (silent, known) = (limits.admit(), limits.admit());
         known.keep();
         let start = Instant::now();

@@ -64,9 +64,9 @@ impl Listener for PeerListener {
 
     async fn accept(&mut self) -> (PlacedStream, PeerPlace) {
         loop {
-            self.limits.wait_for_room().await;
             match self.accept_peer().await {
                 Ok(Some(stream)) => {
+                    self.limits.wait_for_room().await;
                     let place = self.limits.admit();
                     let watched = Arc::clone(&place);
                     let expired: Pin<Box<dyn Future<Output = ()> + Send>> =
