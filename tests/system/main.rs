@@ -5,6 +5,7 @@
 mod agents;
 mod api;
 mod approvals;
+mod binding_votes;
 mod bridge;
 mod clients;
 mod commands;

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     definition::{
-        context::WorkflowContext, limits::LimitSettings, params::Param, setup::SetupStep,
+        context::WorkflowContext, gates::GateSettings, limits::LimitSettings, params::Param,
+        setup::SetupStep,
     },
     diagnostics::spelling::nearest,
     error::Error,
@@ -36,6 +37,9 @@ pub struct Workflow {
     pub kickoff: Option<Template>,
     /// Limits that the file sets.
     pub limits: LimitSettings,
+    /// Voters and rules of the gates that the file fixes, by the name of the gate.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gates: BTreeMap<String, GateSettings>,
     /// Environment variables that the file mentions and the caller must send.
     pub env_names: BTreeSet<String>,
 }
