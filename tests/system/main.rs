@@ -23,6 +23,7 @@ mod external_programs;
 mod file_kills;
 mod help_commands;
 mod hints;
+mod inherited_files;
 mod lifecycle;
 mod limits;
 mod list_commands;
