@@ -33,6 +33,7 @@ mod messaging_commands;
 mod model_server;
 mod normalized_output;
 mod other_users;
+mod plain_output;
 mod planted_files;
 mod process_tracking;
 mod processes;
