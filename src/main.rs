@@ -10,7 +10,7 @@ use std::{
 
 use agent_worker_cli::{CliInvocation, Console, DaemonFlags, ProcessTrackingFlag};
 use agent_worker_daemon::{Options, StartedBy, Tracking};
-use agent_worker_host::{EXIT_SHORTAGE, is_shortage};
+use agent_worker_host::{EXIT_SHORTAGE, close_inherited_files_on_exec, is_shortage};
 use anyhow::Context as _;
 
 /// Path of the running binary, valid even after the file was rebuilt or moved.
@@ -22,6 +22,8 @@ const MAX_WORKER_THREADS: usize = 16;
 const MAX_BLOCKING_THREADS: usize = 16;
 
 fn main() -> ExitCode {
+    // First, before any process is started: a command starts the daemon, the daemon workers, a worker its agent.
+    close_inherited_files_on_exec();
     let mut console = Console::standard();
     match agent_worker_cli::parse(env::args_os(), &mut console) {
         Err(code) => code,

@@ -408,6 +408,18 @@ fn create_hostile_names(world: &World) {
             assert!(read.is_err() || name.is_empty(), "{name:?} was read: {read:?}");
         }
     });
+    for name in ["-rf", "--help", "-.md", "plans/-rf", "-x/y.md"] {
+        let refused = world.run(&["doc", "append", "--", name, "x"]);
+        assert_eq!(refused.code, 2, "{name}: {refused:?}");
+        assert!(refused.stderr.contains("may begin with `-`"), "{name}: {refused:?}");
+    }
+    // A file with such a name is not taken as a document either.
+    fs::write(documents(world).join("-rf"), "x").unwrap();
+    fs::write(documents(world).join("taken.md"), "x").unwrap();
+    wait_for("the other file to be taken", || {
+        let read = world.run(&["doc", "read", "taken.md"]);
+        (read.code == 0).then_some(())
+    });
     let list = world.json(&["doc", "list", "--json"]);
-    assert_eq!(list.as_array().unwrap().len(), 1, "{list}");
+    assert_eq!(list.as_array().unwrap().len(), 2, "{list}");
 }

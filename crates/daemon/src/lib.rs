@@ -6,6 +6,7 @@
 //! Not here: any decision about agents, messages or runs.
 
 mod backpressure;
+mod exit_deadline;
 mod files;
 mod hint;
 mod home;

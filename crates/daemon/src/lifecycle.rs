@@ -27,6 +27,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    exit_deadline::ExitDeadline,
     home::{DaemonHome, HomeError},
     http::{AppState, HealthFacts, HttpService, Revocations, StreamCounts},
     listeners::Listeners,
@@ -40,6 +41,12 @@ const DEFAULT_PORT: u16 = 5099;
 
 /// Time for responses in progress after everything else has stopped.
 const RESPONSE_DRAIN_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Time for the store to finish its writes and close its files.
+const STORE_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum time of a shutdown after the grace periods. After it the process ends whatever its threads do.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum time for which the lock of a dead daemon may outlive it.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -141,8 +148,14 @@ pub async fn serve(settings: DaemonSettings) -> Result<(), Error> {
     become_daemon(settings.started_by);
     let shutdown = Shutdown::default();
     let store = MultiStore::open(home.root()).await?;
-    let result = run_daemon(&settings, &home, &store, &shutdown).await;
-    store.close().await;
+    let mut exit_deadline = ExitDeadline::default();
+    let result = run_daemon(&settings, &home, &store, &shutdown, &mut exit_deadline).await;
+    if tokio::time::timeout(STORE_CLOSE_TIMEOUT, store.close()).await.is_err() {
+        tracing::error!("the store did not close in time; the next daemon recovers it");
+        // The end of the process releases the lock: until then a thread may still write.
+        std::mem::forget(lock);
+        return result;
+    }
     drop(lock);
     result
 }
@@ -175,6 +188,7 @@ async fn run_daemon(
     home: &DaemonHome,
     store: &MultiStore,
     shutdown: &Shutdown,
+    exit_deadline: &mut ExitDeadline,
 ) -> Result<(), Error> {
     let groups = Cgroups::open(home, settings.tracking);
     let kill_grace = settings.options.kill_grace.duration();
@@ -199,7 +213,7 @@ async fn run_daemon(
     let closing = CancellationToken::new();
     tracker.spawn(handle_signals(signals, shutdown.clone(), closing.clone()));
     start_listeners(settings, home, &kernel, shutdown, &tracker, &closing).await?;
-    wait_and_drain(&kernel, settings.drain_grace.duration(), shutdown).await;
+    wait_and_drain(&kernel, settings, shutdown, exit_deadline).await;
     // Remove the socket first: a client that connects now finds no daemon and starts the next one.
     for path in [home.socket(), home.info_file()] {
         if let Err(error) = remove_if_exists(&path) {
@@ -298,13 +312,28 @@ async fn bind_port(requested: Option<u16>) -> Result<(Option<TcpListener>, Optio
     Ok((other.ok(), Some(conflict)))
 }
 
-async fn wait_and_drain(kernel: &Kernel, drain_grace: Duration, shutdown: &Shutdown) {
+async fn wait_and_drain(
+    kernel: &Kernel,
+    settings: &DaemonSettings,
+    shutdown: &Shutdown,
+    exit_deadline: &mut ExitDeadline,
+) {
+    let drain_grace = settings.drain_grace.duration();
+    let limit = settings.options.kill_grace.duration() + SHUTDOWN_TIMEOUT;
     match shutdown.wait_for_request().await {
-        ShutdownMode::Handover => kernel.close().await,
-        ShutdownMode::Now => kernel.drain_now().await,
+        ShutdownMode::Handover => {
+            exit_deadline.arm(limit);
+            kernel.close().await;
+        }
+        ShutdownMode::Now => {
+            exit_deadline.arm(limit);
+            kernel.drain_now().await;
+        }
         ShutdownMode::Drain => {
+            exit_deadline.arm(drain_grace + limit);
             let urgent = async {
                 shutdown.wait_for_now().await;
+                exit_deadline.arm(limit);
                 kernel.drain_now().await;
             };
             tokio::select! {

@@ -10,6 +10,7 @@ mod connection_limits;
 mod daemon_socket;
 mod damage;
 mod event_stream;
+mod inherited_files;
 mod lock;
 mod mcp_client;
 mod process_tree;
@@ -24,6 +25,7 @@ pub use connection_limits::{ConnectionLimits, ConnectionPlace, TOKEN_TIMEOUT};
 pub use daemon_socket::{DaemonSocket, DialError};
 pub use damage::observe_damage;
 pub use event_stream::EventStream;
+pub use inherited_files::close_inherited_files_on_exec;
 pub use lock::LockFile;
 pub use mcp_client::{McpAction, McpReply, McpReplyBody};
 pub use process_tree::{

@@ -297,7 +297,7 @@ fn store_code(error: &store::Error) -> Code {
             Code::Forbidden
         }
         store::Error::DocumentTooLong(_) => Code::TooLarge,
-        store::Error::SingleDatabaseOnly => Code::BadRequest,
+        store::Error::SingleDatabaseOnly | store::Error::OptionLikePath(_) => Code::BadRequest,
         store::Error::NoRun => Code::RunEnded,
         store::Error::Fenced => Code::StaleEpoch,
         store::Error::Closed

@@ -128,6 +128,14 @@ impl FromStr for Tag {
         parse_plain_name(text).map(Self)
     }
 }
+impl DocumentPath {
+    /// Returns true if a part of the path begins with `-`, so that a program would read it as an option. Such a document
+    /// is not created; one of an earlier version stays readable.
+    pub fn is_option_like(&self) -> bool {
+        self.0.split('/').any(|part| part.starts_with('-'))
+    }
+}
+
 impl FromStr for DocumentPath {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {

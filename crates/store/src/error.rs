@@ -83,6 +83,9 @@ pub enum Error {
     /// A path cannot be a file and a folder.
     #[error("the document {0} exists, and a path cannot be both a file and a folder")]
     PathConflict(DocumentPath),
+    /// A new document has a name that a program would read as an option.
+    #[error("`{0}` cannot be the path of a new document: no part of it may begin with `-`")]
+    OptionLikePath(DocumentPath),
     /// The document would exceed its maximum length.
     #[error("the document would have {0} bytes")]
     DocumentTooLong(usize),

@@ -14,6 +14,7 @@ mod database;
 mod db;
 mod engine;
 mod error;
+mod link_check;
 mod model;
 mod multi_store;
 mod read_cache;

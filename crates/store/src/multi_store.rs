@@ -14,6 +14,7 @@ use std::{
 };
 
 use agent_worker_protocol::{AttemptId, InstanceRef, RunId, WorkflowId, sync};
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 use tokio::{sync::Mutex, task::spawn_blocking};
 
@@ -21,6 +22,7 @@ use crate::{
     database::Database,
     engine,
     error::{Error, Result},
+    link_check::refuse_links,
     model::InstanceQuery,
     sql::team_databases,
     store::{AttemptStore as _, RunStore as _},
@@ -303,6 +305,7 @@ fn companion_folder(database: &Path) -> PathBuf {
 /// Locks a database against other daemons: two writers would not know of each other.
 fn lock_database(database: &Path) -> Result<File> {
     let folder = companion_folder(database);
+    refuse_links(database, &folder)?;
     // An existing file without this folder is no team database; it may be a daemon's own.
     if database.exists() && !folder.exists() {
         return Err(Error::NotTeamDatabase(path_text(database)));
@@ -314,8 +317,15 @@ fn lock_database(database: &Path) -> Result<File> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
         Ok(()) | Err(_) => {}
     }
-    let options = OpenOptions::new().write(true).create(true).mode(0o600).clone();
-    let file = options.open(folder.join("lock"))?;
+    // Neither follows a link nor waits for the reader of a pipe that took the place of the lock.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
+        .open(folder.join("lock"))?;
     let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {

@@ -1,6 +1,7 @@
 //! The workflow as a whole: loading a file and checking each of its sections.
 
 pub(crate) mod context;
+pub(crate) mod gates;
 pub(crate) mod layout;
 pub(crate) mod limits;
 pub(crate) mod load;

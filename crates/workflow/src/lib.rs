@@ -19,6 +19,7 @@ mod yaml;
 pub use agents::backend::backend_choices as backend_choice;
 pub use agents::standalone::{AgentDraft, AgentDraftError, parse_mock_script};
 pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContext};
+pub use definition::gates::GateSettings;
 pub use definition::layout::Layout;
 pub use definition::limits::LimitSettings;
 pub use definition::load::{load, parse};

@@ -130,8 +130,7 @@ impl TranscriptExport {
                 match self.export_format {
                     ExportFormat::Json => {
                         let comma = if is_first { " " } else { "," };
-                        ctx.console
-                            .print_line(&StyledLine::plain(format!("{comma}{}", json!(message))))?;
+                        ctx.console.print_json_after(comma, &message)?;
                     }
                     ExportFormat::Md => write_message(&message, ctx)?,
                 }

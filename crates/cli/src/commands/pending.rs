@@ -12,7 +12,7 @@ use crate::{
     output::{
         styled_line::{StyledLine, Tone},
         table::Column::{Name, Text},
-        text::{escape_invisible, one_line},
+        text::escape_invisible,
         verdict::RunVerdict,
     },
 };
@@ -87,8 +87,8 @@ fn row(request: &ApprovalView) -> [String; 4] {
     [
         format!("#{}", request.id),
         Target::agent(request.agent.clone(), &request.instance).to_string(),
-        one_line(&request.tool),
-        one_line(&request.args.to_string()),
+        escape_invisible(&request.tool),
+        escape_invisible(&request.args.to_string()),
     ]
 }
 
@@ -96,8 +96,9 @@ fn row(request: &ApprovalView) -> [String; 4] {
 pub(super) fn show(request: &ApprovalView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let agent = Target::agent(request.agent.clone(), &request.instance);
     let head = StyledLine::new(Tone::Strong, format!("#{} {agent}", request.id));
-    ctx.console
-        .print_line(&head.with(Tone::Plain, format!(" wants {}", one_line(&request.tool))))?;
+    ctx.console.print_line(
+        &head.with(Tone::Plain, format!(" wants {}", escape_invisible(&request.tool))),
+    )?;
     let args = serde_json::to_string_pretty(&request.args).unwrap_or_default();
     for line in args.lines() {
         ctx.console.print_line(&StyledLine::plain(escape_invisible(line)))?;

@@ -16,7 +16,7 @@ use crate::{
     output::{
         styled_line::{Colour, StyledLine, Tone},
         table::{Column, layout_facts, layout_table},
-        text::sanitize_for_display,
+        text::{escape_json, sanitize_for_display},
     },
 };
 
@@ -149,8 +149,18 @@ impl Console {
 
     /// Prints one JSON document, on one line.
     pub(crate) fn print_json(&mut self, document: &impl Serialize) -> PrintResult {
+        self.print_json_after("", document)
+    }
+
+    /// Prints one JSON document behind a separator of ours, on one line.
+    pub(crate) fn print_json_after(
+        &mut self,
+        before: &str,
+        document: &impl Serialize,
+    ) -> PrintResult {
         let text = serde_json::to_string(document).map_err(io::Error::other);
-        self.print_line(&StyledLine::plain(text.map_err(CliError::print_failed)?))
+        let text = escape_json(&text.map_err(CliError::print_failed)?);
+        self.print_line(&StyledLine::plain(format!("{before}{text}")))
     }
 
     /// Prints a message to stderr.

@@ -3,19 +3,41 @@
 //! Invariant: text of an agent reaches a terminal only through [`sanitize_for_display`] or [`one_line`], so that the
 //! terminal displays it and never executes it.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 pub(crate) use agent_worker_protocol::sanitize_for_display;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Characters without ink that Unicode counts as letters or symbols: fillers of Hangul, and the empty pattern of Braille.
+const BLANK_LETTERS: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
 
 /// Applies [`sanitize_for_display`] and joins the lines, for tables and status lines.
 pub(crate) fn one_line(text: &str) -> String {
     sanitize_for_display(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Escapes the characters of a JSON line that JSON leaves unescaped and a terminal does not show.
+/// Escapes the characters of a JSON text that JSON leaves unescaped and a terminal obeys or hides. The text stays valid
+/// JSON with the same meaning.
+pub(crate) fn escape_json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        let is_plain = c.is_ascii() && c != '\u{7f}';
+        if is_plain || sanitize_for_display(c.encode_utf8(&mut [0; 4])).starts_with(c) {
+            escaped.push(c);
+        } else {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        }
+    }
+    escaped
+}
+
+/// Escapes the characters of a JSON line that JSON leaves unescaped and a terminal does not show, or shows like a space.
 pub(crate) fn escape_invisible(line: &str) -> String {
-    let unseen = |c: char| c.width().unwrap_or(0) == 0;
+    let looks_blank = |c: char| c != ' ' && (c.is_whitespace() || BLANK_LETTERS.contains(&c));
+    let unseen = |c: char| looks_blank(c) || c.width().unwrap_or(0) == 0;
     let spelt = |c: char| -> String {
         if unseen(c) {
             c.escape_unicode().collect()
@@ -130,6 +152,18 @@ mod tests {
             escape_invisible("rm \u{202e}x\u{200b}\u{9b}1m e\u{301} \u{3164}\u{2028}\t ü请"),
             "rm \\u{202e}x\\u{200b}\\u{9b}1m e\\u{301} \\u{3164}\\u{2028}\\u{9} ü请"
         );
+        assert_eq!(
+            escape_invisible("a\u{a0}b\u{2003}c\u{3000}d\u{2800}e\u{ffa0}f g"),
+            "a\\u{a0}b\\u{2003}c\\u{3000}d\\u{2800}e\\u{ffa0}f g"
+        );
+    }
+
+    #[test]
+    fn escaped_json_means_the_same_and_contains_nothing_that_a_terminal_obeys() {
+        let text = "a\u{7f}b\u{9b}c\u{202e}d\u{e0041}e\u{2028}f\n请\u{1f44d}";
+        let json = escape_json(&serde_json::to_string(text).unwrap());
+        assert_eq!(json, r#""a\u007fb\u009bc\u202ed\udb40\udc41e\u2028f\n请👍""#);
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
     }
 
     #[test]

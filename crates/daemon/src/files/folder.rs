@@ -174,15 +174,12 @@ impl Folder {
     ) -> io::Result<FileStamp> {
         let (folder, name) = self.open_parent(path, FolderLookup::Create)?;
         let unfinished = format!(".{name}.tmp");
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = match access {
             FileAccess::Edit => Mode::from_raw_mode(0o644),
             FileAccess::Read => Mode::from_raw_mode(0o444),
         };
         self.crash.reach(CrashPoint::StageBegins)?;
-        remove_if_exists(&folder, &unfinished)?;
-        let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
+        let mut file = create_new_file(&folder, &unfinished, mode)?;
         file.write_all(text.as_bytes())?;
         self.crash.reach(CrashPoint::StageWritten)?;
         file.sync_all()?;
@@ -241,12 +238,7 @@ impl Folder {
             OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = fs::openat(&folder, name, flags, Mode::from_raw_mode(0o644))?;
         let stat = fs::fstat(&file)?;
-        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        if !is_file || stat.st_nlink != 1 {
-            return Err(io::Error::other(format!(
-                "{path} is not a regular file with exactly one link"
-            )));
-        }
+        require_single_file(&stat, path.as_str())?;
         Ok((file.into(), FileStamp::of(&stat)))
     }
 
@@ -254,13 +246,7 @@ impl Folder {
     pub(super) fn replace(&self, path: &DocumentPath, text: &str) -> io::Result<()> {
         let (folder, name) = self.open_parent(path, FolderLookup::Create)?;
         let unfinished = format!(".{name}.tmp");
-        match fs::unlinkat(&folder, &unfinished, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o644);
-        let mut file = std::fs::File::from(fs::openat(&folder, &unfinished, flags, mode)?);
+        let mut file = create_new_file(&folder, &unfinished, Mode::from_raw_mode(0o644))?;
         file.write_all(text.as_bytes())?;
         Ok(fs::renameat(&folder, &unfinished, &folder, name)?)
     }
@@ -305,6 +291,9 @@ impl Folder {
                     continue;
                 }
                 let Ok(path) = path.parse::<DocumentPath>() else { continue };
+                if path.is_option_like() {
+                    continue;
+                }
                 let stat = fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
                 match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
                     Ok(FileType::RegularFile) if listing.files.len() < MAX_FILES => {
@@ -377,6 +366,30 @@ fn remove_if_exists(folder: &OwnedFd, name: &str) -> io::Result<()> {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Creates a file for writing in place of anything that has its name. A pipe or a link that another process plants there
+/// is removed, or makes the call fail: it neither blocks the call nor redirects the text.
+fn create_new_file(folder: &OwnedFd, name: &str, mode: Mode) -> io::Result<std::fs::File> {
+    remove_if_exists(folder, name)?;
+    let flags = OFlags::WRONLY
+        | OFlags::CREATE
+        | OFlags::EXCL
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::CLOEXEC;
+    let file = fs::openat(folder, name, flags, mode)?;
+    require_single_file(&fs::fstat(&file)?, name)?;
+    Ok(file.into())
+}
+
+/// Refuses a file to which a write would modify another name or block.
+fn require_single_file(stat: &Stat, name: &str) -> io::Result<()> {
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if is_file && stat.st_nlink == 1 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{name} is not a regular file with exactly one link")))
 }
 
 /// Opens a subfolder; never follows a link.

@@ -20,6 +20,9 @@ use crate::{
 
 /// Time for settling a worker's end, in addition to its kill grace.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for the remaining tasks when the daemon stops. A task may wait for a thread that the system blocks, such as in
+/// the opening of a file; the next daemon settles its work.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Selects workers by their owner.
 #[derive(Clone, Debug)]
@@ -100,9 +103,15 @@ impl Kernel {
         // Also end running setup commands and their processes. Release the run first: an ended command has not
         // failed, and the next daemon starts an unfinished setup again.
         let runs: Vec<RunId> = self.scheduler.lock_runs().keys().copied().collect();
-        for run in runs {
-            self.scheduler.release_run(run);
-            self.runner.attempt_sweep(AttemptId::new(run.get())).await;
+        let sweep = async {
+            for run in runs {
+                self.scheduler.release_run(run);
+                self.runner.attempt_sweep(AttemptId::new(run.get())).await;
+            }
+        };
+        let limit = self.scheduler.options.kill_grace.duration() + SETTLE_TIMEOUT;
+        if tokio::time::timeout(limit, sweep).await.is_err() {
+            tracing::error!("the processes of setup commands did not end in time");
         }
         self.close().await;
     }
@@ -123,7 +132,9 @@ impl Kernel {
         self.scheduler.draining.cancel();
         self.scheduler.closing.cancel();
         self.scheduler.tracker.close();
-        self.scheduler.tracker.wait().await;
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.scheduler.tracker.wait()).await.is_err() {
+            tracing::error!("some tasks did not end in time; a thread may be blocked");
+        }
     }
 
     /// Returns true if no new work starts.

@@ -18,6 +18,7 @@ use crate::{
     kernel::{Kernel, Principal, RunContext},
     scheduling::limits,
     voting::{
+        electorate::ProposalTeam,
         notices, tally,
         terms::{self, terms},
     },
@@ -68,7 +69,17 @@ impl Proposals<'_> {
             self.0.store.message_receipts(instance.id, work).await?;
         }
         let lasts = terms::voting_duration(request.deadline).map_err(Error::BadRequest)?;
-        let terms = terms(request, &run_context.team).map_err(Error::BadRequest)?;
+        let creator = match who {
+            Principal::Agent(attempt) => Some(run_context.agent(&attempt.fence.agent)?),
+            Principal::User | Principal::Client(_) | Principal::Anonymous => None,
+        };
+        let context = ProposalTeam {
+            team: &run_context.team,
+            gates: &run_context.script.workflow.gates,
+            authority: voting_right(who),
+            creator,
+        };
+        let terms = terms(request, context).map_err(Error::BadRequest)?;
         let now = self.0.now();
         let new = NewProposal {
             terms,

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    APPROVE, AgentName, Proposal, ProposalKind, ProposalOption, REJECT, Rule, Sender, Span, Terms,
+    APPROVE, AgentName, Proposal, ProposalKind, ProposalOption, REJECT, Span, Terms,
     api::ProposalRequest,
 };
 use agent_worker_workflow::nearest;
 
-use crate::voting::proposals::default_electorate;
+use crate::voting::electorate::{ProposalTeam, VotingTerms, voting_terms};
 
 /// Maximum size of a title or a reason.
 const MAX_LINE_BYTES: usize = 1_000;
@@ -21,8 +21,11 @@ const DEFAULT_VOTING_DURATION: Duration = Duration::from_mins(10);
 const MAX_VOTING_DURATION: Duration = Duration::from_hours(24 * 30);
 
 /// Returns the terms of a proposal in this team, or a text about the invalid part.
-pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Terms, String> {
+pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Result<Terms, String> {
     let kind = proposal_kind(&request)?;
+    let gate =
+        request.gate.as_deref().map(|gate| single_line(gate, "a gate's name")).transpose()?;
+    let voters = voting_terms(&request, kind, gate.as_deref(), context)?;
     let title = single_line(&request.title, "a title")?;
     if title.is_empty() {
         return Err("a proposal needs a title".into());
@@ -35,12 +38,11 @@ pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Term
         (None, None) => ProposalOptionKind::Anything,
         (Some(_), _) | (_, Some(_)) => ProposalOptionKind::Agent,
     };
-    let options = options(request.options, kind, wanted, team)?;
-    let gate = request.gate.map(|gate| single_line(&gate, "a gate's name")).transpose()?;
+    let options = options(request.options, kind, wanted, context.team)?;
     if gate.is_some() && !options.iter().any(|option| option.id == APPROVE) {
         return Err(format!("a gate needs the option `{APPROVE}`, which is missing"));
     }
-    let electorate = electorate(request.electorate, team)?;
+    let VotingTerms { electorate, rule } = voters;
     if let Some(quorum) = request.quorum
         && (quorum == 0 || usize::try_from(quorum).is_ok_and(|quorum| quorum > electorate.len()))
     {
@@ -50,12 +52,6 @@ pub(crate) fn terms(request: ProposalRequest, team: &[AgentName]) -> Result<Term
         ));
     }
     let fallback = request.fallback.map(|fallback| find_option(&options, &fallback)).transpose()?;
-    let rule = request.rule.unwrap_or(match kind {
-        ProposalKind::Approval => Rule::Majority,
-        ProposalKind::Election | ProposalKind::Decision | ProposalKind::Assignment => {
-            Rule::Plurality
-        }
-    });
     Ok(Terms {
         kind,
         title,
@@ -173,34 +169,15 @@ fn options(
     Ok(options)
 }
 
-fn electorate(asked: Option<Vec<Sender>>, team: &[AgentName]) -> Result<Vec<Sender>, String> {
-    let Some(named) = asked else { return Ok(default_electorate(team)) };
-    let mut voters: Vec<Sender> = Vec::new();
-    for voter in named {
-        let known = match &voter {
-            Sender::User => Some(Sender::User),
-            Sender::Agent(name) => {
-                team.iter().find(|agent| *agent == name).cloned().map(Sender::Agent)
-            }
-            Sender::System | Sender::Client(_) => None,
-        };
-        let known = known
-            .ok_or_else(|| format!("`{voter}` is not an agent of the team and cannot vote"))?;
-        if !voters.contains(&known) {
-            voters.push(known);
-        }
-    }
-    if voters.is_empty() {
-        return Err("the electorate is empty".into());
-    }
-    Ok(voters)
-}
-
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{Role, Seq};
+    use std::collections::BTreeMap;
+
+    use agent_worker_protocol::{Role, Rule, Sender, Seq};
+    use agent_worker_store::ProposalAuthority;
 
     use super::*;
+    use crate::voting::proposals::default_electorate;
 
     fn team() -> Vec<AgentName> {
         ["lead", "Coder"].map(|name| name.parse().unwrap()).into()
@@ -209,7 +186,9 @@ mod tests {
     fn asks(change: impl FnOnce(&mut ProposalRequest)) -> Result<Terms, String> {
         let mut request = ProposalRequest { title: " ship\n it ".into(), ..Default::default() };
         change(&mut request);
-        terms(request, &team())
+        let (team, gates) = (team(), BTreeMap::new());
+        let authority = ProposalAuthority::Person;
+        terms(request, ProposalTeam { team: &team, gates: &gates, authority, creator: None })
     }
 
     fn ids(terms: &Terms) -> Vec<&str> {

@@ -42,6 +42,9 @@ pub(crate) fn write_next_revision(
 ) -> Result<Revision> {
     let tip = NewestRevision::find(locked.tx, write.workflow, &write.path)?;
     if tip.is_none() {
+        if write.path.is_option_like() {
+            return Err(Error::OptionLikePath(write.path.clone()));
+        }
         require_free_path(locked, &write.path)?;
     }
     let seen = match (write.base, author) {

@@ -118,6 +118,7 @@ impl Workflow {
             setup: Vec::new(),
             kickoff: None,
             limits: LimitSettings::default(),
+            gates: BTreeMap::new(),
             env_names: BTreeSet::new(),
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     agents,
     definition::{
         context::{self, Documents, Provider},
-        limits, params, setup,
+        gates, limits, params, setup,
         workflow::Workflow,
     },
     diagnostics::diagnostic::{Diagnostic, Diagnostics},
@@ -24,7 +24,7 @@ use crate::{
 };
 
 const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
-    known: &["name", "params", "agents", "context", "setup", "kickoff", "limits"],
+    known: &["name", "params", "agents", "context", "setup", "kickoff", "limits", "gates"],
     planned: &["tasks", "schedule", "idle_debounce"],
 };
 
@@ -82,6 +82,8 @@ fn read_sections(
     let kickoff = fields.get("kickoff");
     let kickoff = kickoff.and_then(|field| read_kickoff(&field, text, &known, diagnostics));
     let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));
+    let members = agents.as_deref().unwrap_or_default();
+    let gates = fields.get("gates").map(|field| gates::read(&field, members, diagnostics));
     let mut workflow = Workflow {
         name: name?,
         params: params.unwrap_or_default(),
@@ -90,6 +92,7 @@ fn read_sections(
         setup: setup.unwrap_or_default(),
         kickoff,
         limits: limits.unwrap_or_default(),
+        gates: gates.unwrap_or_default(),
         env_names: BTreeSet::new(),
     };
     workflow.env_names = env_names(&workflow);

@@ -49,6 +49,7 @@ pub fn schema() -> Value {
                 ),
             ),
             ("limits", limits()),
+            ("gates", gates()),
         ],
     );
     if let Value::Object(fields) = &mut schema {
@@ -369,6 +370,25 @@ fn limits() -> Value {
             ("wall", span("Maximum duration (2h; start: no limit).")),
         ],
     )
+}
+
+fn gates() -> Value {
+    let voter = text_matching("Name of an agent, or `user`.", AGENT_NAME_PATTERN);
+    let mut electorate = list("Voters that decide; absent: every agent of the team.", &voter);
+    electorate["minItems"] = 1.into();
+    let gate = mapping(
+        "Voters and rule of one gate.",
+        &[],
+        [
+            ("electorate", electorate),
+            ("rule", one_of("Rule of the vote (majority).", &["majority", "unanimous"])),
+        ],
+    );
+    json!({
+        "description": "Gates whose voters and rule no proposal can change, by the name of the gate.",
+        "type": "object",
+        "additionalProperties": gate,
+    })
 }
 
 /// Creates the schema of a mapping with these keys and no others.

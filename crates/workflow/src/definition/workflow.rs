@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     definition::{
         context::WorkflowContext,
+        gates::GateSettings,
         limits::LimitSettings,
         params::{Param, ParamType},
         setup::SetupStep,
@@ -43,6 +44,9 @@ pub struct Workflow {
     pub kickoff: Option<Template>,
     /// Limits that the file sets.
     pub limits: LimitSettings,
+    /// Voters and rules of the gates that the file fixes, by the name of the gate.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gates: BTreeMap<String, GateSettings>,
     /// Environment variables that the file mentions and the caller must send.
     pub env_names: BTreeSet<String>,
 }

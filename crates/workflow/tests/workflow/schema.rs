@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 15] = [
+const MAPPINGS: [(&str, &str); 16] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -56,6 +56,10 @@ const MAPPINGS: [(&str, &str); 15] = [
         "agents: { a: { backend: mock } }\ncontext: { channel: , document: { xqzxqzxqz: 1 } }",
     ),
     ("/properties/setup/items", "agents: { a: { backend: mock } }\nsetup: [{ xqzxqzxqz: 1 }]"),
+    (
+        "/properties/gates/additionalProperties",
+        "agents: { a: { backend: mock, requires: { vote: g } } }\ngates: { g: { xqzxqzxqz: 1 } }",
+    ),
     ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
 ];
 

@@ -362,3 +362,28 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         assert!(told.contains(why), "{told}");
     }
 }
+
+#[test]
+fn the_file_fixes_the_voters_and_the_rule_of_a_gate() {
+    let with = |gates: &str| {
+        read(&format!(
+            "agents: {{ a: {{ backend: mock, requires: {{ vote: release }} }} }}\ngates: {gates}\n"
+        ))
+    };
+    let gates = with("{ release: { electorate: [user, A, a], rule: unanimous } }").unwrap().gates;
+    let found = serde_json::to_value(&gates).unwrap();
+    let expected =
+        serde_json::json!({"release": {"electorate": ["user", "a"], "rule": "unanimous"}});
+    assert_eq!(found, expected);
+    for (gates, told) in [
+        ("{ relase: { rule: majority } }", "no agent requires the gate `relase`"),
+        ("{ release: { electorate: [] } }", "at least one entry"),
+        ("{ release: { electorate: [usr] } }", "`usr` is neither an agent nor `user`"),
+        ("{ release: { rule: plurality } }", "`majority` or `unanimous`"),
+        ("{ release: user }", "must be a mapping"),
+        ("[release]", "must be a mapping"),
+    ] {
+        let error = with(gates).unwrap_err().summary();
+        assert!(error.contains(told), "{gates}: {error}");
+    }
+}
