@@ -37,6 +37,7 @@ mod processes;
 mod programs;
 mod proxy;
 mod read_commands;
+mod request_bodies;
 mod restart;
 mod run_lifecycle;
 mod shared_documents;
