@@ -71,6 +71,7 @@ fn run_daemon(flags: DaemonFlags) -> anyhow::Result<()> {
         version: daemon_version(&env),
         #[cfg(debug_assertions)]
         fixtures: env.contains_key("AGENT_WORKER_FIXTURES"),
+        env,
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()

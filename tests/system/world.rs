@@ -2,7 +2,9 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -141,6 +143,25 @@ impl World {
         card["port"].to_string()
     }
 
+    /// Returns the loopback address of the daemon.
+    pub(crate) fn address(&self) -> String {
+        let text = fs::read_to_string(self.home().join("daemon.json")).unwrap();
+        let card: Value = serde_json::from_str(&text).unwrap();
+        format!("127.0.0.1:{}", card["port"])
+    }
+
+    /// Creates a token with these options.
+    pub(crate) fn token(&self, name: &str, options: &[&str]) -> String {
+        let words = [&["token", "create", name, "--json"], options].concat();
+        self.json(&words)["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a request as the user, over the daemon's socket.
+    pub(crate) fn as_user(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let stream = UnixStream::connect(self.home().join("daemon.sock")).unwrap();
+        exchange(stream, "localhost", method, path, ("", body))
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.home().join("logs/daemon.log")).unwrap_or_default()
     }
@@ -221,17 +242,41 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 
 /// Sends a request to the loopback port, as any program could, and returns the status.
 pub(crate) fn http_status(address: &str, token: &str, method: &str, path: &str, body: &str) -> u16 {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    http_request(address, token, method, path, body).0
+}
+
+/// Sends a request to the loopback port and returns the status and the whole response.
+pub(crate) fn http_request(
+    address: &str,
+    token: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> (u16, String) {
+    let authorization = format!("Authorization: Bearer {token}\r\n");
+    exchange(TcpStream::connect(address).unwrap(), address, method, path, (&authorization, body))
+}
+
+/// Writes one request with additional header lines and a body, and reads the response to its end.
+fn exchange(
+    mut stream: impl Read + Write,
+    host: &str,
+    method: &str,
+    path: &str,
+    (headers, body): (&str, &str),
+) -> (u16, String) {
     let length = body.len();
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    answer.split_whitespace().nth(1).unwrap().parse().unwrap()
+    let status = answer.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (status, answer)
 }
 
 /// Reports a skipped test to `scripts/test`, which prints and counts the lines of this file.

@@ -8,6 +8,7 @@ mod agents;
 mod approvals;
 mod attempts;
 mod attention;
+mod body;
 mod damage;
 mod documents;
 mod events;
@@ -49,7 +50,8 @@ use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use admission::{BODY_LIMIT, own_origins};
+pub(crate) use admission::own_origins;
+pub(crate) use body::BODY_LIMIT;
 pub(crate) use idempotency::effect_key;
 #[cfg(test)]
 pub(crate) use openapi::document as openapi;
@@ -59,6 +61,8 @@ pub(crate) use since_filter::SinceFilter;
 pub(crate) use stream_limit::StreamCounts;
 
 use crate::{mcp, peer::Peer, shutdown::Shutdown};
+use admission::{BodyResources, RoutePolicy};
+use body::{BodyBudget, BodyLimit};
 use route::RouteAccess;
 
 /// The state shared by all handlers.
@@ -133,9 +137,19 @@ impl HttpService {
 /// Builds the router. Each request carries its connection's [`Peer`] as an extension; without one the caller is
 /// anonymous.
 fn router(app: AppState) -> Router {
-    let mcp = mcp::routes(&app);
+    let bodies = BodyResources {
+        budget: BodyBudget::default(),
+        tasks: app.tasks.clone(),
+        shutdown: app.shutdown.clone(),
+    };
+    let tools = RoutePolicy {
+        access: RouteAccess::Identified,
+        limit: BodyLimit::Tools,
+        bodies: bodies.clone(),
+    };
+    let mcp = mcp::routes(&app).route_layer(from_fn_with_state(tools, admission::enforce_policy));
     let app = Arc::new(app);
-    let mount = |router, route: route::Route| route.mount(router);
+    let mount = |router, route: route::Route| route.mount(router, &bodies);
     let (anybody, known): (Vec<_>, Vec<_>) =
         routes::routes().into_iter().partition(|route| route.access == RouteAccess::Anybody);
     let anybody = anybody

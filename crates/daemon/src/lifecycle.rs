@@ -4,6 +4,7 @@
 //! Invariant: no listener opens before the work of the previous daemon is taken over.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
     os::unix::fs::PermissionsExt as _,
@@ -16,7 +17,7 @@ use agent_worker_host::{
     Durability, LockFile, Process, port_holder, run_blocking, write_atomically,
 };
 use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, RandomSource};
-use agent_worker_protocol::{Millis, Span, api::ShutdownMode};
+use agent_worker_protocol::{BASE_ENV, Millis, Span, api::ShutdownMode};
 use agent_worker_store::{MultiStore, Store};
 use serde::Serialize;
 use tokio::{
@@ -72,6 +73,8 @@ pub struct DaemonSettings {
     pub started_by: StartedBy,
     /// Version of the program.
     pub version: String,
+    /// Environment of the daemon: that of the command that started it.
+    pub env: BTreeMap<String, String>,
     /// True if `/mcp` offers the fixtures of the protocol's conformance suite.
     #[cfg(debug_assertions)]
     pub fixtures: bool,
@@ -183,6 +186,14 @@ async fn lock_home(home: &DaemonHome) -> Result<LockFile, Error> {
     }
 }
 
+/// Returns the variables that the commands of clients get. They stay in memory, and each run keeps its copy in its
+/// private folder.
+fn base_env(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mut base = env.clone();
+    base.retain(|name, _| BASE_ENV.contains(&name.as_str()));
+    base
+}
+
 async fn run_daemon(
     settings: &DaemonSettings,
     home: &DaemonHome,
@@ -198,6 +209,7 @@ async fn run_daemon(
         clock: Clock::Store,
         random: RandomSource::System,
         options: settings.options,
+        base_env: base_env(&settings.env),
     });
     let signals = catch_signals().map_err(io_error("catching signals"))?;
     match kernel.recover().await {

@@ -1,5 +1,6 @@
 //! Callers and targets: tokens, scopes, and the instance that a request names.
 
+pub(crate) mod client_env;
 pub(crate) mod instance_resolution;
 pub(crate) mod scope;
 pub(crate) mod target;

@@ -27,6 +27,14 @@ pub enum Error {
     /// The caller is known and lacks this permission.
     #[error("only the user may do this, or a client whose token allows `{0}`")]
     NotAllowed(Permission),
+    /// A client may not set this variable, whatever its token allows.
+    #[error("a client may not set the variable `{0}`; the daemon sets it, or nobody does")]
+    ProtectedEnv(String),
+    /// Neither the workflow file nor the token names this variable.
+    #[error(
+        "a client may not set the variable `{0}`: the workflow file does not declare it, and the token does not allow it"
+    )]
+    UndeclaredEnv(String),
     /// The token is unknown, or its attempt has ended.
     #[error("unknown token, or its attempt has ended")]
     Unauthorized,
@@ -157,7 +165,11 @@ impl Error {
         match self {
             Self::Store(error) => store_code(error),
             Self::Workflow(_) | Self::BadRequest(_) | Self::BadAgent { .. } => Code::BadRequest,
-            Self::Forbidden(_) | Self::NotAllowed(_) | Self::GateClosed { .. } => Code::Forbidden,
+            Self::Forbidden(_)
+            | Self::NotAllowed(_)
+            | Self::ProtectedEnv(_)
+            | Self::UndeclaredEnv(_)
+            | Self::GateClosed { .. } => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
             Self::NoInstance(_) | Self::NoAgent(_) | Self::NoDeadLetter { .. } => Code::NotFound,
             Self::Ambiguous { .. }
@@ -221,6 +233,8 @@ impl Error {
             | Self::BadRequest(_)
             | Self::Forbidden(_)
             | Self::NotAllowed(_)
+            | Self::ProtectedEnv(_)
+            | Self::UndeclaredEnv(_)
             | Self::Unauthorized
             | Self::Draining
             | Self::RunFolder(_)

@@ -1,7 +1,7 @@
 //! The kernel: the one object that every interface calls.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::{Arc, Mutex},
 };
@@ -40,6 +40,8 @@ pub struct Kernel {
     /// Serializes joining and leaving: the environment of the agents is read, changed and written back.
     pub(crate) membership_lock: Arc<Semaphore>,
     pub(crate) wall_clock: WallClockWatch,
+    /// The variables of the daemon that the commands of clients get.
+    pub(crate) base_env: Arc<BTreeMap<String, String>>,
     run_contexts: Arc<Mutex<RunContextCache>>,
 }
 
@@ -55,6 +57,8 @@ pub struct KernelParts {
     pub random: RandomSource,
     /// Limits of concurrency and timeouts.
     pub options: Options,
+    /// The variables that the commands of clients get: those with which the daemon was started.
+    pub base_env: BTreeMap<String, String>,
 }
 
 /// The caller. An interface derives it from a token or from the peer process; never from a body.
@@ -144,6 +148,7 @@ impl Kernel {
             viewers: RunPresence::default(),
             approval_waits: RunPresence::default(),
             membership_lock: Arc::new(Semaphore::new(1)),
+            base_env: Arc::new(parts.base_env),
             run_contexts: Arc::default(),
         }
     }

@@ -3,19 +3,22 @@
 pub(crate) mod agent_join;
 pub(crate) mod instances;
 pub(crate) mod members;
+mod run_paths;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use agent_worker_protocol::{
     EffectKey, InstanceRef, Limits, Permission, Role, RunId, RunState, WorkflowId,
     api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
 use agent_worker_store::{Error as StoreError, NewAgent, NewRun, Retention, RunQuery};
-use agent_worker_workflow::{DocumentOwner, Provider, Workflow};
+use agent_worker_workflow::{DocumentOwner, Provider};
 
 use crate::{
+    access::client_env,
     error::{Error, Result},
     kernel::{Kernel, Principal, RunScript},
+    runs::run_paths::RunFile,
     scheduling::run_loop::BusyAgents,
     scheduling::{limits, run_step},
 };
@@ -76,26 +79,19 @@ impl Kernel {
         if self.is_draining() {
             return Err(Error::Draining);
         }
-        if !request.file.is_absolute() || !request.cwd.is_absolute() {
-            return Err(Error::BadRequest("`file` and `cwd` must be absolute paths".into()));
-        }
-        let folder = request.file.parent().unwrap_or(Path::new("/"));
+        let asked_file = request.file.display().to_string();
+        let RunFile { workflow, path, folder, cwd } =
+            open_file(who, request.file, request.cwd).await?;
         let project = folder.to_string_lossy().into_owned();
-        let workflow = match load_workflow(&request.file).await {
-            Ok(workflow) => workflow,
-            // Only a caller with the project in its scope learns the content of the file.
-            Err(_) if !who.can_reach_project(&project) => {
-                return Err(workflow_file_not_found(&request.file));
-            }
-            Err(error) => return Err(error),
-        };
         let tag = request.tag.unwrap_or_default();
         let instance = InstanceRef { name: workflow.name.clone(), tag: tag.clone() };
         if !who.can_reach(&project, &instance) {
-            return Err(workflow_file_not_found(&request.file));
+            return Err(Error::NoInstance(format!("workflow file {asked_file} in your scope")));
         }
+        let declares = |name: &str| workflow.declares_env(name);
+        let env = client_env::requested_env(who, request.env, &self.base_env, declares)?;
         // Report invalid parameters now, before the run exists.
-        workflow.scope(&request.params, &request.env, &tag, folder)?;
+        workflow.scope(&request.params, &env, &tag, &folder)?;
         let database = workflow.context.layout.database(&workflow.name, &tag);
         let database = database.map(|names| folder.join(names.iter().collect::<PathBuf>()));
         let id = match database {
@@ -108,10 +104,9 @@ impl Kernel {
         let (mode, now) = (request.mode, self.now());
         let run = self.random.new_run_id(now.wall)?;
         let agents = workflow.agents.iter().map(|agent| agent.name.clone()).collect();
-        let file = Some(request.file);
-        let script = RunScript { file, workflow, tag, params: request.params, cwd: request.cwd };
+        let script = RunScript { file: Some(path), workflow, tag, params: request.params, cwd };
         let new = new_run(run, mode, &script)?;
-        self.runner.run_open(run, request.env).await.map_err(Error::RunFolder)?;
+        self.runner.run_open(run, env).await.map_err(Error::RunFolder)?;
         if let Err(error) = self.store.run_create(id, new, now).await {
             self.runner.run_close(run).await;
             return Err(match error {
@@ -178,17 +173,11 @@ impl Kernel {
     }
 }
 
-fn workflow_file_not_found(file: &Path) -> Error {
-    Error::NoInstance(format!("workflow file {} in your scope", file.display()))
-}
-
-async fn load_workflow(file: &Path) -> Result<Workflow> {
-    let file = file.to_owned();
-    let loaded = tokio::task::spawn_blocking(move || agent_worker_workflow::load(&file)).await;
-    match loaded {
-        Ok(workflow) => Ok(workflow?),
-        Err(_) => Err(Error::BadRequest("reading the file was interrupted".into())),
-    }
+async fn open_file(who: &Principal, file: PathBuf, cwd: PathBuf) -> Result<RunFile> {
+    let who = who.clone();
+    let opened = move || run_paths::open_run_file(&who, &file, &cwd);
+    let interrupted = |_| Error::BadRequest("reading the file was interrupted".into());
+    tokio::task::spawn_blocking(opened).await.map_err(interrupted)?
 }
 
 fn new_run(

@@ -157,7 +157,7 @@ impl Kernel {
         if matches!(who, Principal::Agent(_)) || selector.target.is_some() {
             return Ok(vec![self.resolve_instance(who, selector).await?]);
         }
-        let project = selector.project.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let project = selector.plain_project()?;
         let mut instances = match scope {
             ListingScope::All => self.store.instance_list(InstanceQuery::All).await?,
             ListingScope::Project => {

@@ -66,7 +66,10 @@ pub use proposal::{
     APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
     TieBreaker, VoteOutcome,
 };
-pub use scope::{BadPattern, InstancePattern, NoSuchPermission, Permission, Scopes};
+pub use scope::{
+    BadPattern, FolderScope, InstancePattern, NoSuchPermission, Permission, Scopes,
+    has_parent_component,
+};
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,

@@ -1,6 +1,11 @@
 //! Scopes of a client's token: permissions, and the instances to which they apply.
 
-use std::{collections::BTreeSet, fmt, path::Path, str::FromStr};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Component, Path},
+    str::FromStr,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -67,6 +72,20 @@ pub struct Scopes {
     /// Instances to which the token applies; empty: every instance.
     #[serde(default)]
     pub instances: Vec<InstancePattern>,
+    /// Variables that the holder may set for a run or an agent, also if the workflow file does not declare them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub env: BTreeSet<String>,
+}
+
+/// Folders in which a token applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FolderScope<'a> {
+    /// Every folder: the token applies to every instance.
+    Unlimited,
+    /// Every folder, to instances of some names.
+    Named,
+    /// These folders and the folders beneath them.
+    Folders(Vec<&'a Path>),
 }
 
 /// Pattern for instances: `@review:*`, `@*:pr-1`, `/home/me/project`, `/home/me/project@review`.
@@ -104,11 +123,20 @@ impl Default for Scopes {
     /// Returns the default scopes: sending, reading and documents, in every instance.
     fn default() -> Self {
         let allow = [Permission::Read, Permission::Send, Permission::Documents].into();
-        Self { allow, instances: Vec::new() }
+        Self { allow, instances: Vec::new(), env: BTreeSet::new() }
     }
 }
 
 impl Scopes {
+    /// Returns the folders in which the token applies.
+    pub fn folders(&self) -> FolderScope<'_> {
+        if self.instances.is_empty() {
+            return FolderScope::Unlimited;
+        }
+        let folders: Option<Vec<_>> = self.instances.iter().map(InstancePattern::folder).collect();
+        folders.map_or(FolderScope::Named, FolderScope::Folders)
+    }
+
     /// Returns true if the scopes include this instance of a file in `project`.
     pub fn covers_instance(&self, project: &Path, instance: &InstanceRef) -> bool {
         let covers = |pattern: &InstancePattern| pattern.matches(project, instance);
@@ -125,7 +153,23 @@ impl Scopes {
     }
 }
 
+/// Returns true if a path has a `..`. Such a path has several spellings, and none of them can be compared as text.
+pub fn has_parent_component(path: &Path) -> bool {
+    path.components().any(|component| component == Component::ParentDir)
+}
+
 impl InstancePattern {
+    /// Returns the folder, if the pattern has one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.project.as_deref().map(Path::new)
+    }
+
+    /// Returns the pattern with another folder.
+    #[must_use]
+    pub fn with_folder(self, folder: String) -> Self {
+        Self { project: Some(folder), ..self }
+    }
+
     fn matches(&self, project: &Path, instance: &InstanceRef) -> bool {
         self.project.as_ref().is_none_or(|folder| project.starts_with(folder))
             && self.name.as_ref().is_none_or(|name| *name == instance.name)
@@ -220,6 +264,25 @@ mod tests {
             };
             assert_eq!(covered.iter().filter(covers).count(), covered.len(), "{pattern}");
             assert_eq!(left_out.iter().filter(covers).count(), 0, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_token_applies_in_the_folders_of_its_patterns() {
+        for (patterns, expected) in [
+            (&[][..], FolderScope::Unlimited),
+            (&["@review:*"], FolderScope::Named),
+            (&["/a", "@review"], FolderScope::Named),
+            (&["/a", "/b@x"], FolderScope::Folders(vec![Path::new("/a"), Path::new("/b")])),
+        ] {
+            let instances = patterns.iter().map(|text| text.parse().unwrap()).collect();
+            let scopes = Scopes { instances, ..Scopes::default() };
+            assert_eq!(scopes.folders(), expected, "{patterns:?}");
+        }
+        for (path, expected) in
+            [("/a/b", false), ("/a/../b", true), ("/a/./..", true), ("/a/..b/c..", false)]
+        {
+            assert_eq!(has_parent_component(Path::new(path)), expected, "{path}");
         }
     }
 

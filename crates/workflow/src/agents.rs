@@ -8,12 +8,13 @@ pub(crate) mod standalone;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use agent_worker_protocol::{AgentName, AgentSettings, Keyword as _, RetryPolicy, Span, ToolName};
 
 use crate::{
+    agents::prompt::PromptFolder,
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
@@ -57,7 +58,7 @@ const MAX_SPAN: Span = Span::from_secs(7 * 24 * 60 * 60);
 /// Reads every agent; a mistake in one agent does not hide mistakes in the next.
 pub(crate) fn read(
     field: &YamlField<'_>,
-    folder: &Path,
+    folder: PromptFolder<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Vec<AgentSettings> {
     let Some(entries) = diagnostics.ok_or_add(field.named_entries()) else { return Vec::new() };
@@ -93,7 +94,7 @@ fn read_agent(
     name: Option<AgentName>,
     key: &YamlKey<'_>,
     field: &YamlField<'_>,
-    folder: &Path,
+    folder: PromptFolder<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Option<AgentSettings> {
     if matches!(field.node.value, Yaml::Null) {

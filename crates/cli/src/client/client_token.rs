@@ -58,9 +58,9 @@ impl ClientToken {
             }
             client.token_revoke(&self.name).await?;
         }
-        let Scopes { allow, instances } = scopes.clone();
+        let Scopes { allow, instances, env } = scopes.clone();
         let name = self.name.clone();
-        self.create(client, TokenRequest { name, allow: Some(allow), instances }).await?;
+        self.create(client, TokenRequest { name, allow: Some(allow), instances, env }).await?;
         Ok(scopes)
     }
 

@@ -14,12 +14,15 @@ pub(crate) struct Grant {
     /// Instance pattern: @workflow:tag (* matches any), a folder, or /folder@workflow:tag; repeatable [default: all]
     #[arg(long = "instance", value_name = "WHERE", value_parser = parse_instance_pattern, help_heading = "Scopes")]
     instances: Vec<InstancePattern>,
+    /// Variable that the client may set for runs and agents, also if no workflow file declares it; repeatable
+    #[arg(long, value_name = "NAME", help_heading = "Scopes")]
+    env: Vec<String>,
 }
 
 impl Grant {
     /// Returns whether the user gave any of the options.
     pub(crate) fn is_specified(&self) -> bool {
-        self.allow.is_some() || !self.instances.is_empty()
+        self.allow.is_some() || !self.instances.is_empty() || !self.env.is_empty()
     }
 
     /// Builds the request for a token of this name.
@@ -28,6 +31,7 @@ impl Grant {
             name: name.to_owned(),
             allow: self.allow.as_ref().map(|allow| allow.iter().copied().collect()),
             instances: self.instances.clone(),
+            env: self.env.iter().cloned().collect(),
         }
     }
 
@@ -37,15 +41,21 @@ impl Grant {
     }
 }
 
-/// Parses a pattern; an existing folder is taken as a whole even if its name contains `@`.
+/// Parses a pattern; an existing folder is taken as a whole even if its name contains `@`, by its canonical path.
 fn parse_instance_pattern(text: &str) -> Result<InstancePattern, BadPattern> {
-    let is_folder = text.starts_with('/') && Path::new(text).is_dir();
-    if is_folder { format!("{text}@*:*").parse() } else { text.parse() }
+    let path = Path::new(text);
+    let folder = Some(path).filter(|path| path.is_absolute() && path.is_dir());
+    let canonical = folder.and_then(|folder| folder.canonicalize().ok());
+    match canonical.as_deref().and_then(Path::to_str) {
+        Some(folder) => format!("{folder}@*:*").parse(),
+        None => text.parse(),
+    }
 }
 
-/// Formats the permissions: `read,send`.
+/// Formats the permissions and the variables: `read,run env:COLOR`.
 pub(crate) fn permissions_text(scopes: &Scopes) -> String {
-    join_words(&scopes.allow, ",")
+    let variables = scopes.env.iter().map(|name| format!(" env:{name}"));
+    join_words(&scopes.allow, ",") + &variables.collect::<String>()
 }
 
 /// Formats the instances: `everywhere`, or `@review:* /home/me/project`.

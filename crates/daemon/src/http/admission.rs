@@ -1,40 +1,36 @@
-//! The checks that every request passes before a handler: the right host, a known caller, a JSON body within the
-//! size limit.
+//! The checks that every request passes before a handler: the right host, a known caller, the permission of the route,
+//! and then a JSON body within the size limit.
 //!
 //! The host check keeps web pages out: a browser sends the origin of a page (`Origin`) and the host it addresses
 //! (`Host`), and a page cannot forge either. There are no CORS headers.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use agent_worker_kernel::Principal;
-use agent_worker_protocol::{Code, Permission, Problem, ProblemDetails};
+use agent_worker_protocol::{Code, Problem, ProblemDetails};
 use axum::{
-    body::{Body, HttpBody as _},
+    body::HttpBody as _,
     extract::{Request, State},
     http::{
         HeaderMap, HeaderValue, Uri,
-        header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN},
+        header::{AUTHORIZATION, HOST, ORIGIN},
     },
     middleware::Next,
     response::Response,
 };
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
-use tokio::time::{Instant, timeout_at};
+use tokio_util::task::TaskTracker;
 
-use super::{AppState, problem_response::ProblemResponse, token_use::check_token_use};
+use super::{
+    AppState,
+    body::{self, BodyBudget, BodyLimit, BufferedBody},
+    problem_response::ProblemResponse,
+    route::RouteAccess,
+    token_use::check_token_use,
+};
 use crate::{
     peer::{Caller, Peer},
-    write_timeout::PEER_TIMEOUT,
+    shutdown::Shutdown,
 };
-
-/// Maximum size of a request body: the largest resource as JSON, plus a margin.
-pub(crate) const BODY_LIMIT: usize = 96 * 1024 * 1024;
-/// Maximum number of further bytes that are read and discarded, so that the client is still connected for the
-/// response.
-const DISCARD_LIMIT: usize = 1024 * 1024 * 1024;
-/// The slowest a body may arrive, in bytes per second, once [`PEER_TIMEOUT`] is used up.
-const MIN_BODY_BYTES_PER_SECOND: u64 = 1024 * 1024;
 
 const LOOPBACK_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -103,24 +99,21 @@ pub(super) async fn identify_caller(
     Ok(next.run(request).await)
 }
 
-/// Identifies the caller, refuses anonymous callers, and reads the body.
+/// Identifies the caller and refuses anonymous callers.
 pub(super) async fn require_known_caller(
     State(app): State<Arc<AppState>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, ProblemResponse> {
-    let (mut head, body) = request.into_parts();
     let listener = app.revocations.subscribe();
-    let who = resolve_principal(&app, &head.headers, head.extensions.get()).await?;
+    let who = resolve_principal(&app, request.headers(), request.extensions().get()).await?;
     if matches!(who, Principal::Anonymous) {
-        return Err(unknown_caller_problem(head.extensions.get()).into());
+        return Err(unknown_caller_problem(request.extensions().get()).into());
     }
-    let token = token(&head.headers)?.filter(|_| matches!(who, Principal::Client(_)));
+    let token = token(request.headers())?.filter(|_| matches!(who, Principal::Client(_)));
     let token = token.map(str::to_owned);
-    head.extensions.insert(who.clone());
-    let body =
-        if body.is_end_stream() { body } else { read_json_body(&head.headers, body).await?.into() };
-    let answer = next.run(Request::from_parts(head, body)).await;
+    request.extensions_mut().insert(who.clone());
+    let answer = next.run(request).await;
     let answer = app.streams.bind_stream(answer, &who);
     Ok(match token {
         Some(token) => listener.bind_stream(answer, &app.kernel, token),
@@ -128,15 +121,45 @@ pub(super) async fn require_known_caller(
     })
 }
 
-/// Refuses a caller without the permission `what`. The caller is already identified.
-pub(super) async fn require_permission(
-    State(what): State<Permission>,
+/// The policy of one route: its callers and the size of its body.
+#[derive(Clone)]
+pub(super) struct RoutePolicy {
+    pub(super) access: RouteAccess,
+    pub(super) limit: BodyLimit,
+    pub(super) bodies: BodyResources,
+}
+
+/// The parts of the daemon that reading a body needs.
+#[derive(Clone)]
+pub(super) struct BodyResources {
+    pub(super) budget: BodyBudget,
+    pub(super) tasks: TaskTracker,
+    pub(super) shutdown: Shutdown,
+}
+
+/// Refuses a caller that may not use the route, and only then reads the body. The caller is already identified.
+pub(super) async fn enforce_policy(
+    State(policy): State<RoutePolicy>,
     request: Request,
     next: Next,
 ) -> Result<Response, ProblemResponse> {
-    let who = request.extensions().get().unwrap_or(&Principal::Anonymous);
-    who.require(what)?;
-    Ok(next.run(request).await)
+    let (head, body) = request.into_parts();
+    let who = head.extensions.get().unwrap_or(&Principal::Anonymous);
+    if let Err(refusal) = policy.access.check(who) {
+        if !body.is_end_stream() {
+            policy.bodies.tasks.spawn(body::discard(body, policy.bodies.shutdown));
+        }
+        return Err(refusal.into());
+    }
+    if body.is_end_stream() {
+        return Ok(next.run(Request::from_parts(head, body)).await);
+    }
+    let limit = policy.limit.bytes(who);
+    let BufferedBody { bytes, share } =
+        policy.bodies.budget.read_json(who, &head.headers, body, limit).await?;
+    let answer = next.run(Request::from_parts(head, bytes.into())).await;
+    drop(share);
+    Ok(answer)
 }
 
 /// Identifies the caller by its token, or without one by its connection.
@@ -205,50 +228,6 @@ fn bad_token() -> Problem {
         Code::Unauthorized,
         "`Authorization` must be a single header of the form `Bearer TOKEN`",
     )
-}
-
-/// Reads a body with the content type JSON.
-async fn read_json_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
-    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    if !kind.eq_ignore_ascii_case(b"application/json") {
-        let message = "the body's `Content-Type` must be application/json";
-        return Err(Problem::new(Code::BadRequest, message));
-    }
-    collect_body(body).await
-}
-
-/// Returns the time limit for the first `size` bytes of a body, from its start; sending single bytes gains no time.
-fn time_allowed(size: usize) -> Duration {
-    PEER_TIMEOUT + Duration::from_millis(size as u64 * 1000 / MIN_BODY_BYTES_PER_SECOND)
-}
-
-async fn collect_body(mut body: Body) -> Result<Bytes, Problem> {
-    let mut kept = BytesMut::new();
-    let mut size = 0;
-    let begun = Instant::now();
-    let late = |_| Problem::new(Code::BadRequest, "timeout while reading the request body");
-    while let Some(frame) =
-        timeout_at(begun + time_allowed(size), body.frame()).await.map_err(late)?
-    {
-        let broken =
-            |_| Problem::new(Code::BadRequest, "the request body could not be read to its end");
-        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
-        size += data.len();
-        if size <= BODY_LIMIT {
-            kept.extend_from_slice(&data);
-        } else if size <= DISCARD_LIMIT {
-            kept = BytesMut::new();
-        } else {
-            break;
-        }
-    }
-    if size <= BODY_LIMIT {
-        return Ok(kept.freeze());
-    }
-    let message = format!("the request is longer than {BODY_LIMIT} bytes");
-    let details = ProblemDetails::BodyTooLarge { limit: BODY_LIMIT };
-    Err(Problem::new(Code::TooLarge, message).with_details(details))
 }
 
 #[cfg(test)]

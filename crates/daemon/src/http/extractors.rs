@@ -13,7 +13,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::{admission::BODY_LIMIT, problem_response::ProblemResponse};
+use super::{body::BODY_LIMIT, problem_response::ProblemResponse};
 
 /// The caller, as identified at admission.
 pub(super) struct Requester(pub(super) Principal);

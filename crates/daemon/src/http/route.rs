@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use agent_worker_kernel::{Error, Principal};
 use agent_worker_protocol::Permission;
 use axum::{
     Router,
@@ -14,7 +15,11 @@ use axum::{
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use super::{AppState, admission};
+use super::{
+    AppState,
+    admission::{BodyResources, RoutePolicy, enforce_policy},
+    body::BodyLimit,
+};
 
 /// One route of the HTTP interface.
 pub(super) struct Route {
@@ -30,6 +35,7 @@ pub(super) struct Route {
     pub(super) query_schema: Option<SchemaFn>,
     pub(super) idempotency: IdempotencySupport,
     pub(super) body_schema: Option<SchemaFn>,
+    pub(super) body_limit: BodyLimit,
     pub(super) response: ResponseKind,
     /// The handler; none if another router serves the route.
     handler: Option<MethodRouter<Arc<AppState>>>,
@@ -118,6 +124,7 @@ impl Route {
             query_schema: None,
             idempotency: IdempotencySupport::Ignored,
             body_schema: None,
+            body_limit: BodyLimit::Small,
             response: ResponseKind::Json(schema::<Map<String, Value>>),
             handler: None,
         }
@@ -140,6 +147,10 @@ impl Route {
         Self { body_schema: Some(schema::<T>), ..self }
     }
 
+    pub(super) fn body_limit(self, body_limit: BodyLimit) -> Self {
+        Self { body_limit, ..self }
+    }
+
     pub(super) fn returns<T: JsonSchema>(self) -> Self {
         Self { response: ResponseKind::Json(schema::<T>), ..self }
     }
@@ -160,24 +171,40 @@ impl Route {
         Self { response: ResponseKind::Status(status), ..self }
     }
 
-    /// Adds the route to a router, with its permission check.
-    pub(super) fn mount(self, router: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
+    /// Adds the route to a router, with the check of its callers and of its body.
+    pub(super) fn mount(
+        self,
+        router: Router<Arc<AppState>>,
+        bodies: &BodyResources,
+    ) -> Router<Arc<AppState>> {
+        let policy =
+            RoutePolicy { access: self.access, limit: self.body_limit, bodies: bodies.clone() };
         match (self.handler, self.access) {
-            (Some(handler), RouteAccess::Requires(what)) => router.route(
-                self.path,
-                handler.layer(from_fn_with_state(what, admission::require_permission)),
-            ),
-            // The kernel itself checks the routes that are for the user only, for agents only, or for either of two
-            // permissions.
-            (
-                Some(handler),
-                RouteAccess::Anybody
-                | RouteAccess::Identified
-                | RouteAccess::RequiresEither(..)
-                | RouteAccess::User
-                | RouteAccess::Workers,
-            ) => router.route(self.path, handler),
+            (Some(handler), RouteAccess::Anybody) => router.route(self.path, handler),
+            (Some(handler), _) => {
+                router.route(self.path, handler.layer(from_fn_with_state(policy, enforce_policy)))
+            }
             (None, _) => router,
+        }
+    }
+}
+
+impl RouteAccess {
+    /// Refuses a caller that may not use the route. The kernel checks again, with the objects that the request names.
+    pub(super) fn check(self, who: &Principal) -> Result<(), Error> {
+        match self {
+            Self::Anybody => Ok(()),
+            Self::Identified => who.require_authenticated(),
+            Self::Requires(what) => who.require(what),
+            Self::RequiresEither(one, other) => who.require_either(one, other),
+            Self::User => who.require_user("only the user may do this"),
+            Self::Workers => match who {
+                Principal::Agent(_) => Ok(()),
+                Principal::Anonymous => Err(Error::Unauthorized),
+                Principal::User | Principal::Client(_) => {
+                    Err(Error::Forbidden("only an agent may do this, for its own attempt"))
+                }
+            },
         }
     }
 }

@@ -20,8 +20,9 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::{
-    agents, approvals, attempts, attention, events, extractors, feedback, health, inbox, messages,
-    openapi, proposals,
+    agents, approvals, attempts, attention,
+    body::BodyLimit,
+    events, extractors, feedback, health, inbox, messages, openapi, proposals,
     route::{
         Route,
         RouteAccess::{Anybody, Identified, RequiresEither, User, Workers},
@@ -196,6 +197,7 @@ fn agent() -> Vec<Route> {
         )
         .path_param::<AttemptId>()
         .json_body::<EventsRequest>()
+        .body_limit(BodyLimit::Resource)
         .returns::<EventsReply>(),
         Route::new(
             Workers,
@@ -206,6 +208,7 @@ fn agent() -> Vec<Route> {
         )
         .path_param::<AttemptId>()
         .json_body::<PermitRequest>()
+        .body_limit(BodyLimit::Resource)
         .returns::<PermitReply>(),
     ]
 }
@@ -223,6 +226,7 @@ fn runs() -> Vec<Route> {
         .returns::<Vec<RunView>>(),
         Route::new(Run, Post, "/runs", runs::start, "Starts a run, and responds when it exists.")
             .json_body::<RunRequest>()
+            .body_limit(BodyLimit::Text)
             .returns::<RunStarted>(),
         Route::new(Read, Get, "/runs/{id}", runs::show, "Returns one run.")
             .path_param::<RunId>()
@@ -269,6 +273,7 @@ fn run_stream_routes() -> Vec<Route> {
             "Starts a run and streams its events until it is idle.",
         )
         .json_body::<RunRequest>()
+        .body_limit(BodyLimit::Text)
         .streams_events(),
         Route::new(
             Run,
@@ -278,6 +283,7 @@ fn run_stream_routes() -> Vec<Route> {
             "Starts a run and returns its outcome.",
         )
         .json_body::<RunRequest>()
+        .body_limit(BodyLimit::Text)
         .returns::<RunReport>(),
     ]
 }
@@ -301,6 +307,7 @@ fn messages() -> Vec<Route> {
             "Sends a message; responds once it is stored.",
         )
         .idempotent_body::<SendRequest>()
+        .body_limit(BodyLimit::Resource)
         .returns::<SendReply>(),
         Route::new(
             Read,
@@ -412,6 +419,7 @@ fn proposals() -> Vec<Route> {
         )
         .path_param::<QuestionId>()
         .idempotent_body::<AnswerRequest>()
+        .body_limit(BodyLimit::Resource)
         .returns::<SendReply>(),
     ]
 }

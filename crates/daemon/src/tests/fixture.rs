@@ -135,6 +135,7 @@ impl DaemonFixture {
             clock: Clock::Store,
             random: RandomSource::System,
             options: Options::default(),
+            base_env: BTreeMap::new(),
         });
         kernel.recover().await.unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();

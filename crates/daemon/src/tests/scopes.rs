@@ -20,7 +20,8 @@ impl DaemonFixture {
     ) -> String {
         let allow = (!allow.is_empty()).then(|| allow.iter().copied().collect());
         let instances = instances.iter().map(|pattern| pattern.parse().unwrap()).collect();
-        let request = TokenRequest { name: name.to_owned(), allow, instances };
+        let request =
+            TokenRequest { name: name.to_owned(), allow, instances, ..Default::default() };
         self.kernel.tokens().create(&Principal::User, request).await.unwrap().token
     }
 }
@@ -145,7 +146,7 @@ async fn a_tool_is_listed_and_called_where_its_permission_was_given_and_nowhere_
     }
 }
 
-async fn listed(fixture: &DaemonFixture, token: &str) -> Vec<String> {
+pub(super) async fn listed(fixture: &DaemonFixture, token: &str) -> Vec<String> {
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let question = TestRequest::post("/mcp", body.to_string())
         .header("Accept", "application/json, text/event-stream")
@@ -175,7 +176,7 @@ async fn an_agent_reaches_nothing_of_another_instance_by_any_route() {
     }
 }
 
-async fn call(fixture: &DaemonFixture, token: &str, tool: &str, args: Value) -> Value {
+pub(super) async fn call(fixture: &DaemonFixture, token: &str, tool: &str, args: Value) -> Value {
     let params = json!({"name": tool, "arguments": args});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
     let question = TestRequest::post("/mcp", body.to_string())
@@ -186,7 +187,7 @@ async fn call(fixture: &DaemonFixture, token: &str, tool: &str, args: Value) -> 
 }
 
 /// Returns a call of every tool with the names and ids of `@team`.
-async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str, Value)> {
+pub(super) async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str, Value)> {
     let own = |tool, args| call(fixture, &fixture.job.token, tool, args);
     let kept = own("resource_create", json!({"content": "secret"})).await;
     own("document_append", json!({"content": "secret"})).await;
@@ -359,7 +360,8 @@ async fn what_a_person_decides_a_client_decides_only_if_granted() {
 #[tokio::test]
 async fn a_granted_tool_does_what_the_command_does() {
     let fixture = DaemonFixture::open().await;
-    let asked = fixture.file("third", "agents: {a: {backend: mock, mock: []}}\nkickoff: '@a go'\n");
+    let text = "agents: {a: {backend: mock, mock: [], env: [A]}}\nkickoff: '@a go'\n";
+    let asked = fixture.file("third", text);
     let file = &asked["file"];
     let allow = [Permission::Read, Permission::Run, Permission::Agents];
     let token = fixture.token_for("ci", &allow, &["@third:*", "@team"]).await;

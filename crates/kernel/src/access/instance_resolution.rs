@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent_worker_protocol::{InstanceRef, RunId, Tag, Target};
+use agent_worker_protocol::{InstanceRef, RunId, Tag, Target, has_parent_component};
 use agent_worker_store::{Instance, InstanceQuery};
 use agent_worker_workflow::Provider;
 
@@ -22,6 +22,18 @@ pub struct InstanceSelector {
     pub target: Option<Target>,
     /// Folder of the caller.
     pub project: Option<PathBuf>,
+}
+
+impl InstanceSelector {
+    /// Returns the caller's folder; refuses one with a `..`, which no project's path has.
+    pub(crate) fn plain_project(&self) -> Result<Option<String>> {
+        match &self.project {
+            Some(path) if has_parent_component(path) => {
+                Err(Error::BadRequest("`project` must be a path without `..`".into()))
+            }
+            project => Ok(project.as_ref().map(|path| path.to_string_lossy().into_owned())),
+        }
+    }
 }
 
 impl Kernel {
@@ -47,7 +59,7 @@ impl Kernel {
         if let Principal::Agent(attempt) = who {
             return self.agent_instance(attempt.run, selector).await;
         }
-        let project = selector.project.as_ref().map(|path| path.to_string_lossy());
+        let project = selector.plain_project()?;
         if let Some(target) = &selector.target {
             let mut candidates = self.target_candidates(target).await?;
             who.retain_reachable(&mut candidates);

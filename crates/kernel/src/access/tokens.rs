@@ -3,13 +3,15 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use agent_worker_protocol::{
-    AttemptId, Hash, RunId,
+    AttemptId, Hash, InstancePattern, RunId,
     api::{TokenCreated, TokenRequest, TokenView},
-    hash, hmac,
+    has_parent_component, hash, hmac,
 };
 use agent_worker_store::AttemptRow;
+use agent_worker_workflow::OpenFolder;
 
 use crate::{
+    access::client_env,
     clock::RandomnessUnavailable,
     error::{Error, Result},
     kernel::{Kernel, Principal},
@@ -41,6 +43,27 @@ pub(crate) fn token_hash(secret: &str) -> Hash {
 
 fn agent_principal(attempt: AttemptRow) -> Principal {
     Principal::Agent(Arc::new(attempt.into()))
+}
+
+/// Returns the patterns with the canonical paths of their folders: a project has only that one.
+async fn canonical_patterns(patterns: Vec<InstancePattern>) -> Result<Vec<InstancePattern>> {
+    let folders = patterns.iter().filter_map(InstancePattern::folder);
+    if folders.into_iter().any(has_parent_component) {
+        return Err(Error::BadRequest(
+            "the folder of an instance pattern must not have `..`".into(),
+        ));
+    }
+    let canonical = |pattern: InstancePattern| {
+        let folder = pattern.folder().and_then(|folder| OpenFolder::open(folder).ok());
+        // A folder that does not exist yet is stored as it was written.
+        match folder.and_then(|folder| folder.path().to_str().map(str::to_owned)) {
+            Some(path) => pattern.with_folder(path),
+            None => pattern,
+        }
+    };
+    let resolved = move || patterns.into_iter().map(canonical).collect();
+    let interrupted = |_| Error::BadRequest("reading the folders was interrupted".into());
+    tokio::task::spawn_blocking(resolved).await.map_err(interrupted)
 }
 
 /// Creates and revokes tokens, and identifies callers.
@@ -99,10 +122,12 @@ impl Tokens<'_> {
             let why = "a token's name must be 1 to 64 letters, digits, `.`, `-` or `_`";
             return Err(Error::BadRequest(why.into()));
         }
-        let scopes = request.scopes();
+        let mut scopes = request.scopes();
         if scopes.allow.is_empty() {
             return Err(Error::BadRequest("a token needs at least one permission".into()));
         }
+        client_env::check_granted(&scopes.env)?;
+        scopes.instances = canonical_patterns(scopes.instances).await?;
         let token = new_token(&self.0.random, CLIENT_TOKEN_PREFIX)?;
         self.0.store.token_put(name.clone(), token_hash(&token), scopes, self.0.now().wall).await?;
         Ok(TokenCreated { name, token })

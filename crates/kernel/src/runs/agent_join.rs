@@ -16,9 +16,10 @@ use agent_worker_store::{AgentRow, Error as StoreError, NewAgent, NewRun, Retent
 use agent_worker_workflow::{AgentDraft, AgentDraftError, LimitSettings, Workflow};
 
 use crate::{
-    access::instance_resolution::InstanceSelector,
+    access::{client_env, instance_resolution::InstanceSelector},
     error::{Error, Result},
-    kernel::{Kernel, Principal, RunScript},
+    kernel::{Kernel, Principal, RunContext, RunScript},
+    runs::run_paths::{require_plain_path, resolve_cwd},
     scheduling::run_loop::BusyAgents,
 };
 
@@ -67,7 +68,12 @@ impl Kernel {
         }
         let joins = join_target(request.target.as_ref())?;
         // Report invalid settings now, before anything is created for the agent.
-        let settings = requested_settings(&request, joins)?;
+        let mut settings = requested_settings(&request, joins)?;
+        if joins == JoinTarget::Standalone {
+            let env = std::mem::take(&mut request.env);
+            let undeclared = |_: &str| false;
+            request.env = client_env::requested_env(who, env, &self.base_env, undeclared)?;
+        }
         let _alone = self.membership_lock.acquire().await;
         let run = match joins {
             JoinTarget::Team => {
@@ -77,6 +83,9 @@ impl Kernel {
             JoinTarget::Standalone => self.standalone_run(who).await?,
         };
         let run_context = self.run_context(run).await?;
+        if let Some(cwd) = settings.cwd.take() {
+            settings.cwd = Some(allowed_cwd(who, &run_context, cwd).await?);
+        }
         let team = self.store.agent_list(run_context.workflow).await?;
         let name = match request.name {
             Some(name) => name,
@@ -166,6 +175,20 @@ impl Kernel {
         self.spawn_run(run_context, BusyAgents::new(self.scheduler.options.workers_per_instance));
         Ok(run)
     }
+}
+
+/// Returns the working folder of a new agent, if the caller may choose it.
+async fn allowed_cwd(who: &Principal, run_context: &RunContext, cwd: PathBuf) -> Result<PathBuf> {
+    let Principal::Client(_) = who else { return Ok(cwd) };
+    let (who, run_cwd) = (who.clone(), run_context.script.cwd.clone());
+    let project = PathBuf::from(&run_context.project);
+    let resolve = move || {
+        let cwd = run_cwd.join(cwd);
+        require_plain_path("cwd", &cwd)?;
+        resolve_cwd(&who, &cwd, &[&project, &run_cwd])
+    };
+    let interrupted = |_| Error::BadRequest("reading the folder was interrupted".into());
+    tokio::task::spawn_blocking(resolve).await.map_err(interrupted)?
 }
 
 /// Returns the environment of an agent's worker: the run's values, overridden by those of the agent.

@@ -64,7 +64,7 @@ impl KernelWorld {
     async fn client(&self, name: &str, allow: &[Permission], instance: &str) -> Principal {
         let allow = Some(allow.iter().copied().collect());
         let instances = vec![instance.parse().unwrap()];
-        let request = TokenRequest { name: name.into(), allow, instances };
+        let request = TokenRequest { name: name.into(), allow, instances, ..Default::default() };
         let made = self.kernel.tokens().create(&Principal::User, request).await.unwrap();
         self.kernel.tokens().principal_by_token(&made.token).await.unwrap()
     }

@@ -3,6 +3,7 @@
 //! Time passes only when no task has work, so the time of an event is exact and no test sleeps to be sure.
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     sync::{Arc, mpsc::RecvTimeoutError},
     time::Duration,
@@ -329,5 +330,6 @@ fn parts(
 ) -> KernelParts {
     let store: Arc<dyn Store> = store.clone();
     let clock = Clock::Virtual(clock.clone());
-    KernelParts { store, runner: Arc::new(machine.clone()), clock, random: dice.clone(), options }
+    let (runner, random) = (Arc::new(machine.clone()), dice.clone());
+    KernelParts { store, runner, clock, random, options, base_env: BTreeMap::new() }
 }

@@ -21,13 +21,16 @@ pub struct TokenRequest {
     /// Instances as `@workflow:tag` with `*` for any, or folders; absent or empty: every instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstancePattern>,
+    /// Variables that the token may set for runs and agents; absent: only those that a workflow file declares.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub env: BTreeSet<String>,
 }
 
 impl TokenRequest {
     /// Returns the scopes that the token gets.
     pub fn scopes(self) -> Scopes {
         let allow = self.allow.unwrap_or_else(|| Scopes::default().allow);
-        Scopes { allow, instances: self.instances }
+        Scopes { allow, instances: self.instances, env: self.env }
     }
 }
 

@@ -155,6 +155,7 @@ pub(crate) async fn a_token_is_given_once_and_can_be_taken_back(store: Arc<dyn S
     let some = Scopes {
         allow: [Permission::Run].into(),
         instances: vec!["/p@review:*".parse().unwrap(), "@*:pr-1".parse().unwrap()],
+        env: ["COLOR".to_owned()].into(),
     };
     let usual = Scopes::default;
     store.token_put("ci".into(), token(1), some.clone(), NOW.wall).await.unwrap();

@@ -3,20 +3,43 @@
 //! One word that ends in `.md` or `.txt` is a file; everything else is the text. The content of a file is used
 //! unchanged: `${{ … }}` in it is text.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, io, path::Path};
 
 use crate::{
     diagnostics::diagnostic::Diagnostic,
+    open_folder::{OpenFolder, leads_out},
     yaml::{
         fields::YamlField,
         text_file::{self, FileReadError},
     },
 };
 
-pub(crate) fn read(field: &YamlField<'_>, folder: &Path) -> Result<String, Diagnostic> {
+/// The folder of the workflow file.
+#[derive(Clone, Copy)]
+pub(crate) enum PromptFolder<'a> {
+    /// A folder that is opened for each prompt.
+    At(&'a Path),
+    /// The folder from which the workflow file was read.
+    Open(&'a OpenFolder),
+}
+
+impl PromptFolder<'_> {
+    fn path(&self) -> &Path {
+        match self {
+            Self::At(path) => path,
+            Self::Open(folder) => folder.path(),
+        }
+    }
+
+    fn file_beneath(&self, path: &Path) -> io::Result<File> {
+        match self {
+            Self::At(folder) => OpenFolder::open(folder)?.file_beneath(path),
+            Self::Open(folder) => folder.file_beneath(path),
+        }
+    }
+}
+
+pub(crate) fn read(field: &YamlField<'_>, folder: PromptFolder<'_>) -> Result<String, Diagnostic> {
     let text = field.text()?;
     if !names_a_file(text) {
         return field.literal_text().map(str::to_owned);
@@ -24,27 +47,20 @@ pub(crate) fn read(field: &YamlField<'_>, folder: &Path) -> Result<String, Diagn
     let refused = |why: &FileReadError| {
         field
             .diagnostic(format!("cannot read the prompt `{text}`: {why}"))
-            .with_hint(format!("the path is relative to {}", folder.display()))
+            .with_hint(format!("the path is relative to {}", folder.path().display()))
     };
-    let inside = resolve_in_folder(folder, text).map_err(|error| refused(&error.into()))?;
-    let Some(path) = inside else {
-        return Err(field
+    match folder.file_beneath(Path::new(text)) {
+        Ok(file) => text_file::read(file).map_err(|why| refused(&why)),
+        Err(error) if leads_out(&error) => Err(field
             .diagnostic(format!("the prompt `{text}` is outside the workflow's folder"))
-            .with_hint(format!("move the file beneath {}", folder.display())));
-    };
-    text_file::read(&path).map_err(|why| refused(&why))
+            .with_hint(format!("move the file beneath {}", folder.path().display()))),
+        Err(error) => Err(refused(&error.into())),
+    }
 }
 
 fn names_a_file(text: &str) -> bool {
     let ending = Path::new(text).extension().and_then(|ending| ending.to_str());
     !text.contains(char::is_whitespace) && matches!(ending, Some("md" | "txt"))
-}
-
-/// Resolves `..` and symbolic links, then checks that the path is inside the folder.
-fn resolve_in_folder(folder: &Path, text: &str) -> io::Result<Option<PathBuf>> {
-    let folder = folder.canonicalize()?;
-    let path = folder.join(text).canonicalize()?;
-    Ok(path.starts_with(&folder).then_some(path))
 }
 
 #[cfg(test)]

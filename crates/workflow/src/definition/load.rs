@@ -1,12 +1,12 @@
 //! Loads a workflow from a path: reads the file, parses it, reads each section and reports every mistake.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, fs::File, io, path::Path};
 
 use agent_worker_backends::backend_variables;
 use agent_worker_protocol::WorkflowName;
 
 use crate::{
-    agents,
+    agents::{self, prompt::PromptFolder},
     definition::{
         context::{self, Documents, Provider},
         gates, limits, params, setup,
@@ -14,6 +14,7 @@ use crate::{
     },
     diagnostics::diagnostic::{Diagnostic, Diagnostics},
     error::Error,
+    open_folder::OpenFolder,
     template::reference::{KnownNames, Reference},
     template::{FlawedReference, OPEN, Template},
     yaml,
@@ -30,20 +31,41 @@ const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
 
 /// Reads and checks a workflow file and the prompt files that it names.
 pub fn load(path: &Path) -> Result<Workflow, Error> {
-    let text = text_file::read(path).map_err(|why| Error::unreadable(path, &why))?;
-    parse(&text, path)
+    let unreadable = |error: io::Error| Error::unreadable(path, &error.into());
+    let Some(name) = path.file_name() else {
+        return Err(Error::unreadable(path, &FileReadError::NotAFile));
+    };
+    let folder = OpenFolder::open(folder_of(path)).map_err(unreadable)?;
+    let file = folder.file(Path::new(name)).map_err(unreadable)?;
+    load_file(file, &folder, path)
+}
+
+/// Reads and checks an open workflow file of an open folder, and the prompt files that it names beneath that folder.
+/// `path` is as for [`parse`].
+pub fn load_file(file: File, folder: &OpenFolder, path: &Path) -> Result<Workflow, Error> {
+    let text = text_file::read(file).map_err(|why| Error::unreadable(path, &why))?;
+    parse_in(&text, path, PromptFolder::Open(folder))
 }
 
 /// Checks a workflow's text. `path` gives its default name, the folder of its prompt files, and the name in messages;
 /// the file at `path` is not read.
 pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {
+    parse_in(text, path, PromptFolder::At(folder_of(path)))
+}
+
+/// Returns the folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+fn parse_in(text: &str, path: &Path, folder: PromptFolder<'_>) -> Result<Workflow, Error> {
     if text.len() > MAX_FILE_BYTES {
         return Err(Error::unreadable(path, &FileReadError::TooLarge));
     }
     let mut diagnostics = Diagnostics::default();
-    let workflow = diagnostics
-        .ok_or_add(yaml::read(text))
-        .and_then(|root| read_sections(&YamlField::root(&root), text, path, &mut diagnostics));
+    let workflow = diagnostics.ok_or_add(yaml::read(text)).and_then(|root| {
+        read_sections(&YamlField::root(&root), (text, path, folder), &mut diagnostics)
+    });
     match workflow {
         Some(workflow) if diagnostics.is_empty() => Ok(workflow),
         _ => Err(Error::invalid(path, text, diagnostics)),
@@ -53,8 +75,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {
 /// Reads every section; returns none only if a diagnostic was added.
 fn read_sections(
     root: &YamlField<'_>,
-    text: &str,
-    path: &Path,
+    (text, path, folder): (&str, &Path, PromptFolder<'_>),
     diagnostics: &mut Diagnostics,
 ) -> Option<Workflow> {
     let fields = root.fields_unchecked().map_err(|diagnostic| {
@@ -62,7 +83,6 @@ fn read_sections(
     });
     let mut fields = diagnostics.ok_or_add(fields)?;
     fields.reject_unknown_keys(&WORKFLOW_KEYS, diagnostics);
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
     let name = diagnostics.ok_or_add(read_name(&fields, path));
     let params = fields.get("params");
     let mut known = KnownNames::default();

@@ -100,6 +100,15 @@ impl Workflow {
         Ok(scope)
     }
 
+    /// Returns true if the file itself names an environment variable: in a reference, or in an agent's `env:`. The
+    /// variables of a backend are not named by the file.
+    pub fn declares_env(&self, name: &str) -> bool {
+        let refers =
+            |reference: &Reference| matches!(reference, Reference::Env(one) if one == name);
+        self.references().any(refers)
+            || self.agents.iter().any(|agent| agent.env.iter().any(|one| one == name))
+    }
+
     /// Returns all references of the workflow.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
         let kickoff = self.kickoff.iter().flat_map(Template::references);

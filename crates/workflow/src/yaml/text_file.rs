@@ -1,9 +1,8 @@
-//! Reads a text file whose path comes from another author: a regular file, of bounded size, UTF-8.
+//! Reads a text file that another author chose: a regular file, of bounded size, UTF-8.
 
 use std::{
     fs::File,
     io::{self, Read},
-    path::Path,
 };
 
 /// More than any workflow or prompt needs; a longer file is refused.
@@ -23,9 +22,8 @@ pub(crate) enum FileReadError {
 }
 
 /// Reads the whole file, or refuses it before reading more than [`MAX_FILE_BYTES`].
-pub(crate) fn read(path: &Path) -> Result<String, FileReadError> {
-    // Checked before the open, because opening a pipe would wait for a writer.
-    let metadata = path.metadata()?;
+pub(crate) fn read(file: File) -> Result<String, FileReadError> {
+    let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(FileReadError::NotAFile);
     }
@@ -35,7 +33,7 @@ pub(crate) fn read(path: &Path) -> Result<String, FileReadError> {
     }
     let mut bytes = Vec::new();
     // The file may have grown since, or (in /proc) have no size in its metadata.
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_FILE_BYTES {
         return Err(FileReadError::TooLarge);
     }

@@ -90,7 +90,7 @@ fn a_prompt_never_leaves_the_folder() {
         ("prompts/../../secret.md", "is outside"),
         ("out.md", "is outside"),
         ("up/secret.md", "is outside"),
-        ("/etc/hosts.txt", "cannot read the prompt"),
+        ("/etc/hosts.txt", "is outside"),
         ("nowhere.md", "cannot read the prompt `nowhere.md`: No such file"),
         ("longer.txt", "longer than 1024 KiB"),
         ("latin.txt", "not UTF-8"),

@@ -12,6 +12,7 @@ use agent_worker_protocol::{
 };
 
 use crate::http::{
+    body::BodyLimit,
     documents, extractors, resources,
     route::{
         Route,
@@ -56,6 +57,7 @@ pub(super) fn documents() -> Vec<Route> {
         Route::new(Documents, Post, "/documents/{*path}", documents::write, "Writes a document.")
             .path_param::<DocumentPath>()
             .idempotent_body::<DocumentRequest>()
+            .body_limit(BodyLimit::Text)
             .returns::<DocumentWritten>(),
         Route::new(
             Read,
@@ -89,6 +91,7 @@ pub(super) fn suggestions() -> Vec<Route> {
             "Suggests a change to the owner.",
         )
         .idempotent_body::<SuggestRequest>()
+        .body_limit(BodyLimit::Text)
         .returns::<SuggestReply>(),
         Route::new(
             Documents,
@@ -122,6 +125,7 @@ pub(super) fn resources() -> Vec<Route> {
             "Stores a long text as a resource.",
         )
         .json_body::<ResourceRequest>()
+        .body_limit(BodyLimit::Resource)
         .returns::<ResourceKept>(),
         Route::new(
             Read,

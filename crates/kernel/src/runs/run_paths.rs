@@ -1,0 +1,120 @@
+//! Paths of a request that starts a run or an agent: opened once, inside the caller's folders, with one spelling for
+//! everybody.
+//!
+//! Invariant: the folder and the file are opened first, and the path of the open folder is compared with the caller's
+//! scope. A check of the path's text would not see links, and a check before the open would not see a later change.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use agent_worker_protocol::{FolderScope, has_parent_component};
+use agent_worker_workflow::{Error as WorkflowError, OpenFolder, Workflow, load_file};
+
+use crate::{
+    error::{Error, Result},
+    kernel::Principal,
+};
+
+const OUTSIDE_CWD: &str =
+    "a client with a limited token may run commands only inside the folders of its token";
+
+/// A workflow file that a caller may start, and the folder of its commands.
+pub(super) struct RunFile {
+    pub(super) workflow: Workflow,
+    /// Canonical path of the folder, and the name of the file in it.
+    pub(super) path: PathBuf,
+    /// Canonical path of the folder.
+    pub(super) folder: PathBuf,
+    pub(super) cwd: PathBuf,
+}
+
+/// Refuses a path that is relative or has a `..`.
+pub(crate) fn require_plain_path(name: &str, path: &Path) -> Result<()> {
+    if !path.is_absolute() || has_parent_component(path) {
+        return Err(Error::BadRequest(format!("`{name}` must be an absolute path without `..`")));
+    }
+    Ok(())
+}
+
+/// Opens and loads the file of a run for a caller. Blocks.
+pub(super) fn open_run_file(who: &Principal, file: &Path, cwd: &Path) -> Result<RunFile> {
+    require_plain_path("file", file)?;
+    require_plain_path("cwd", cwd)?;
+    let not_found = || Error::NoInstance(format!("workflow file {} in your scope", file.display()));
+    let opened = open(who, file);
+    let (opened, folder) = match (opened, is_limited(who)) {
+        (Ok(opened), _) => opened,
+        (Err(_), true) => return Err(not_found()),
+        (Err(error), false) => {
+            let (path, why) = (file.to_owned(), error.to_string());
+            return Err(WorkflowError::Unreadable { path, why }.into());
+        }
+    };
+    let path = folder.path().join(file.file_name().unwrap_or_default());
+    let workflow = match load_file(opened, &folder, &path) {
+        Ok(workflow) => workflow,
+        Err(error) if !is_limited(who) => return Err(error.into()),
+        // The error quotes the file, which may be any private text, so a limited token is told only that there is one.
+        Err(_) if who.can_reach_project(&folder.path().to_string_lossy()) => {
+            let file = file.display();
+            return Err(Error::BadRequest(format!(
+                "{file} is not a valid workflow file; `agent-worker validate` shows its mistakes to the user"
+            )));
+        }
+        Err(_) => return Err(not_found()),
+    };
+    let cwd = resolve_cwd(who, cwd, &[folder.path()])?;
+    Ok(RunFile { workflow, path, folder: folder.path().to_owned(), cwd })
+}
+
+/// Returns the folder for commands that a caller may use: for a limited token a folder that exists inside the token's
+/// folders or inside one of `own`, by its canonical path. Blocks.
+pub(super) fn resolve_cwd(who: &Principal, cwd: &Path, own: &[&Path]) -> Result<PathBuf> {
+    let folders = match folder_scope(who) {
+        FolderScope::Unlimited => return Ok(cwd.to_owned()),
+        FolderScope::Named => Vec::new(),
+        FolderScope::Folders(folders) => folders,
+    };
+    require_plain_path("cwd", cwd)?;
+    // The path of the open folder is compared and stored, so that the spelling of the request does not matter.
+    let folder = OpenFolder::open(cwd).map_err(|_| Error::Forbidden(OUTSIDE_CWD))?;
+    let mut roots = folders.iter().chain(own);
+    if roots.any(|root| folder.path().starts_with(root)) {
+        return Ok(folder.path().to_owned());
+    }
+    Err(Error::Forbidden(OUTSIDE_CWD))
+}
+
+/// Opens a file and its folder; for a token of some folders, beneath one of them.
+fn open(who: &Principal, file: &Path) -> std::io::Result<(File, OpenFolder)> {
+    let not_found = || std::io::Error::from(std::io::ErrorKind::NotFound);
+    let (Some(parent), Some(name)) = (file.parent(), file.file_name()) else {
+        return Err(not_found());
+    };
+    let FolderScope::Folders(roots) = folder_scope(who) else {
+        let folder = OpenFolder::open(parent)?;
+        return Ok((folder.file(Path::new(name))?, folder));
+    };
+    let beneath = |root: &Path| {
+        let path = file.strip_prefix(root).ok()?;
+        let root = OpenFolder::open(root).ok()?;
+        let folder = root.folder_beneath(path.parent()?).ok()?;
+        Some((root.file_beneath(path).ok()?, folder))
+    };
+    roots.into_iter().find_map(beneath).ok_or_else(not_found)
+}
+
+fn folder_scope(who: &Principal) -> FolderScope<'_> {
+    match who {
+        Principal::Client(token) => token.scopes.folders(),
+        Principal::User => FolderScope::Unlimited,
+        // Neither may start anything; if one ever could, it would have no folder.
+        Principal::Agent(_) | Principal::Anonymous => FolderScope::Folders(Vec::new()),
+    }
+}
+
+fn is_limited(who: &Principal) -> bool {
+    folder_scope(who) != FolderScope::Unlimited
+}
