@@ -53,6 +53,8 @@ use crate::http::{AppState, BODY_LIMIT, own_origins};
 use dispatcher::McpDispatcher;
 use server::McpServer;
 use session_registry::SessionRegistry;
+#[cfg(test)]
+pub(crate) use tools::tool_permission;
 
 /// Maximum size of a transport error; every text of the library is shorter.
 const MAX_TRANSPORT_ERROR_BYTES: usize = 16 * 1024;

@@ -15,6 +15,7 @@ mod mcp_resources;
 mod mcp_streams;
 mod messages;
 mod openapi_contract;
+mod permission_table;
 pub(crate) mod process_family;
 mod route_access;
 mod run_streams;

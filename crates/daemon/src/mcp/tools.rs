@@ -92,7 +92,7 @@ fn require_permission(who: &Principal, tool: ToolName, needs: Permission) -> Res
 }
 
 /// Returns the permission that the caller of a tool needs.
-fn tool_permission(tool: ToolName) -> Option<Permission> {
+pub(crate) fn tool_permission(tool: ToolName) -> Option<Permission> {
     let spec = AGENT_TOOL_SPECS
         .iter()
         .chain(&client_tools::CLIENT_TOOL_SPECS)
