@@ -119,7 +119,8 @@ fn the_daemon_exits_whatever_a_blocked_thread_does() {
 
 #[test]
 fn a_database_of_a_team_follows_no_link_and_waits_for_no_pipe() {
-    let cases: [(&str, fn(&World, &Path)); 6] = [
+    type Plant = fn(&World, &Path);
+    let cases: [(&str, Plant); 6] = [
         ("own.db", |world, at| symlink(world.project().join("victim"), at).unwrap()),
         ("own.db", |world, at| fs::hard_link(world.project().join("victim"), at).unwrap()),
         ("own.db", |_, at| make_pipe(at)),

@@ -1,8 +1,8 @@
 //! The files of a team database are in a project folder, where other processes write. This check refuses a path that
 //! leads to another file: a link on the way or at the end, a second name of a file, or a file that is no regular one.
 //!
-//! The check runs before the files are opened. A process that exchanges a file after the check is detected by the
-//! writer, which compares the files with the ones it has open.
+//! The check runs before the files are opened. An exchange between the check and the opening is not detected; a later
+//! one is, because the writer compares the files with the ones it has open.
 
 use std::{
     fs, io,

@@ -120,8 +120,8 @@ fn refuse_other_terms(
     ];
     match refused.into_iter().find(|(_, differs)| *differs) {
         None => Ok(()),
-        Some((term, _)) => {
-            Err(format!("the workflow file fixes who decides about this gate; omit `{term}`"))
+        Some((changed, _)) => {
+            Err(format!("the workflow file fixes who decides about this gate; omit `{changed}`"))
         }
     }
 }
