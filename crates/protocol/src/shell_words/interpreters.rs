@@ -229,7 +229,7 @@ impl Interpreter {
     }
 
     fn runs_stdin(&self, arguments: &[Option<&str>]) -> bool {
-        let is_stdin = |word: &Option<&str>| {
+        let is_stdin = |word: Option<&str>| {
             matches!(word, Some("-" | "-s" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") | None)
         };
         let names_code = match self.read(arguments) {
@@ -238,9 +238,10 @@ impl Interpreter {
             Reading::Unclear | Reading::CodeValue | Reading::OptionValue { .. } => false,
         };
         let is_program_given = names_code && !OPERANDS_ARE_DATA.contains(&self.name);
-        self.language != Language::Program && (!is_program_given || arguments.iter().any(is_stdin))
+        self.language != Language::Program
+            && (!is_program_given || arguments.iter().copied().any(is_stdin))
             || arguments.windows(2).any(|pair| {
-                matches!(pair[0], Some("-f" | "--file" | "--makefile")) && is_stdin(&pair[1])
+                matches!(pair[0], Some("-f" | "--file" | "--makefile")) && is_stdin(pair[1])
             })
     }
 
@@ -258,10 +259,8 @@ impl Interpreter {
                     options_end = true;
                     state
                 }
-                (Reading::Options { code_named }, Some(word))
-                    if !options_end && is_option(word) =>
-                {
-                    self.after_option(word, code_named)
+                (Reading::Options { .. }, Some(word)) if !options_end && is_option(word) => {
+                    self.after_option(word, state)
                 }
                 (Reading::Options { .. }, _) => Reading::Operands,
             };
@@ -270,7 +269,8 @@ impl Interpreter {
     }
 
     /// Returns the state after an option.
-    fn after_option(&self, word: &str, code_named: bool) -> Reading {
+    fn after_option(&self, word: &str, before: Reading) -> Reading {
+        let code_named = matches!(before, Reading::Options { code_named: true });
         let code = self.code_options.value_of(word);
         let value = self.options.value_of(word);
         if self.language == Language::Shell {

@@ -320,8 +320,8 @@ impl CommandWrapper {
 /// Returns the place of the command of the last action of `find` that has no end yet.
 fn action_command(arguments: &[Option<&str>]) -> WrappedCommand {
     let is_action =
-        |word: &Option<&str>| matches!(word, Some("-exec" | "-execdir" | "-ok" | "-okdir"));
-    let Some(action) = arguments.iter().rposition(is_action) else {
+        |word: Option<&str>| matches!(word, Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+    let Some(action) = arguments.iter().rposition(|word| is_action(*word)) else {
         return WrappedCommand::NotNamed;
     };
     let command = &arguments[action + 1..];
