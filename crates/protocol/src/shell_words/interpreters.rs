@@ -259,10 +259,8 @@ impl Interpreter {
                     options_end = true;
                     state
                 }
-                (Reading::Options { code_named }, Some(word))
-                    if !options_end && is_option(word) =>
-                {
-                    self.after_option(word, code_named)
+                (Reading::Options { .. }, Some(word)) if !options_end && is_option(word) => {
+                    self.after_option(word, state)
                 }
                 (Reading::Options { .. }, _) => Reading::Operands,
             };
@@ -271,7 +269,8 @@ impl Interpreter {
     }
 
     /// Returns the state after an option.
-    fn after_option(&self, word: &str, code_named: bool) -> Reading {
+    fn after_option(&self, word: &str, before: Reading) -> Reading {
+        let code_named = matches!(before, Reading::Options { code_named: true });
         let code = self.code_options.value_of(word);
         let value = self.options.value_of(word);
         if self.language == Language::Shell {
