@@ -184,7 +184,7 @@ mod tests {
         let during_exec = || io::Error::from(io::ErrorKind::WouldBlock);
         let mut reads =
             [Err(during_exec()), Err(during_exec()), Ok("value"), Ok("later")].into_iter();
-        let later = Instant::now() + Duration::from_secs(60);
+        let later = Instant::now() + Duration::from_mins(1);
         let read = retry_during_exec(|| reads.next().unwrap(), later);
         assert_eq!(read.unwrap(), "value");
         let stuck = retry_during_exec(|| Err::<(), _>(during_exec()), Instant::now());

@@ -46,7 +46,12 @@ impl TcpVisitor {
 #[tokio::test]
 async fn when_the_port_is_full_the_next_one_waits_and_the_socket_still_answers() {
     let fixture = DaemonFixture::open().await;
-    let request = TokenRequest { name: "ci".to_owned(), allow: None, instances: Vec::new(), env: Default::default() };
+    let request = TokenRequest {
+        name: "ci".to_owned(),
+        allow: None,
+        instances: Vec::new(),
+        env: Default::default(),
+    };
     let token = fixture.kernel.tokens().create(&Principal::User, request).await.unwrap().token;
     let mut visitors = Vec::new();
     for _ in 0..MAX_TCP_CONNECTIONS {

@@ -23,8 +23,6 @@ const QUOTES: [char; 3] = ['\'', '"', '\\'];
 const EXPANSION_CHARS: [char; 3] = ['$', '<', '>'];
 /// Maximum nesting of commands in the arguments of commands, such as `sh -c "sh -c …"`.
 const MAX_DEPTH: usize = 3;
-/// Length in bytes of a command from which only one level of nesting is read, because each level multiplies the work.
-const LONG_COMMAND: usize = 64 * 1024;
 /// Maximum number of options that are read before a subcommand.
 const MAX_OPTIONS: usize = 32;
 
@@ -53,9 +51,8 @@ pub(super) fn may_match(fit: &ArgumentPattern, command: &str) -> bool {
     let fit = &strip_fit_quotes(fit);
     // As it is written, as a shell reads it, and without its quotes: those inside other quotes are not known here.
     let unquoted = command.replace(QUOTES, "");
-    let depth = if command.len() < LONG_COMMAND { MAX_DEPTH } else { 1 };
     begins_with_fit(fit, &strip_quotes(&command))
-        || line_matches(fit, &command, depth)
+        || line_matches(fit, &command, MAX_DEPTH)
         || line_matches(fit, &unquoted, 0)
         || command.split(COMMAND_SEPARATORS).any(|part| {
             let part = strip_quotes(part);

@@ -7,6 +7,8 @@ use serde_json::Value;
 use super::{PathContext, command::quoted_line, path::CallPath};
 
 const COMMAND_ARGUMENT: &str = "command";
+/// Maximum length in bytes of a command that is read. A search of a longer one would occupy the daemon for seconds.
+const MAX_COMMAND_BYTES: usize = 64 * 1024;
 /// Arguments of the program that `command` names.
 const PROGRAM_ARGUMENTS: &str = "args";
 /// Names of the folder in which a command runs.
@@ -69,7 +71,8 @@ fn given<'a>(args: &'a Value, name: &str) -> Option<&'a Value> {
 /// Returns the command of a call, and a mark if it runs elsewhere.
 fn command_subjects<'a>(args: &'a Value, here: &PathContext<'_>) -> Vec<CallSubject<'a>> {
     let Some(command) = given(args, COMMAND_ARGUMENT) else { return Vec::new() };
-    let line = command_line(command, given(args, PROGRAM_ARGUMENTS));
+    let line = command_line(command, given(args, PROGRAM_ARGUMENTS))
+        .filter(|line| line.len() <= MAX_COMMAND_BYTES);
     let is_foreign = |folder: &Value| {
         let path = folder.as_str().and_then(|folder| CallPath::new(folder, here));
         !path.is_some_and(|path| path.is_in_working_folder(here))

@@ -171,6 +171,11 @@ fn a_command_is_allowed_only_as_all_of_its_words_and_only_in_the_working_folder(
         (json!({ "command": "git diff", "cwd": 1 }), PermissionAction::Ask),
         (json!({ "command": "git diff", "workdir": "/" }), PermissionAction::Ask),
         (json!({ "command": "rm x", "cwd": "/" }), PermissionAction::Deny),
+        // A command that is too long to be searched may contain anything.
+        (
+            json!({ "command": format!("git diff {}", "x".repeat(64 * 1024)) }),
+            PermissionAction::Deny,
+        ),
     ] {
         assert_eq!(
             stance_in_linked_folder(&rules(PermissionAction::Ask), "Bash", &args),
