@@ -167,12 +167,12 @@ fn an_agent_that_finds_the_tool_token_of_another_cannot_speak_as_that_agent() {
     }
     let world = World::new();
     let project = world.project();
-    let fill = |script: &str| {
+    let with_script = |script: &str| {
         let script = script.replace("PROJECT", project.to_str().unwrap());
         script.replace("HOMEFOLDER", world.home().to_str().unwrap())
     };
-    world.file("victim.sh", &fill(VICTIM));
-    world.file("thief.sh", &fill(THIEF));
+    world.file("victim.sh", &with_script(VICTIM));
+    world.file("thief.sh", &with_script(THIEF));
     let yaml = "name: team\nagents:\n  victim: { backend: command, command: [bash, victim.sh] }\n  \
                 thief:\n    backend: mock\n    mock:\n      - { run: bash thief.sh, say: tried }\n\
                 kickoff: '@victim @thief go'\n";

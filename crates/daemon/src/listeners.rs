@@ -16,7 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     backpressure::Backpressure,
     http::HttpService,
-    peer::{Caller, NetworkPeer, Peer, admit_peer},
+    peer::{Caller, NetworkPeer, Peer, admits_peer},
     write_timeout::{PEER_TIMEOUT, WriteTimeoutStream},
 };
 
@@ -97,11 +97,11 @@ impl Listeners {
         // Some tens of microseconds; a thread of its own would cost more.
         let peer = tcp_peer(addresses.0, addresses.1);
         let own_uid = rustix::process::geteuid().as_raw();
-        let Some(socket) = admit_peer(peer, own_uid, &self.allowed_uids) else {
+        if !admits_peer(peer, own_uid, &self.allowed_uids) {
             tracing::debug!(?peer, "refused a connection to the port");
             return None;
-        };
-        Some(NetworkPeer::new(addresses, socket, limits.admit()))
+        }
+        Some(NetworkPeer::new(addresses, peer, limits.admit()))
     }
 
     async fn accept_next<T>(&self, accept: impl Future<Output = T>) -> Option<T> {

@@ -23,7 +23,7 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
 use tokio::net::UnixStream;
 
-pub(crate) use network::{NetworkPeer, admit_peer};
+pub(crate) use network::{NetworkPeer, admits_peer};
 
 /// Maximum number of reads of a chain of parents that changes meanwhile.
 const MAX_CHAIN_READS: usize = 5;

@@ -168,12 +168,11 @@ pub fn holders_among(socket: PeerSocket, pids: impl IntoIterator<Item = u32>) ->
     for pid in pids {
         match holds_inode(pid, socket.inode) {
             Ok(true) => found.holders.extend(Process::of(pid)),
-            Ok(false) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 found.hidden.extend(Process::of(pid).filter(|_| has_user(pid, socket.uid)));
             }
-            // The process has ended.
-            Err(_) => {}
+            // An error means that the process has ended.
+            Ok(false) | Err(_) => {}
         }
     }
     found

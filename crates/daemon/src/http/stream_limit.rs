@@ -44,14 +44,12 @@ impl StreamCounts {
         if answer.extensions().get::<EndlessStream>().is_none() {
             return answer;
         }
-        match self.acquire(token) {
-            Some(place) => answer.map(|body| Body::new(CountedBody { body, _place: place })),
-            None => {
-                let message =
-                    format!("this token has {MAX_STREAMS_PER_TOKEN} open streams; close one first");
-                ProblemResponse::from(Problem::new(Code::Limit, message)).into_response()
-            }
+        if let Some(place) = self.acquire(token) {
+            return answer.map(|body| Body::new(CountedBody { body, _place: place }));
         }
+        let message =
+            format!("this token has {MAX_STREAMS_PER_TOKEN} open streams; close one first");
+        ProblemResponse::from(Problem::new(Code::Limit, message)).into_response()
     }
 
     fn acquire(&self, token: String) -> Option<StreamPlace> {

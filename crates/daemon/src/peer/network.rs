@@ -29,9 +29,13 @@ pub(crate) struct NetworkPeer {
 impl NetworkPeer {
     pub(crate) fn new(
         (local, remote): (SocketAddr, SocketAddr),
-        socket: Option<PeerSocket>,
+        peer: TcpPeer,
         place: Arc<ConnectionPlace>,
     ) -> Self {
+        let socket = match peer {
+            TcpPeer::Open(socket) => Some(socket),
+            TcpPeer::Closed | TcpPeer::Unknown => None,
+        };
         Self { local, remote, socket, place, caller: OnceCell::new() }
     }
 
@@ -68,18 +72,12 @@ impl NetworkPeer {
     }
 }
 
-/// Decides if the port accepts a peer. Returns the peer's socket, if the peer is on this machine.
-pub(crate) fn admit_peer(
-    peer: TcpPeer,
-    own_uid: u32,
-    allowed_uids: &[u32],
-) -> Option<Option<PeerSocket>> {
+/// Decides if the port accepts a peer.
+pub(crate) fn admits_peer(peer: TcpPeer, own_uid: u32, allowed_uids: &[u32]) -> bool {
     match peer {
-        TcpPeer::Open(socket) if socket.uid == own_uid || allowed_uids.contains(&socket.uid) => {
-            Some(Some(socket))
-        }
-        TcpPeer::Open(_) | TcpPeer::Closed => None,
-        TcpPeer::Unknown => Some(None),
+        TcpPeer::Open(socket) => socket.uid == own_uid || allowed_uids.contains(&socket.uid),
+        TcpPeer::Closed => false,
+        TcpPeer::Unknown => true,
     }
 }
 
@@ -110,7 +108,7 @@ mod tests {
             (TcpPeer::Closed, &[1001], false),
             (TcpPeer::Unknown, &[], true),
         ] {
-            assert_eq!(admit_peer(peer, 1000, allowed).is_some(), expected, "{peer:?}");
+            assert_eq!(admits_peer(peer, 1000, allowed), expected, "{peer:?}");
         }
     }
 

@@ -139,7 +139,7 @@ impl ProcessRunner {
         {
             tree.follow(worker).await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Asks a worker to end its tree, and kills the rest after the grace period. Returns the initial number of

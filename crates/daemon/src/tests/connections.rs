@@ -1,6 +1,6 @@
 //! Tests of many connections to the port at once.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use agent_worker_kernel::Principal;
 use agent_worker_protocol::api::TokenRequest;
@@ -50,7 +50,7 @@ async fn when_the_port_is_full_the_next_one_waits_and_the_socket_still_answers()
         name: "ci".to_owned(),
         allow: None,
         instances: Vec::new(),
-        env: Default::default(),
+        env: BTreeSet::new(),
     };
     let token = fixture.kernel.tokens().create(&Principal::User, request).await.unwrap().token;
     let mut visitors = Vec::new();

@@ -28,6 +28,7 @@ pub(super) enum Source {
 
 /// One word of a command.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of the text of its own")]
 pub(super) struct Word {
     pub(super) text: String,
     /// True if part of the word is quoted or expanded, so that it is not a keyword.

@@ -8,6 +8,7 @@ use super::{
 
 /// The beginning of a parameter expansion.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of the text of its own")]
 pub(super) struct ParameterHead {
     /// Variable whose value becomes part of the word.
     name: Option<String>,
@@ -34,14 +35,17 @@ impl Scanner<'_> {
         }
     }
 
+    /// Returns the number of characters from a position on that match.
+    fn run_length(&self, at: usize, matches: impl Fn(char) -> bool) -> usize {
+        (at..self.end).take_while(|at| self.char_at(*at).is_some_and(&matches)).count()
+    }
+
     /// Returns the length of the name at a position, which may be a digit, `@` or `*`.
     fn name_length(&self, at: usize) -> usize {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         match self.char_at(at) {
             Some('@' | '*') => 1,
-            Some(c) if is_name(c) => {
-                (at..).take_while(|at| self.char_at(*at).is_some_and(is_name)).count()
-            }
+            Some(c) if is_name(c) => self.run_length(at, is_name),
             _ => 0,
         }
     }
@@ -70,7 +74,7 @@ impl Scanner<'_> {
         at += self.name_length(at);
         if self.char_at(at) == Some('[') {
             let simple = |c: char| c.is_ascii_digit() || "@*-".contains(c);
-            let length = (at + 1..).take_while(|at| self.char_at(*at).is_some_and(simple)).count();
+            let length = self.run_length(at + 1, simple);
             head.has_subscript = self.char_at(at + 1 + length) != Some(']');
             head.is_list |= self.char_at(at + 1) == Some('@');
             // The rest follows the subscript; an unclear subscript is refused as a whole.
@@ -81,7 +85,7 @@ impl Scanner<'_> {
             (Some('='), _) | (Some(':'), Some('=')) => head.is_assigned = true,
             (Some(':'), next) if next.is_none_or(|c| !"-?+".contains(c)) => {
                 let simple = |c: char| c.is_ascii_digit() || ": -".contains(c);
-                let length = (at..).take_while(|at| self.char_at(*at).is_some_and(simple)).count();
+                let length = self.run_length(at, simple);
                 head.has_offset = self.char_at(at + length) != Some('}');
             }
             _ => {}

@@ -62,15 +62,12 @@ pub(super) fn quotes(
         heredocs: Vec::new(),
         facts: Facts { has_numbered_names: has_numbered_names(symbols), ..Facts::default() },
     };
-    let scanned = scanner.scan_commands(CommandsEnd::End, SimpleCommand::default());
+    let result = scanner.scan_commands(CommandsEnd::End, SimpleCommand::default());
     let (placed, mut misplaced) = (scanner.placed, scanner.misplaced);
-    match scanned {
+    if let Err(ScanError(what)) = result {
         // The text after this point is unknown, and may use a value that was placed before.
-        Err(ScanError(what)) => {
-            let why = PlacementRefusal::ScanFailed(what);
-            misplaced.push(MisplacedReference { index: placed.len().min(total - 1), why });
-        }
-        Ok(()) => {}
+        let why = PlacementRefusal::ScanFailed(what);
+        misplaced.push(MisplacedReference { index: placed.len().min(total - 1), why });
     }
     misplaced.extend(policy::refusals(&scanner.facts));
     // One reason for each reference: the first.
@@ -132,12 +129,11 @@ impl Scanner<'_> {
     }
 
     pub(super) fn place_reference(&mut self, quotes: Quotes, command: &mut SimpleCommand) {
-        match self.barriers.last().cloned() {
-            Some(why) => self.refuse(why),
-            None => {
-                self.facts.sources.push(Source::Reference(self.placed.len()));
-                self.placed.push(quotes);
-            }
+        if let Some(why) = self.barriers.last().cloned() {
+            self.refuse(why);
+        } else {
+            self.facts.sources.push(Source::Reference(self.placed.len()));
+            self.placed.push(quotes);
         }
         command.push_unknown();
     }
@@ -230,9 +226,7 @@ impl Scanner<'_> {
                 }
                 '(' => {
                     self.scan_paren(&mut command)?;
-                    if command.is_empty() {
-                        pipeline = 0;
-                    }
+                    pipeline = if command.is_empty() { 0 } else { pipeline };
                 }
                 // In a `case`, a `)` without a `(` ends a pattern.
                 ')' if cases > 0 => {

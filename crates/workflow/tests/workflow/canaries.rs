@@ -126,11 +126,12 @@ fn fired(shell: &str, scripts: &[String], canaries: &[usize]) -> BTreeSet<(usize
 }
 
 fn check_generated_scripts(shell: &str, seed: u64) {
+    #[expect(clippy::disallowed_methods, reason = "how long a test is to take")]
     let count = std::env::var("AW_SCRIPTS").map_or(120, |text| text.parse().unwrap());
     let mut choices = Choices::new(seed);
     let (mut written, mut prepared) = (Vec::new(), Vec::new());
     for _ in 0..count {
-        let script = choices.script(shell == "bash");
+        let script = choices.script(shell);
         if let Some(ready) = accepted(shell, &script) {
             written.push(script);
             prepared.push(ready);

@@ -421,9 +421,9 @@ impl Choices {
         usize::try_from(self.0 >> 33).unwrap() % end
     }
 
-    /// Creates a script for bash, or for every shell.
-    pub(crate) fn script(&mut self, bash: bool) -> String {
-        let all = POSIX.len() + if bash { BASH.len() } else { 0 };
+    /// Creates a script for a shell.
+    pub(crate) fn script(&mut self, shell: &str) -> String {
+        let all = POSIX.len() + if shell == "bash" { BASH.len() } else { 0 };
         let position = match self.below(all) {
             n if n < POSIX.len() => POSIX[n],
             n => BASH[n - POSIX.len()],

@@ -102,7 +102,7 @@ impl Check<'_> {
         let begins = match wrapped_command(&known) {
             WrappedCommand::At(begins) => begins,
             // Such as `env x=` and `sudo x=`.
-            WrappedCommand::NotNamed if self.is_wrapper_assignment(words, at) => return None,
+            WrappedCommand::NotNamed if Self::is_wrapper_assignment(words, at) => return None,
             WrappedCommand::NotNamed | WrappedCommand::Unclear => return Some(unclear()),
         };
         let is_exact = |word: &Word| word.literal().is_some() || is_assignment(&word.text);
@@ -116,13 +116,13 @@ impl Check<'_> {
         let arguments = &words[begins + 1..=at];
         let builtin = is_builtin(name) || name == "coproc";
         if builtin {
-            return self.builtin_refusal(name, &words[begins + 1..], arguments.len() - 1);
+            return Self::builtin_refusal(name, &words[begins + 1..], arguments.len() - 1);
         }
         program_refusal(program_name(name), arguments)
     }
 
     /// Returns true for `NAME=value` among the words of `env` and `sudo`.
-    fn is_wrapper_assignment(&self, words: &[Word], at: usize) -> bool {
+    fn is_wrapper_assignment(words: &[Word], at: usize) -> bool {
         let takes_assignments = |word: &Word| {
             let name = word.literal().map(program_name);
             name.is_some_and(|name| ["env", "sudo"].contains(&name))
@@ -134,12 +134,12 @@ impl Check<'_> {
             && !words[at].is_several()
     }
 
-    fn builtin_refusal(&self, name: &str, words: &[Word], at: usize) -> Option<PlacementRefusal> {
+    fn builtin_refusal(name: &str, words: &[Word], at: usize) -> Option<PlacementRefusal> {
         let owned = name.to_owned();
         match name {
             _ if DATA_BUILTINS.contains(&name) => None,
             "printf" => printf_refusal(&words[..at], words),
-            "test" | "[" => self.test_refusal(words, at),
+            "test" | "[" => Self::test_refusal(words, at),
             _ if EVALUATORS.contains(&name) => Some(PlacementRefusal::Code(owned)),
             _ if NAME_TAKERS.contains(&name) => Some(PlacementRefusal::Variable(owned)),
             _ if DECLARATIONS.contains(&name) => Some(PlacementRefusal::Declaration(owned)),
@@ -149,7 +149,7 @@ impl Check<'_> {
 
     /// Checks an operand of `test`. A value may be `-v`, and then the next word is evaluated; so no value follows
     /// another, and none is more than one word.
-    fn test_refusal(&self, words: &[Word], at: usize) -> Option<PlacementRefusal> {
+    fn test_refusal(words: &[Word], at: usize) -> Option<PlacementRefusal> {
         let word = &words[at];
         let before = at.checked_sub(1).map(|before| &words[before]);
         let follows_literal = before.is_none_or(|word| word.literal().is_some());
