@@ -4,6 +4,8 @@
 //! no parser of the shell: the callers split a command into words. A list is never complete. A caller that decides
 //! what is safe accepts what it knows, and does not rely on the absence of a name.
 
+use std::{collections::HashSet, sync::LazyLock};
+
 mod interpreters;
 mod options;
 mod wrappers;
@@ -95,7 +97,8 @@ pub fn precedes_command(word: &str) -> bool {
 
 /// Returns true for a command that the shell runs itself, such as `read`.
 pub fn is_builtin(name: &str) -> bool {
-    BUILTINS.contains(&name)
+    static NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| BUILTINS.into_iter().collect());
+    NAMES.contains(name)
 }
 
 /// Returns the name of a program without its folder: `rm` for `/bin/rm`.

@@ -1,5 +1,7 @@
 //! Programs that run code: from an argument, from a file, or from their standard input.
 
+use std::{collections::HashMap, sync::LazyLock};
+
 use super::{
     options::{OptionTable, OptionValue, is_option},
     program_name,
@@ -180,7 +182,13 @@ const OPERANDS_ARE_DATA: [&str; 6] = ["dc", "ed", "ex", "mysql", "psql", "sqlite
 /// Returns the interpreter with this name, which has no folder and may have a version: `python3.12`.
 pub fn interpreter(name: &str) -> Option<&'static Interpreter> {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    INTERPRETERS.iter().find(|known| known.name == name || known.name == unversioned)
+    // A script of a megabyte has thousands of commands, and each is looked up.
+    static BY_NAME: LazyLock<HashMap<&str, &Interpreter>> =
+        LazyLock::new(|| INTERPRETERS.iter().map(|known| (known.name, known)).collect());
+    match BY_NAME.get(name) {
+        None if unversioned != name => BY_NAME.get(unversioned).copied(),
+        found => found.copied(),
+    }
 }
 
 /// Returns true for the name of a shell, without its folder.

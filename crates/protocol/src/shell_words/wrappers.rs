@@ -1,5 +1,7 @@
 //! Commands that run another command, which is one of their arguments.
 
+use std::{collections::HashMap, sync::LazyLock};
+
 use super::{
     is_assignment,
     options::{OptionTable, OptionValue, is_option},
@@ -250,7 +252,10 @@ static SUBCOMMAND_PROGRAMS: [SubcommandProgram; 4] = [
 
 /// Returns the wrapper with this name, which has no folder.
 pub fn wrapper(name: &str) -> Option<&'static CommandWrapper> {
-    PRECISE.iter().chain(&ANYWHERE).find(|wrapper| wrapper.name == name)
+    static BY_NAME: LazyLock<HashMap<&str, &CommandWrapper>> = LazyLock::new(|| {
+        ANYWHERE.iter().chain(&PRECISE).map(|wrapper| (wrapper.name, wrapper)).collect()
+    });
+    BY_NAME.get(name).copied()
 }
 
 /// Returns the program with subcommands that has this name.

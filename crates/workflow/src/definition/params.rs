@@ -45,7 +45,7 @@ pub struct Param {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParamType {
-    /// Any text.
+    /// Any text of one line or more.
     #[default]
     Text,
     /// Number, checked before the run: in a command it may be part of code.

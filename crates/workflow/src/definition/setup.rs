@@ -23,6 +23,9 @@ const STEP_KEYS: AllowedKeys = AllowedKeys {
 
 const BASH: &str = "bash";
 
+/// Maximum length of a script. Following a longer one would take the daemon too long.
+const MAX_SCRIPT_BYTES: usize = 256 * 1024;
+
 /// One setup command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetupStep {
@@ -106,6 +109,12 @@ fn read_step(
     let text = diagnostics.ok_or_add(shell.text())?;
     if text.contains('\0') {
         diagnostics.add(shell.must_be("text without NUL characters"));
+        return None;
+    }
+    if text.len() > MAX_SCRIPT_BYTES {
+        let limit = format_args!("at most {} KiB long", MAX_SCRIPT_BYTES / 1024);
+        diagnostics
+            .add(shell.must_be(limit).with_hint("move the script to a file and run that file"));
         return None;
     }
     let dialect = dialect(program.as_deref().unwrap_or(BASH));

@@ -248,7 +248,7 @@ fn is_assignment(text: &str) -> bool {
     head.is_some_and(|head| is_variable_name(head.strip_suffix('+').unwrap_or(head)))
 }
 
-/// Splits `name[…`.
+/// Splits the beginning of a subscript, `name[…`, at its bracket.
 fn split_subscript(text: &str) -> Option<(&str, &str)> {
     text.split_once('[').filter(|(name, _)| is_variable_name(name))
 }

@@ -45,11 +45,11 @@ pub(super) struct Word {
 /// Standard input that a command sets for itself.
 #[derive(Clone, Debug)]
 pub(super) enum Input {
-    /// File: `<name`.
+    /// File that the command reads: `<name`.
     File(Word),
     /// Here-document with this number.
     Heredoc(usize),
-    /// Here-string.
+    /// Text of a here-string: `<<<text`.
     Text(Word),
     /// Another descriptor: `<&3`.
     Descriptor,

@@ -33,11 +33,11 @@ pub(super) enum PlacementRefusal {
     Condition,
     /// In an array: `a=( … )`.
     Array,
-    /// In `${!name}`.
+    /// In an indirect expansion: `${!name}`.
     Indirect,
-    /// In `${name@P}`.
+    /// In a transformation: `${name@P}`.
     Transformation,
-    /// In `name+=`.
+    /// In an addition to a variable: `name+=`.
     Append,
     /// In a variable with a meaning to the shell: `PATH=`.
     SpecialVariable(String),

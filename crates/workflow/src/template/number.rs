@@ -6,7 +6,7 @@ const MAX_DIGITS: usize = 18;
 /// Kind of number that a place takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberKind {
-    /// Whole number.
+    /// Number without decimals.
     Integer,
     /// Number that may have decimals.
     Decimal,

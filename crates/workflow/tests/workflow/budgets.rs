@@ -153,9 +153,13 @@ fn a_long_file_is_read_at_once() {
 
 #[test]
 fn a_long_script_is_followed_at_once() {
-    for script in
-        ["echo ${{ x }} \"a 'b' $(c)\"; ".repeat(30_000), "$(".repeat(300_000) + "${{ x }}"]
-    {
+    const LINE: &str = "echo ${{ x }} \"a 'b' $(c)\"; ";
+    for script in [
+        LINE.repeat(9_000),
+        LINE.repeat(30_000),
+        "$(".repeat(120_000) + "${{ x }}",
+        "$(".repeat(300_000) + "${{ x }}",
+    ] {
         let script = serde_json::to_string(&script).unwrap();
         let yaml = format!("setup: [{{ shell: 'true', as: x }}, {{ shell: {script} }}]\n");
         let _ = within_cpu_budget("the script", || read_with_agent(&yaml));

@@ -49,7 +49,8 @@ const STRONG_CANARIES: [usize; 5] = [0, 6, 8, 14, 18];
 const DRIVER: &str = r#"
 for script in "$FOLDER"/script-*; do
   for value in "$FOLDER"/value-*; do
-    (export AW_F1="$value"; . "$script") </dev/null >/dev/null 2>&1
+    # Descriptor 3 makes the driver wait for the processes that the script leaves.
+    left=$( (export AW_F1="$value"; . "$script") 3>&1 </dev/null >/dev/null 2>&1)
     if [ -e "$FOLDER/created" ]; then
       echo "${script##*-} ${value##*-}"
       rm -f "$FOLDER/created"
@@ -127,7 +128,7 @@ fn fired(shell: &str, scripts: &[String], canaries: &[usize]) -> BTreeSet<(usize
 
 fn check_generated_scripts(shell: &str, seed: u64) {
     #[expect(clippy::disallowed_methods, reason = "how long a test is to take")]
-    let count = std::env::var("AW_SCRIPTS").map_or(120, |text| text.parse().unwrap());
+    let count = std::env::var("AW_SCRIPTS").map_or(500, |text| text.parse().unwrap());
     let mut choices = Choices::new(seed);
     let (mut written, mut prepared) = (Vec::new(), Vec::new());
     for _ in 0..count {

@@ -27,16 +27,18 @@ impl Check<'_> {
         let arguments = &words[begins + 1..];
         let feeds_arguments = |word: &Word| ["xargs", "gxargs"].contains(&program_name(&word.text));
         let why = PlacementRefusal::Stdin(name.to_owned());
-        let runs_arguments = interpreter(name).is_some() || is_unclear;
+        let is_interpreter = interpreter(name).is_some();
+        let runs_arguments = is_interpreter || is_unclear;
         if words[..=begins].iter().any(feeds_arguments) && runs_arguments {
             self.refuse_unknown_input(command, why);
             return;
         }
-        let runs_file = [".", "source"].contains(&name) || interpreter(name).is_some();
+        let runs_file = [".", "source"].contains(&name) || is_interpreter;
         let reads_descriptor = arguments.iter().any(|word| is_descriptor(&word.text));
-        let runs_input = match interpreter(name) {
-            Some(_) => runs_stdin(name, &data_words(name, arguments)),
-            None => ![".", "source"].contains(&name) && runs_stdin(name, &[]),
+        let runs_input = if is_interpreter {
+            runs_stdin(name, &data_words(name, arguments))
+        } else {
+            ![".", "source"].contains(&name) && runs_stdin(name, &[])
         };
         if runs_file && (reads_descriptor || runs_input) {
             if reads_descriptor || !self.has_own_input(command) {
