@@ -181,10 +181,10 @@ const OPERANDS_ARE_DATA: [&str; 6] = ["dc", "ed", "ex", "mysql", "psql", "sqlite
 
 /// Returns the interpreter with this name, which has no folder and may have a version: `python3.12`.
 pub fn interpreter(name: &str) -> Option<&'static Interpreter> {
-    let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     // A script of a megabyte has thousands of commands, and each is looked up.
     static BY_NAME: LazyLock<HashMap<&str, &Interpreter>> =
         LazyLock::new(|| INTERPRETERS.iter().map(|known| (known.name, known)).collect());
+    let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     match BY_NAME.get(name) {
         None if unversioned != name => BY_NAME.get(unversioned).copied(),
         found => found.copied(),
