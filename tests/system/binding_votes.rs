@@ -30,7 +30,7 @@ agents:
 kickoff: "@coder go, @critic watch"
 "#;
 
-/// An agent that proposes to open its own gate, and appends when it is told to.
+/// An agent that proposes to open its own gate, and appends when a message asks for it.
 fn team_with(other_agents: &str, gates: &str) -> String {
     format!(
         r#"

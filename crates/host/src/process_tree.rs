@@ -239,15 +239,13 @@ fn descendants_in(all: &[Stat], root: u32) -> Vec<Process> {
 mod tests {
     use super::*;
 
+    fn process(pid: u32, parent: u32) -> Stat {
+        Stat { pid, parent, start_time: 9, is_zombie: false, is_kernel_thread: false }
+    }
+
     #[test]
     fn descendants_are_children_of_children_and_living() {
-        let process = |pid, parent, is_zombie| Stat {
-            pid,
-            parent,
-            start_time: 9,
-            is_zombie,
-            is_kernel_thread: false,
-        };
+        let process = |pid, parent, is_zombie| Stat { is_zombie, ..process(pid, parent) };
         let all = [
             process(1, 0, false),
             process(10, 1, false),
@@ -264,25 +262,11 @@ mod tests {
 
     #[test]
     fn a_snapshot_torn_by_a_reused_pid_still_ends() {
-        let process = |pid, parent| Stat {
-            pid,
-            parent,
-            start_time: 9,
-            is_zombie: false,
-            is_kernel_thread: false,
-        };
         assert_eq!(descendants_in(&[process(10, 20), process(20, 10)], 10).len(), 1);
     }
 
     #[test]
     fn a_chain_of_parents_that_is_torn_while_it_is_read_is_none() {
-        let process = |pid, parent| Stat {
-            pid,
-            parent,
-            start_time: 9,
-            is_zombie: false,
-            is_kernel_thread: false,
-        };
         let seen = |pid, parent| (pid, ProcessVisibility::Visible(process(pid, parent)));
         let whole = [seen(30, 20), seen(20, 10), seen(10, 1), seen(1, 0)];
         let instead = |pid, sight| {

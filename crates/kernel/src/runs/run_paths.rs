@@ -56,7 +56,7 @@ pub(super) fn open_run_file(who: &Principal, file: &Path, cwd: &Path) -> Result<
     let workflow = match load_file(opened, &folder, &path) {
         Ok(workflow) => workflow,
         Err(error) if !is_limited(who) => return Err(error.into()),
-        // The error quotes the file, which may be any private text, so a limited token is told only that there is one.
+        // The error quotes the file, which may be any private text, so a limited token learns only that the file is invalid.
         Err(_) if who.can_reach_project(&folder.path().to_string_lossy()) => {
             let file = file.display();
             return Err(Error::BadRequest(format!(

@@ -1,4 +1,4 @@
-//! Who decides a proposal, and by which rule. Pure.
+//! The voters of a proposal and the rule by which they decide. Pure.
 //!
 //! A binding proposal with a gate, a role or work changes the rights of the team. Invariant: no agent decides such a
 //! proposal alone. An agent that creates one chooses neither the electorate nor any term that replaces votes, and its
