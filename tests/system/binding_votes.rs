@@ -104,8 +104,11 @@ fn in_a_team_of_one_the_user_decides() {
     assert_eq!(made[0]["ballots"], json!([]), "its own ballot was refused");
     append(&world);
     assert_ne!(document(&world).code, 0, "the gate is closed");
+    let attention = || world.as_user("GET", "/attention?all=true", "").1;
+    assert!(attention().contains("agent-worker vote 1 OPTION --target @team"), "{}", attention());
     let voted = world.run(&["vote", "1", "approve", "--target", "@team"]);
     assert!(voted.stdout.contains("gate release is open"), "{voted:?}");
+    assert!(!attention().contains("agent-worker vote"), "{}", attention());
     append(&world);
     assert_eq!(document(&world).stdout, "released\n");
 }

@@ -50,6 +50,69 @@ fn the_port_refuses_other_users_unless_they_are_allowed() {
     }
 }
 
+/// Connects to the socket, leaves the connection to a child that waits for the file `go`, and ends.
+const PID_DONOR: &str = r#"
+import os, socket, time
+link = socket.socket(socket.AF_UNIX)
+link.connect("SOCKET")
+if os.fork() == 0:
+    os.setsid()
+    for _ in range(3000):
+        if os.path.exists("go"):
+            break
+        time.sleep(0.01)
+    link.sendall(b"GET /agents?all=true HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    with open("answer.part", "w") as answer:
+        answer.write(link.recv(100).decode().split(" ")[1])
+    os.rename("answer.part", "answer")
+os._exit(0)
+"#;
+
+/// Starts processes until one has this pid.
+fn take_pid(pid: u32) -> Option<std::process::Child> {
+    for _ in 0..200 {
+        fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        if child.id() == pid {
+            return Some(child);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    None
+}
+
+#[test]
+fn a_connection_is_not_the_users_because_the_pid_of_its_process_is_a_users_process_now() {
+    let untried = "a pid that is used again (needs root, python3, ns_last_pid)";
+    if !is_root() || !Path::new("/proc/sys/kernel/ns_last_pid").exists() {
+        record_skip(untried);
+        return;
+    }
+    if !has_programs(&["python3"], untried) {
+        return;
+    }
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let socket = world.home().join("daemon.sock");
+    // The daemon accepts the connection only after the process that made it was replaced.
+    kill(daemon.id(), "STOP");
+    let script = PID_DONOR.replace("SOCKET", socket.to_str().unwrap());
+    let mut donor =
+        Command::new("python3").args(["-c", &script]).current_dir(world.project()).spawn().unwrap();
+    let pid = donor.id();
+    assert!(donor.wait().unwrap().success());
+    let mut heir = take_pid(pid).expect("the pid can be taken");
+    kill(daemon.id(), "CONT");
+    world.file("go", "");
+    let answer = wait_for("an answer", || fs::read_to_string(world.project().join("answer")).ok());
+    heir.kill().unwrap();
+    heir.wait().unwrap();
+    assert_eq!(answer, "401", "the connection has no right without a token");
+    kill(daemon.id(), "TERM");
+    daemon.wait().unwrap();
+}
+
 /// Uses a token as an agent could: at the port, at the socket, without its environment, and from a process whose parent
 /// connected and ended.
 const TOKEN_THIEF: &str = r#"#!/bin/bash

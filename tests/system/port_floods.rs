@@ -4,11 +4,12 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
+    path::Path,
     process::Command,
     time::Duration,
 };
 
-use crate::world::{World, kill, wait_for};
+use crate::world::{World, kill, record_skip, wait_for};
 
 /// More than the daemon accepts at once.
 const VISITORS: usize = 300;
@@ -63,6 +64,71 @@ fn a_token_has_a_limited_number_of_streams() {
     open.pop();
     wait_for("a free place", || (stream(&greedy).1 == "200").then_some(()));
     drop(open);
+    kill(daemon.id(), "TERM");
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn a_token_has_a_limited_number_of_connections() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let token = |name: &str| {
+        world.json(&["token", "create", name, "--json"])["token"].as_str().unwrap().to_owned()
+    };
+    let (greedy, modest, port) = (token("greedy"), token("modest"), world.port());
+    let connect = |token: &str| get(&port, token, "/agents?all=true");
+    let mut open: Vec<_> = (0..64).map(|_| connect(&greedy)).collect();
+    assert!(open.iter().all(|(_, status)| status == "200"));
+    assert_eq!(connect(&greedy).1, "429");
+    assert_eq!(connect(&modest).1, "200", "another token has its own connections");
+    open.pop();
+    wait_for("a free place", || (connect(&greedy).1 == "200").then_some(()));
+    drop(open);
+    kill(daemon.id(), "TERM");
+    daemon.wait().unwrap();
+}
+
+/// Opens 100 connections to the socket and counts those that are served.
+const SOCKET_FLOOD: &str = r#"
+import socket
+links = []
+for _ in range(100):
+    link = socket.socket(socket.AF_UNIX)
+    link.settimeout(30)
+    link.connect("SOCKET")
+    links.append(link)
+served = 0
+for link in links:
+    try:
+        link.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        served += link.recv(100).startswith(b"HTTP/1.1 200")
+    except OSError:
+        pass
+with open("served", "w") as file:
+    file.write(str(served))
+"#;
+
+#[test]
+fn an_agent_has_a_limited_number_of_connections_to_the_socket() {
+    if !Path::new("/usr/bin/python3").exists() {
+        record_skip("a flood of the socket (needs python3)");
+        return;
+    }
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let socket = world.home().join("daemon.sock");
+    world.file("flood.py", &SOCKET_FLOOD.replace("SOCKET", socket.to_str().unwrap()));
+    let run = format!("cd {} && python3 flood.py", world.project().display());
+    let yaml = format!(
+        "name: sly\nagents:\n  a:\n    backend: mock\n    mock:\n      - {{ run: '{run}', say: tried }}\nkickoff: '@a go'\n"
+    );
+    let file = world.file("sly.yaml", &yaml);
+    let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
+    assert_eq!(code, 0, "{envelope}\n{}", world.log());
+    let served = fs::read_to_string(world.project().join("served")).unwrap();
+    let served: usize = served.parse().unwrap();
+    // The worker itself has connections too.
+    assert!((32..=64).contains(&served), "{served}");
     kill(daemon.id(), "TERM");
     daemon.wait().unwrap();
 }

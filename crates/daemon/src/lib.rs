@@ -8,6 +8,7 @@
 mod backpressure;
 mod exit_deadline;
 mod files;
+mod guarded_body;
 mod hint;
 mod home;
 mod http;

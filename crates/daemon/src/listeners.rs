@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use agent_worker_host::{ConnectionLimits, tcp_peer};
+use agent_worker_host::{ConnectionLimits, KeyedLimit, KeyedPlace, tcp_peer};
 use agent_worker_kernel::Kernel;
 use axum::body::Body;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
@@ -25,6 +25,10 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
 /// Maximum number of TCP connections, so that descriptors remain for the socket and the workers.
 pub(crate) const MAX_TCP_CONNECTIONS: usize = 256;
+/// Maximum number of TCP connections of one token.
+pub(crate) const MAX_TCP_CONNECTIONS_PER_TOKEN: usize = 64;
+/// Maximum number of connections to the socket by the processes of one attempt, and by all others that are not the user.
+const MAX_SOCKET_CONNECTIONS_PER_CALLER: usize = 64;
 
 /// Size of the send buffer of a connection that carries an event stream: space for a few events.
 const STREAM_SEND_BUFFER_BYTES: usize = 4 * 1024;
@@ -45,14 +49,19 @@ impl Listeners {
     /// Serves the Unix socket.
     pub(crate) fn serve_socket(&self, listener: UnixListener) {
         let listeners = self.clone();
+        let limit = KeyedLimit::new(MAX_SOCKET_CONNECTIONS_PER_CALLER);
         self.tracker.spawn(async move {
             while let Some(accepted) = listeners.accept_next(listener.accept()).await {
                 let Some((stream, _)) = listeners.accepted_or_backoff(accepted).await else {
                     continue;
                 };
-                let handler = listeners.clone();
+                let (handler, limit) = (listeners.clone(), limit.clone());
                 listeners.tracker.spawn(async move {
                     let caller = Caller::of(&stream, &handler.kernel).await;
+                    let Ok(_place) = acquire_socket_place(&limit, caller) else {
+                        tracing::warn!(?caller, "closed a connection: the caller has too many");
+                        return;
+                    };
                     handler
                         .serve_connection(stream, Peer::Socket(caller), shrink_send_buffer)
                         .await;
@@ -64,7 +73,7 @@ impl Listeners {
     /// Serves the loopback port.
     pub(crate) fn serve_port(&self, listener: TcpListener) {
         let listeners = self.clone();
-        let limits = ConnectionLimits::new(MAX_TCP_CONNECTIONS);
+        let limits = ConnectionLimits::new(MAX_TCP_CONNECTIONS, MAX_TCP_CONNECTIONS_PER_TOKEN);
         self.tracker.spawn(async move {
             while let Some(accepted) = listeners.accept_next(listener.accept()).await {
                 let Some((stream, _)) = listeners.accepted_or_backoff(accepted).await else {
@@ -159,6 +168,18 @@ impl Listeners {
             tracing::debug!(%error, "a connection failed");
         }
     }
+}
+
+/// Takes a place for a connection to the socket; the user needs none. An error means that all places are taken.
+fn acquire_socket_place(limit: &KeyedLimit, caller: Caller) -> Result<Option<KeyedPlace>, ()> {
+    let key = match caller {
+        Caller::User => return Ok(None),
+        Caller::Attempt(attempt) => attempt.to_string(),
+        Caller::Foreign | Caller::Leftover { .. } | Caller::Unidentified | Caller::Nobody => {
+            "others".to_owned()
+        }
+    };
+    limit.acquire(key).map(Some).ok_or(())
 }
 
 /// Shrinks the send buffer, so that a stalled reader shows after a few events.

@@ -10,7 +10,6 @@ mod channel;
 mod completion;
 mod dispatcher;
 mod documents;
-mod drop_guard;
 mod era;
 mod fast_path;
 mod feedback;

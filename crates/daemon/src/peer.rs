@@ -17,7 +17,8 @@ mod network;
 use std::{collections::BTreeSet, io, sync::Arc};
 
 use agent_worker_host::{
-    ATTEMPT_MARKER, Process, environment_value, group_marks, process_chain, run_blocking,
+    ATTEMPT_MARKER, Process, SocketPeer, environment_value, group_marks, process_chain,
+    run_blocking,
 };
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
@@ -95,10 +96,12 @@ impl Caller {
             return Self::Nobody;
         }
         // A peer in a pid namespace we do not see has the pid 0.
-        match credentials.pid().and_then(|pid| u32::try_from(pid).ok()) {
-            None | Some(0) => Self::Nobody,
-            Some(pid) => Self::of_process(pid, std::process::id(), kernel).await,
-        }
+        let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
+        let Some(pid) = pid.filter(|pid| *pid != 0) else { return Self::Nobody };
+        let Ok(peer) = SocketPeer::of(stream) else { return Self::Unidentified };
+        let caller = Self::of_process(pid, std::process::id(), kernel).await;
+        // If the process has ended, the pid may have been another process's while it was read.
+        if peer.has_ended().unwrap_or(true) { Self::Unidentified } else { caller }
     }
 
     /// Identifies a process of our own uid, as the daemon with the pid `daemon` sees it.

@@ -11,11 +11,13 @@ mod daemon_socket;
 mod damage;
 mod event_stream;
 mod inherited_files;
+mod keyed_limit;
 mod lock;
 mod mcp_client;
 mod process_tree;
 mod procfs;
 mod shortage;
+mod socket_peer;
 mod tcp_peer;
 mod termination;
 
@@ -26,13 +28,16 @@ pub use daemon_socket::{DaemonSocket, DialError};
 pub use damage::observe_damage;
 pub use event_stream::EventStream;
 pub use inherited_files::close_inherited_files_on_exec;
+pub use keyed_limit::{KeyedLimit, KeyedPlace};
 pub use lock::LockFile;
 pub use mcp_client::{McpAction, McpReply, McpReplyBody};
 pub use process_tree::{
     ATTEMPT_MARKER, Process, attempt_marks, children, dead_children, descendants,
     environment_value, is_inside_attempt, marked_processes, own_descendants, process_chain, reap,
 };
+pub use procfs::process_name;
 pub use shortage::{EXIT_SHORTAGE, is_shortage};
+pub use socket_peer::SocketPeer;
 pub use tcp_peer::{
     PeerSocket, PortHolder, SocketHolders, TcpPeer, holders_among, port_holder, socket_holders,
     tcp_peer,

@@ -44,6 +44,12 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
     parse_stat(pid, &read(&format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// Returns the name of a process: the first 15 bytes of its program's name, or the name that it gave itself.
+pub fn process_name(pid: u32) -> Option<String> {
+    let name = read(&format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+}
+
 /// Returns the initial values of the variable `name` in a process.
 ///
 /// A process may have the variable twice; then both values are returned. The error `WouldBlock` means that the process is

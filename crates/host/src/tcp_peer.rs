@@ -21,7 +21,7 @@ use rustix::net::{
     recv, sendto, socket_with,
 };
 
-use crate::process_tree::Process;
+use crate::{process_tree::Process, procfs::process_name};
 
 /// The type `SOCK_DIAG_BY_FAMILY` of a request and of its reply.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -136,8 +136,7 @@ pub fn port_holder(port: u16) -> Option<PortHolder> {
     let entry = find_socket(address, nowhere).ok().flatten().filter(|it| it.state == LISTEN)?;
     let holders = socket_holders(entry.socket).holders;
     let process = holders.first().copied();
-    let name =
-        process.and_then(|process| fs::read_to_string(format!("/proc/{}/comm", process.pid)).ok());
+    let name = process.and_then(|process| process_name(process.pid));
     Some(PortHolder { uid: entry.socket.uid, process, name: name.unwrap_or_default() })
 }
 

@@ -25,7 +25,7 @@ use super::{
     body::{self, BodyBudget, BodyLimit, BufferedBody},
     problem_response::ProblemResponse,
     route::RouteAccess,
-    token_use::check_token_use,
+    token_use::{check_token_use, token_key},
 };
 use crate::{
     peer::{Caller, Peer},
@@ -170,10 +170,13 @@ async fn resolve_principal(
 ) -> Result<Principal, ProblemResponse> {
     if let Some(token) = token(headers)? {
         let who = app.kernel.tokens().principal_by_token(token).await?;
-        if let Some(Peer::Network(connection)) = peer {
-            connection.place.keep();
-        }
         check_token_use(&app.kernel, &who, peer).await?;
+        if let (Some(Peer::Network(connection)), Some(key)) = (peer, token_key(&who))
+            && !connection.place.keep(key)
+        {
+            let message = "this token has too many open connections to the port; close one first";
+            return Err(Problem::new(Code::Limit, message).into());
+        }
         return Ok(who);
     }
     match peer {

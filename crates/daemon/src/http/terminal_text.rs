@@ -14,6 +14,7 @@ pub(super) fn attention_hint(item: &Attention) -> String {
         AttentionNeed::Approval(id) => format!(
             "agent-worker approve {id} --target {target}, or agent-worker deny {id} --target {target}"
         ),
+        AttentionNeed::Vote(id) => format!("agent-worker vote {id} OPTION --target {target}"),
         AttentionNeed::Redrive(seq) => format!("agent-worker dead redrive {seq} {target}"),
         AttentionNeed::ResumeAgent => {
             let agent = item.agent.clone().map(|name| Target::agent(name, &item.instance));

@@ -18,6 +18,15 @@ const USER_PERMISSIONS: [Permission; 5] = [
     Permission::Shutdown,
 ];
 
+/// Returns the key by which the connections and streams of a token are counted; none for a caller without a token.
+pub(crate) fn token_key(who: &Principal) -> Option<String> {
+    match who {
+        Principal::Client(token) => Some(format!("client {}", token.name)),
+        Principal::Agent(agent) => Some(format!("attempt {}", agent.attempt)),
+        Principal::User | Principal::Anonymous => None,
+    }
+}
+
 /// Refuses the token of `who` if the process at the other end may not use it.
 pub(super) async fn check_token_use(
     kernel: &Kernel,

@@ -25,7 +25,10 @@ use super::{
     session_registry::{SessionOwner, SessionRegistry},
     subscription::PreparedSubscription,
 };
-use crate::http::{AppState, BODY_LIMIT};
+use crate::{
+    backpressure::EndlessStream,
+    http::{AppState, BODY_LIMIT},
+};
 
 /// Maximum size of an `initialize` request.
 const MAX_INITIALIZE_BYTES: usize = 64 * 1024;
@@ -74,10 +77,10 @@ pub(super) async fn handle_request(
     let session = request.headers().get(SESSION_HEADER).filter(|_| !is_stateless);
     if let Some(id) = session.map(|id| id.to_str().unwrap_or_default().to_owned()) {
         let owner = SessionOwner::of(&who, request.headers());
-        return as_problem_response(
-            dispatcher.sessions.handle_request(&id, owner.as_ref(), request).await,
-        )
-        .await;
+        let is_endless = request.method() == Method::GET;
+        let response = dispatcher.sessions.handle_request(&id, owner.as_ref(), request).await;
+        let response = as_problem_response(response).await;
+        return if is_endless { mark_as_stream(response) } else { response };
     }
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
@@ -91,6 +94,7 @@ pub(super) async fn handle_request(
     let wants = !is_stateless && head.method == Method::POST && wants_session(&body);
     let owner = SessionOwner::of(&who, &head.headers).filter(|_| wants);
     let begun = PreparedSubscription::prepare(&dispatcher.kernel, &who, &body).await;
+    let is_endless = begun.is_some();
     let mut request = Request::from_parts(head, Body::from(body));
     if let Some(begun) = begun {
         request.extensions_mut().insert(begun);
@@ -102,7 +106,17 @@ pub(super) async fn handle_request(
         },
         None => request,
     };
-    as_problem_response(dispatcher.stateless.handle(request).await.map(Body::new)).await
+    let response = dispatcher.stateless.handle(request).await.map(Body::new);
+    let response = as_problem_response(response).await;
+    if is_endless { mark_as_stream(response) } else { response }
+}
+
+/// Marks a successful response as an endless stream, so that it counts as a stream of its token.
+fn mark_as_stream(mut response: Response) -> Response {
+    if response.status().is_success() {
+        response.extensions_mut().insert(EndlessStream);
+    }
+    response
 }
 
 fn is_stateless(headers: &HeaderMap) -> bool {

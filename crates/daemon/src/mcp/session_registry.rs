@@ -31,8 +31,8 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{drop_guard::RunOnDrop, hint::problem_body, server::McpServer, session::McpSession};
-use crate::{http::AppState, shutdown::Shutdown};
+use super::{hint::problem_body, server::McpServer, session::McpSession};
+use crate::{guarded_body::guard_body, http::AppState, shutdown::Shutdown};
 
 /// Maximum number of sessions, in total and per owner.
 const MAX_SESSIONS: usize = 128;
@@ -85,6 +85,21 @@ impl SessionOwner {
             Principal::User => Some(Self::User),
             Principal::Agent(agent) => Some(Self::Attempt(agent.attempt)),
             Principal::Client(_) | Principal::Anonymous => None,
+        }
+    }
+}
+
+/// An open response of a session, until it is dropped.
+struct OpenResponse {
+    sessions: SessionRegistry,
+    id: SessionId,
+}
+
+impl Drop for OpenResponse {
+    fn drop(&mut self) {
+        if let Some(session) = self.sessions.lock_sessions().get_mut(&self.id) {
+            session.open_responses -= 1;
+            session.last_used = Instant::now();
         }
     }
 }
@@ -159,7 +174,7 @@ impl SessionRegistry {
         if ends_session {
             self.close(&id).await;
         }
-        response.map(|body| held.attach_to_body(Body::new(body)))
+        response.map(|body| guard_body(Body::new(body), held))
     }
 
     fn transport(
@@ -171,18 +186,12 @@ impl SessionRegistry {
     }
 
     /// Marks a session of `owner` as in use until the returned guard is dropped.
-    fn mark_in_use(&self, id: &SessionId, owner: &SessionOwner) -> Option<RunOnDrop> {
+    fn mark_in_use(&self, id: &SessionId, owner: &SessionOwner) -> Option<OpenResponse> {
         self.lock_sessions()
             .get_mut(id)
             .filter(|session| session.owner == *owner)?
             .open_responses += 1;
-        let (sessions, id) = (self.clone(), Arc::clone(id));
-        Some(RunOnDrop::new(move || {
-            if let Some(session) = sessions.lock_sessions().get_mut(&id) {
-                session.open_responses -= 1;
-                session.last_used = Instant::now();
-            }
-        }))
+        Some(OpenResponse { sessions: self.clone(), id: Arc::clone(id) })
     }
 
     /// Watches a session until it is idle or closed.

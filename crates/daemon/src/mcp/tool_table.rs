@@ -280,7 +280,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
             optional("role", Text).about("document_owner|coordinator"),
             optional("work", Number),
             optional("gate", Text),
-            optional("electorate", Texts).about("default all agents"),
+            optional("electorate", Texts).about("default all agents; not for binding"),
             optional("fallback", Text).about("option that applies on expiry"),
         ],
         output: PROPOSAL_FIELDS,

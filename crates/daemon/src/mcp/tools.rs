@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use agent_worker_kernel::{Error, Kernel, Principal};
-use agent_worker_protocol::{Keyword as _, Permission, ToolName};
+use agent_worker_protocol::{Code, Keyword as _, Permission, Problem, ToolName};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(super) struct McpTool {
     permission: Permission,
 }
 
-/// Calls a tool if the caller has its permission.
+/// Calls a tool if the caller has it and its permission.
 pub(super) async fn call_tool(
     tool: ToolName,
     kernel: &Kernel,
@@ -47,6 +47,10 @@ pub(super) async fn call_tool(
     let untold = || McpFailure::Malformed("this tool is not listed".into());
     require_permission(who, tool, tool_permission(tool).ok_or_else(untold)?)
         .map_err(|error| McpFailure::Refused(client_problem(&error)))?;
+    if matches!(who, Principal::Agent(_)) && !is_agent_tool(tool) {
+        let message = format!("an agent may not call `{}`", tool.word());
+        return Err(McpFailure::Refused(Problem::new(Code::Forbidden, message)));
+    }
     match tool {
         ToolName::ChannelSend => channel::send(kernel, who, call).await,
         ToolName::ChannelRead => channel::read(kernel, who, call).await,
@@ -98,6 +102,12 @@ pub(crate) fn tool_permission(tool: ToolName) -> Option<Permission> {
         .chain(&client_tools::CLIENT_TOOL_SPECS)
         .find(|spec| spec.name == tool);
     spec.map(|spec| spec.permission)
+}
+
+/// Returns true if agents have a tool. They may not call the others even where the kernel would answer, because the
+/// list is what a team's user reviews.
+fn is_agent_tool(tool: ToolName) -> bool {
+    AGENT_TOOL_SPECS.iter().any(|spec| spec.name == tool)
 }
 
 /// Returns true if only agents need a tool: only they have an inbox and a person to ask, and no other way to give

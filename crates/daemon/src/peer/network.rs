@@ -4,13 +4,16 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use agent_worker_host::{
-    ConnectionPlace, PeerSocket, Process, SocketHolders, TcpPeer, run_blocking, socket_holders,
-    tcp_peer,
+    ConnectionPlace, PeerSocket, Process, SocketHolders, TcpPeer, process_name, run_blocking,
+    socket_holders, tcp_peer,
 };
 use agent_worker_kernel::Kernel;
 use tokio::sync::OnceCell;
 
 use super::Caller;
+
+/// Names of the servers that forward connections for a person who logged in to this machine.
+const FORWARDING_SERVERS: [&str; 3] = ["sshd", "sshd-session", "dropbear"];
 
 /// The peer of one connection.
 #[derive(Debug)]
@@ -65,10 +68,22 @@ impl NetworkPeer {
         }
         if callers.is_empty() {
             for Process { pid, .. } in hidden {
-                callers.push(Caller::of_hidden_process(pid, daemon, kernel).await);
+                let caller = Caller::of_hidden_process(pid, daemon, kernel).await;
+                callers.push(hidden_holder(caller, process_name(pid).as_deref()));
             }
         }
         strictest_caller(&callers)
+    }
+}
+
+/// Decides what a process that hides its descriptors is evidence of. An agent can make a connection that no visible
+/// process holds, so only a server that forwards connections counts as the user.
+fn hidden_holder(caller: Caller, name: Option<&str>) -> Caller {
+    match caller {
+        Caller::User if !name.is_some_and(|name| FORWARDING_SERVERS.contains(&name)) => {
+            Caller::Unidentified
+        }
+        caller => caller,
     }
 }
 
@@ -109,6 +124,20 @@ mod tests {
             (TcpPeer::Unknown, &[], true),
         ] {
             assert_eq!(admits_peer(peer, 1000, allowed), expected, "{peer:?}");
+        }
+    }
+
+    #[test]
+    fn a_hidden_process_is_the_user_only_if_it_forwards_connections() {
+        let attempt = Caller::Leftover { live: None };
+        for (caller, name, expected) in [
+            (Caller::User, Some("sshd"), Caller::User),
+            (Caller::User, Some("sshd-session"), Caller::User),
+            (Caller::User, Some("ssh-agent"), Caller::Unidentified),
+            (Caller::User, None, Caller::Unidentified),
+            (attempt, Some("sshd"), attempt),
+        ] {
+            assert_eq!(hidden_holder(caller, name), expected, "{caller:?} {name:?}");
         }
     }
 

@@ -240,6 +240,35 @@ async fn a_request_of_the_era_without_sessions_receives_changes() {
 }
 
 #[tokio::test]
+async fn subscriptions_count_as_streams_of_their_token() {
+    let fixture = DaemonFixture::open().await;
+    let token = fixture.client_token().await;
+    let listen = || {
+        let channel = ["aw://team/main/channel"];
+        let params = json!({"notifications": {"resourceSubscriptions": channel}});
+        NEW.request("subscriptions/listen", params).token(&token)
+    };
+    let mut open = Vec::new();
+    for _ in 0..32 {
+        let mut stream = fixture.open_event_stream(listen()).await;
+        stream.next_with_method("notifications/subscriptions/acknowledged").await;
+        open.push(stream);
+    }
+    let refused = fixture.as_user(listen()).await;
+    assert_eq!(refused.refusal(), (429, "limit".to_owned()));
+    let events = TestRequest::get("/events?target=@team").token(&token);
+    assert_eq!(fixture.as_user(events).await.refusal(), (429, "limit".to_owned()));
+    open.pop();
+    fixture
+        .wait_until(async || {
+            let mut stream = fixture.open_event_stream(listen()).await;
+            let first = stream.next().await;
+            first.is_some_and(|event| event["method"] == "notifications/subscriptions/acknowledged")
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn a_caller_cannot_subscribe_to_resources_that_it_may_not_read() {
     let fixture = DaemonFixture::open().await;
     let other = fixture

@@ -284,7 +284,6 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
         assert_eq!(answer["code"], code, "client: {tool}: {answer}");
         let answer = call(&fixture, &stranger.token, tool, args.clone()).await;
         let code = match tool {
-            "run_status" => json!("not_found"),
             // These always mean the agent's own, whatever the arguments are.
             "inbox_check" | "inbox_ack" | "feedback_submit" | "ask_human" => Value::Null,
             _ => json!("forbidden"),
@@ -305,6 +304,31 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
     assert_eq!(listed.iter().map(|one| &one["instance"]).collect::<Vec<_>>(), ["other"]);
     let answer = call(&fixture, &elsewhere, "run_list", json!({})).await;
     assert_eq!(answer["runs"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_agent_may_not_call_the_tools_of_clients_even_on_its_own_team() {
+    let fixture = DaemonFixture::open().await;
+    let own = listed(&fixture, &fixture.job.token).await;
+    let others = calls_on_team(&fixture).await.into_iter();
+    let others: Vec<_> =
+        others.filter(|(tool, _)| !own.iter().any(|listed| listed == tool)).collect();
+    assert_eq!(others.len(), 11, "{others:?}");
+    for (tool, args) in others {
+        let answer = call(&fixture, &fixture.job.token, tool, args).await;
+        assert_eq!(answer["code"], "forbidden", "{tool}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_may_only_write_documents_writes_the_default_document() {
+    let fixture = DaemonFixture::open().await;
+    let writer = fixture.token_for("writer", &[Permission::Documents], &["@team"]).await;
+    let append = json!({"target": "@team", "content": "a line"});
+    let appended = call(&fixture, &writer, "document_append", append).await;
+    assert_eq!(appended["revision"], 1, "{appended}");
+    let read = call(&fixture, &writer, "document_read", json!({"target": "@team"})).await;
+    assert_eq!(read["code"], "forbidden", "{read}");
 }
 
 #[tokio::test]

@@ -1,19 +1,19 @@
-//! The attention list of a person: questions, requests, dead letters, paused runs, stopped agents; and the actions
-//! on them.
+//! The attention list of a person: questions, requests, votes, dead letters, paused runs, stopped agents; and the
+//! actions on them.
 //!
 //! An item holds facts. The interface that shows it words the next step.
 
 use std::path::PathBuf;
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, DeliveryState, EffectKey, InstanceRef, PauseCause, Permission,
-    QuestionId, Receipt, RunId, RunState, Seq,
+    AgentName, ApprovalId, DeliveryState, EffectKey, InstanceRef, PauseCause, Permission, Proposal,
+    ProposalId, QuestionId, Receipt, RunId, RunState, Sender, Seq,
     api::{
         ApprovalView, AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest,
         QuestionView, ResumeRequest,
     },
 };
-use agent_worker_store::{Instance, MessageOrder, MessageQuery, RunRow};
+use agent_worker_store::{Instance, MessageOrder, MessageQuery, ProposalQuery, RunRow};
 
 use crate::{
     access::instance_resolution::InstanceSelector,
@@ -62,6 +62,8 @@ pub enum AttentionNeed {
     Answer(QuestionId),
     /// The request is approved or denied.
     Approval(ApprovalId),
+    /// A vote is given on the proposal.
+    Vote(ProposalId),
     /// The dead letter of this message is tried again.
     Redrive(Seq),
     /// The agent is resumed.
@@ -81,6 +83,7 @@ impl AttentionNeed {
             Self::Resume(_) | Self::AnyAnswer | Self::AnyApproval => AttentionKind::Paused,
             Self::Answer(_) => AttentionKind::Question,
             Self::Approval(_) => AttentionKind::Approval,
+            Self::Vote(_) => AttentionKind::Vote,
             Self::Redrive(_) => AttentionKind::DeadLetter,
             Self::ResumeAgent => AttentionKind::AgentStopped,
             Self::MergeFile(_) => AttentionKind::DocumentConflict,
@@ -195,6 +198,10 @@ impl PendingAttention<'_> {
                 let need = AttentionNeed::Approval(wanted.id);
                 items.push(attention_item(&instance, &row, Some(wanted.agent), what, need));
             }
+            let open = self.0.store.proposal_list(instance.id, ProposalQuery::Active, self.0.now());
+            for proposal in open.await? {
+                items.extend(vote_item(&instance, &row, &proposal));
+            }
             for conflict in self.0.store.conflict_list(instance.id).await? {
                 let (path, why) = (conflict.path, conflict.why);
                 let what = format!("what was written into {path} is set aside: {why}");
@@ -249,6 +256,17 @@ fn question_item(instance: &Instance, row: &RunRow, question: QuestionView) -> A
     let what = format!("asks #{}: {}{options}", question.id, question.question);
     let need = AttentionNeed::Answer(question.id);
     attention_item(instance, row, Some(question.agent), what, need)
+}
+
+/// Returns the item of a proposal if the user is in its electorate and has not voted.
+fn vote_item(instance: &Instance, row: &RunRow, proposal: &Proposal) -> Option<Attention> {
+    if !proposal.missing_voters().contains(&&Sender::User) {
+        return None;
+    }
+    let options: Vec<_> = proposal.terms.options.iter().map(|option| option.id.as_str()).collect();
+    let (title, options) = (&proposal.terms.title, options.join(" | "));
+    let what = format!("proposal #{} waits for your vote: {title} ({options})", proposal.id);
+    Some(attention_item(instance, row, None, what, AttentionNeed::Vote(proposal.id)))
 }
 
 fn attention_item(

@@ -179,14 +179,11 @@ impl Kernel {
 
 /// Returns the working folder of a new agent, if the caller may choose it.
 async fn allowed_cwd(who: &Principal, run_context: &RunContext, cwd: PathBuf) -> Result<PathBuf> {
+    require_plain_path("cwd", &run_context.script.cwd.join(&cwd))?;
     let Principal::Client(_) = who else { return Ok(cwd) };
     let (who, run_cwd) = (who.clone(), run_context.script.cwd.clone());
     let project = PathBuf::from(&run_context.project);
-    let resolve = move || {
-        let cwd = run_cwd.join(cwd);
-        require_plain_path("cwd", &cwd)?;
-        resolve_cwd(&who, &cwd, &[&project, &run_cwd])
-    };
+    let resolve = move || resolve_cwd(&who, &run_cwd.join(cwd), &[&project, &run_cwd]);
     let interrupted = |_| Error::BadRequest("reading the folder was interrupted".into());
     tokio::task::spawn_blocking(resolve).await.map_err(interrupted)?
 }

@@ -39,8 +39,9 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
         (Some(_), _) | (_, Some(_)) => ProposalOptionKind::Agent,
     };
     let options = options(request.options, kind, wanted, context.team)?;
-    if gate.is_some() && !options.iter().any(|option| option.id == APPROVE) {
-        return Err(format!("a gate needs the option `{APPROVE}`, which is missing"));
+    let is_missing = |id: &&str| !options.iter().any(|option| option.id == **id);
+    if let (Some(_), Some(missing)) = (&gate, [APPROVE, REJECT].iter().find(|id| is_missing(id))) {
+        return Err(format!("a gate needs the option `{missing}`, which is missing"));
     }
     let VotingTerms { electorate, rule } = voters;
     if let Some(quorum) = request.quorum
@@ -193,6 +194,20 @@ mod tests {
 
     fn ids(terms: &Terms) -> Vec<&str> {
         terms.options.iter().map(|option| option.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_gate_can_be_refused_by_its_voters() {
+        let with = |ids: &[&str]| {
+            let options = ids.iter().map(|id| ProposalOption::new(*id)).collect();
+            asks(|request| {
+                request.gate = Some("release".into());
+                request.options = Some(options);
+            })
+        };
+        assert!(with(&[APPROVE]).unwrap_err().contains("`reject`"));
+        assert!(with(&[REJECT]).unwrap_err().contains("`approve`"));
+        assert_eq!(ids(&with(&[APPROVE, REJECT, "later"]).unwrap()), [APPROVE, REJECT, "later"]);
     }
 
     #[test]

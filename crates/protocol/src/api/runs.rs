@@ -288,6 +288,8 @@ pub enum AttentionKind {
     Question,
     /// An agent waits for the approval of a call.
     Approval,
+    /// A proposal waits for the vote of the user, who is in its electorate.
+    Vote,
     /// A delivery has used up its attempts.
     DeadLetter,
     /// The daemon no longer wakes an agent.

@@ -49,7 +49,7 @@ pub(super) struct PlacedStream {
 
 impl PeerListener {
     pub(super) fn new(listener: TcpListener) -> Self {
-        Self { listener, limits: ConnectionLimits::new(MAX_CONNECTIONS) }
+        Self { listener, limits: ConnectionLimits::new(MAX_CONNECTIONS, MAX_CONNECTIONS) }
     }
 
     async fn accept_peer(&self) -> io::Result<Option<TcpStream>> {
@@ -93,7 +93,8 @@ impl Connected<IncomingStream<'_, PeerListener>> for PeerPlace {
 impl PeerPlace {
     /// Records that the connection had a valid token.
     pub(super) fn keep(&self) {
-        self.0.keep();
+        // There is one token, so its limit is the limit of all.
+        self.0.keep(String::new());
     }
 }
 
