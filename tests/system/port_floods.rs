@@ -4,12 +4,11 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpStream,
-    path::Path,
     process::Command,
     time::Duration,
 };
 
-use crate::world::{World, kill, record_skip, wait_for};
+use crate::world::{World, is_on_path, kill, record_skip, wait_for};
 
 /// More than the daemon accepts at once.
 const VISITORS: usize = 300;
@@ -110,7 +109,7 @@ with open("served", "w") as file:
 
 #[test]
 fn an_agent_has_a_limited_number_of_connections_to_the_socket() {
-    if !Path::new("/usr/bin/python3").exists() {
+    if !is_on_path("python3") {
         record_skip("a flood of the socket (needs python3)");
         return;
     }

@@ -4,12 +4,7 @@ use std::{fmt::Write as _, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, record_skip, wait_for};
-
-/// Returns true if the agents of a world find the program.
-fn is_on_path(program: &str) -> bool {
-    ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|it| Path::new(it).join(program).exists())
-}
+use crate::world::{World, is_on_path, record_skip, wait_for};
 
 #[test]
 fn agents_of_ones_own_are_any_executables() {

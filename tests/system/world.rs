@@ -279,6 +279,11 @@ fn exchange(
     (status, answer)
 }
 
+/// Returns true if the agents of a world find the program.
+pub(crate) fn is_on_path(program: &str) -> bool {
+    ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|it| Path::new(it).join(program).exists())
+}
+
 /// Reports a skipped test to `scripts/test`, which prints and counts the lines of this file.
 #[expect(clippy::disallowed_methods, reason = "where to tell is a setting of the test itself")]
 pub(crate) fn record_skip(what: &str) {

@@ -60,7 +60,11 @@ pub(crate) use revocation::Revocations;
 pub(crate) use since_filter::SinceFilter;
 pub(crate) use stream_limit::StreamCounts;
 
-use crate::{mcp, peer::Peer, shutdown::Shutdown};
+use crate::{
+    mcp,
+    peer::{Callers, Peer},
+    shutdown::Shutdown,
+};
 use admission::{BodyResources, RoutePolicy};
 use body::{BodyBudget, BodyLimit};
 use route::RouteAccess;
@@ -69,6 +73,8 @@ use route::RouteAccess;
 pub(crate) struct AppState {
     /// The kernel, which makes all decisions.
     pub(crate) kernel: Kernel,
+    /// Identifies the process at the other end of a connection.
+    pub(crate) callers: Callers,
     /// The facts that `/health` reports.
     pub(crate) health: HealthFacts,
     /// Handle that requests the daemon's shutdown.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use agent_worker_host::{
-    Durability, LockFile, Process, port_holder, run_blocking, write_atomically,
+    Durability, LockFile, Process, own_marks, port_holder, run_blocking, write_atomically,
 };
 use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, RandomSource};
 use agent_worker_protocol::{BASE_ENV, Millis, Span, api::ShutdownMode};
@@ -33,6 +33,7 @@ use crate::{
     http::{AppState, HealthFacts, HttpService, Revocations, StreamCounts},
     listeners::Listeners,
     log,
+    peer::Callers,
     runner::{Cgroups, ProcessRunner, Tracking},
     shutdown::Shutdown,
 };
@@ -103,6 +104,11 @@ pub enum Error {
         /// Pid of the running daemon.
         pid: u32,
     },
+    /// A process of an agent or a setup command tried to be the daemon of its own home.
+    #[error(
+        "this process belongs to an agent or a setup command, which cannot be the daemon of its own team; start the daemon from your shell"
+    )]
+    StartedByAgent,
     /// A process that is not a daemon holds the lock.
     #[error(
         "{lock} is held by a process that is not a daemon; find that process with `fuser {lock}` and end it first"
@@ -146,6 +152,7 @@ struct DaemonInfoFile {
 /// Runs a daemon until it is asked to stop.
 pub async fn serve(settings: DaemonSettings) -> Result<(), Error> {
     let home = DaemonHome::open(&settings.home)?;
+    refuse_own_agents(&home)?;
     let lock = lock_home(&home).await?;
     log::init_logging(&home, settings.started_by).map_err(io_error("starting the log"))?;
     become_daemon(settings.started_by);
@@ -161,6 +168,19 @@ pub async fn serve(settings: DaemonSettings) -> Result<(), Error> {
     }
     drop(lock);
     result
+}
+
+/// Refuses to be the daemon of a home for a process that an agent or a setup command of this home started.
+fn refuse_own_agents(home: &DaemonHome) -> Result<(), Error> {
+    let runs = || std::fs::read_dir(home.runs()).into_iter().flatten().flatten();
+    // A mark names an attempt, or the run of a setup command.
+    let is_ours = |mark: &String| {
+        runs().any(|run| run.file_name() == mark.as_str() || run.path().join(mark).exists())
+    };
+    match own_marks().unwrap_or_default().iter().find(|mark| !mark.is_empty() && is_ours(mark)) {
+        Some(_) => Err(Error::StartedByAgent),
+        None => Ok(()),
+    }
 }
 
 /// Takes the lock of the home, unless a living daemon holds it.
@@ -203,9 +223,11 @@ async fn run_daemon(
 ) -> Result<(), Error> {
     let groups = Cgroups::open(home, settings.tracking);
     let kill_grace = settings.options.kill_grace.duration();
+    let runner = ProcessRunner::new(home.clone(), kill_grace, groups.clone());
+    let workers = runner.workers();
     let kernel = Kernel::new(KernelParts {
         store: Arc::new(store.clone()) as Arc<dyn Store>,
-        runner: Arc::new(ProcessRunner::new(home.clone(), kill_grace, groups.clone())),
+        runner: Arc::new(runner),
         clock: Clock::Store,
         random: RandomSource::System,
         options: settings.options,
@@ -224,7 +246,8 @@ async fn run_daemon(
     let tracker = TaskTracker::new();
     let closing = CancellationToken::new();
     tracker.spawn(handle_signals(signals, shutdown.clone(), closing.clone()));
-    start_listeners(settings, home, &kernel, shutdown, &tracker, &closing).await?;
+    let callers = Callers { kernel: kernel.clone(), workers };
+    start_listeners(settings, home, &callers, shutdown, &tracker, &closing).await?;
     wait_and_drain(&kernel, settings, shutdown, exit_deadline).await;
     // Remove the socket first: a client that connects now finds no daemon and starts the next one.
     for path in [home.socket(), home.info_file()] {
@@ -243,11 +266,12 @@ async fn run_daemon(
 async fn start_listeners(
     settings: &DaemonSettings,
     home: &DaemonHome,
-    kernel: &Kernel,
+    callers: &Callers,
     shutdown: &Shutdown,
     tracker: &TaskTracker,
     closing: &CancellationToken,
 ) -> Result<(), Error> {
+    let kernel = &callers.kernel;
     let (tcp, port_conflict) = bind_port(settings.port).await?;
     let address = tcp.as_ref().and_then(|tcp| tcp.local_addr().ok());
     // We hold the lock, so an existing socket belongs to a dead daemon. Remove both files first: this frees disk
@@ -270,6 +294,7 @@ async fn start_listeners(
     };
     let app_state = AppState {
         kernel: kernel.clone(),
+        callers: callers.clone(),
         shutdown: shutdown.clone(),
         revocations: Revocations::default(),
         streams: StreamCounts::default(),
@@ -280,7 +305,7 @@ async fn start_listeners(
     };
     let listeners = Listeners {
         service: HttpService::new(app_state),
-        kernel: kernel.clone(),
+        callers: callers.clone(),
         tracker: tracker.clone(),
         closing: closing.clone(),
         allowed_uids: settings.allowed_uids.clone().into(),

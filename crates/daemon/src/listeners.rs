@@ -3,7 +3,6 @@
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use agent_worker_host::{ConnectionLimits, KeyedLimit, KeyedPlace, tcp_peer};
-use agent_worker_kernel::Kernel;
 use axum::body::Body;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     backpressure::Backpressure,
     http::HttpService,
-    peer::{Caller, NetworkPeer, Peer, admits_peer},
+    peer::{Caller, Callers, NetworkPeer, Peer, admits_peer},
     write_timeout::{PEER_TIMEOUT, WriteTimeoutStream},
 };
 
@@ -37,7 +36,7 @@ const STREAM_SEND_BUFFER_BYTES: usize = 4 * 1024;
 #[derive(Clone)]
 pub(crate) struct Listeners {
     pub(crate) service: HttpService,
-    pub(crate) kernel: Kernel,
+    pub(crate) callers: Callers,
     pub(crate) tracker: TaskTracker,
     /// Stops accepting, and closes each connection after its current response.
     pub(crate) closing: CancellationToken,
@@ -57,7 +56,7 @@ impl Listeners {
                 };
                 let (handler, limit) = (listeners.clone(), limit.clone());
                 listeners.tracker.spawn(async move {
-                    let caller = Caller::of(&stream, &handler.kernel).await;
+                    let caller = handler.callers.of_stream(&stream).await;
                     let Ok(_place) = acquire_socket_place(&limit, caller) else {
                         tracing::warn!(?caller, "closed a connection: the caller has too many");
                         return;

@@ -6,11 +6,14 @@
 //!
 //! The chain is the first evidence: a worker is a subreaper, so whatever its children do (double fork, `setsid`,
 //! `env -i`), their chain of parents still meets it. The attempt of a worker is in the environment it was started
-//! with; the processes below it can invent theirs, so a chain with contradictory marks counts as doubt.
+//! with; the processes below it can invent theirs, so a mark counts only if the worker of that attempt is in the chain,
+//! and a chain with contradictory marks counts as doubt.
 //!
 //! The control group is the second evidence: if the daemon of an attempt could create one for it, the process is in
 //! it whatever happened to its parents, also after its worker was killed and its daemon restarted. Groups are read
 //! even if this daemon creates none.
+//!
+//! The record of the processes below an adopted worker is the third: it remembers a process whose worker was killed.
 
 mod network;
 
@@ -24,6 +27,7 @@ use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::AttemptId;
 use tokio::net::UnixStream;
 
+use crate::runner::{WorkerEvidence, WorkerProcesses};
 pub(crate) use network::{NetworkPeer, admits_peer};
 
 /// Maximum number of reads of a chain of parents that changes meanwhile.
@@ -59,9 +63,18 @@ pub(crate) enum Caller {
     Nobody,
 }
 
+/// Identifies callers.
+#[derive(Clone)]
+pub(crate) struct Callers {
+    pub(crate) kernel: Kernel,
+    pub(crate) workers: WorkerProcesses,
+}
+
 /// The evidence in the chain of parents of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Lineage {
+    /// The process and its parents, up to the daemon.
+    processes: Vec<Process>,
     /// The marks in the chain, of this store or another, as written.
     marks: BTreeSet<String>,
     /// The end of the chain.
@@ -82,58 +95,66 @@ enum ChainTop {
 enum MarkStatus {
     /// One of our attempts, still live.
     Live(AttemptId),
-    /// Ours, and not a live attempt.
+    /// Ours, and not a live attempt, or not the attempt of this process.
     Ended,
     /// Not in this store: a mark of another daemon, or of a deleted instance.
     Foreign,
 }
 
-impl Caller {
+impl Callers {
     /// Identifies the process at the other end of `stream`, for the accept loop, once per connection.
-    pub(crate) async fn of(stream: &UnixStream, kernel: &Kernel) -> Self {
-        let Ok(credentials) = stream.peer_cred() else { return Self::Unidentified };
+    pub(crate) async fn of_stream(&self, stream: &UnixStream) -> Caller {
+        let Ok(credentials) = stream.peer_cred() else { return Caller::Unidentified };
         if credentials.uid() != rustix::process::geteuid().as_raw() {
-            return Self::Nobody;
+            return Caller::Nobody;
         }
         // A peer in a pid namespace we do not see has the pid 0.
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
-        let Some(pid) = pid.filter(|pid| *pid != 0) else { return Self::Nobody };
-        let Ok(peer) = SocketPeer::of(stream) else { return Self::Unidentified };
-        let caller = Self::of_process(pid, std::process::id(), kernel).await;
+        let Some(pid) = pid.filter(|pid| *pid != 0) else { return Caller::Nobody };
+        let Ok(peer) = SocketPeer::of(stream) else { return Caller::Unidentified };
+        let caller = self.of_process(pid, std::process::id()).await;
         // If the process has ended, the pid may have been another process's while it was read.
-        if peer.has_ended().unwrap_or(true) { Self::Unidentified } else { caller }
+        if peer.has_ended().unwrap_or(true) { Caller::Unidentified } else { caller }
     }
 
     /// Identifies a process of our own uid, as the daemon with the pid `daemon` sees it.
-    pub(crate) async fn of_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
+    pub(crate) async fn of_process(&self, pid: u32, daemon: u32) -> Caller {
         // The daemon itself is in no tree of its own.
         if pid == daemon {
-            return Self::Nobody;
+            return Caller::Nobody;
         }
-        Self::of_lineage(run_blocking(move || read_lineage(pid, daemon)).await.flatten(), kernel)
-            .await
+        self.of_lineage(run_blocking(move || read_lineage(pid, daemon)).await.flatten()).await
     }
 
     /// Does the same for a process that hides its environment, by its parents and its control group alone.
-    pub(crate) async fn of_hidden_process(pid: u32, daemon: u32, kernel: &Kernel) -> Self {
+    pub(crate) async fn of_hidden_process(&self, pid: u32, daemon: u32) -> Caller {
         let read = move || {
             read_while_stable(
                 || process_chain(pid),
                 |chain| lineage_of_chain(chain, daemon, OwnEnvironment::MayBeHidden),
             )
         };
-        Self::of_lineage(run_blocking(read).await.flatten(), kernel).await
+        self.of_lineage(run_blocking(read).await.flatten()).await
     }
 
-    async fn of_lineage(lineage: Option<Lineage>, kernel: &Kernel) -> Self {
-        let Some(lineage) = lineage else { return Self::Unidentified };
+    async fn of_lineage(&self, lineage: Option<Lineage>) -> Caller {
+        let Some(mut lineage) = lineage else { return Caller::Unidentified };
+        let recorded = self.workers.recorded_attempts(&lineage.processes);
+        lineage.marks.extend(recorded.iter().map(AttemptId::to_string));
         let mut statuses = Vec::new();
         for mark in &lineage.marks {
-            match mark_status(kernel, mark).await {
-                Ok(standing) => statuses.push(standing),
+            match mark_status(&self.kernel, mark).await {
+                Ok(MarkStatus::Live(attempt)) => {
+                    match self.workers.compare(attempt, &lineage.processes) {
+                        WorkerEvidence::Confirmed => statuses.push(MarkStatus::Live(attempt)),
+                        WorkerEvidence::Refuted => statuses.push(MarkStatus::Ended),
+                        WorkerEvidence::Unknown => return Caller::Unidentified,
+                    }
+                }
+                Ok(status) => statuses.push(status),
                 Err(error) => {
                     tracing::error!(%error, "could not identify the caller");
-                    return Self::Unidentified;
+                    return Caller::Unidentified;
                 }
             }
         }
@@ -233,7 +254,8 @@ fn lineage_of_chain(
     let peer = chain.first().map(|process| group_marks(process.pid, daemon)).transpose()?;
     marks.extend(peer.unwrap_or_default());
     let top = if below.len() < chain.len() { ChainTop::Daemon } else { ChainTop::System };
-    Ok(Lineage { marks, top })
+    let processes = below.into_iter().copied().collect();
+    Ok(Lineage { processes, marks, top })
 }
 
 #[cfg(test)]

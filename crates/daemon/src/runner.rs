@@ -8,6 +8,7 @@ mod grace_period;
 mod recorded_tree;
 mod shell;
 mod worker;
+mod worker_processes;
 
 use std::{
     collections::BTreeMap,
@@ -38,6 +39,7 @@ pub(crate) use cgroups::Cgroups;
 pub use cgroups::Tracking;
 use child_registry::ChildRegistry;
 use grace_period::{GraceOverride, GracePeriod};
+pub(crate) use worker_processes::{WorkerEvidence, WorkerProcesses};
 
 /// Runs workers and setup commands as processes of this machine.
 #[derive(Clone)]
@@ -49,6 +51,7 @@ pub(crate) struct ProcessRunner {
     grace_override: GraceOverride,
     children: ChildRegistry,
     groups: Cgroups,
+    workers: WorkerProcesses,
     folder_watcher: FolderWatcher,
 }
 
@@ -63,8 +66,14 @@ impl ProcessRunner {
             grace_override,
             children,
             groups,
+            workers: WorkerProcesses::default(),
             folder_watcher,
         }
+    }
+
+    /// Returns the register of the workers, for the identification of callers.
+    pub(crate) fn workers(&self) -> WorkerProcesses {
+        self.workers.clone()
     }
 
     fn env_file(&self, run: RunId) -> PathBuf {

@@ -33,7 +33,8 @@ pub use lock::LockFile;
 pub use mcp_client::{McpAction, McpReply, McpReplyBody};
 pub use process_tree::{
     ATTEMPT_MARKER, Process, attempt_marks, children, dead_children, descendants,
-    environment_value, is_inside_attempt, marked_processes, own_descendants, process_chain, reap,
+    environment_value, is_inside_attempt, marked_processes, own_descendants, own_marks,
+    process_chain, reap,
 };
 pub use procfs::process_name;
 pub use shortage::{EXIT_SHORTAGE, is_shortage};

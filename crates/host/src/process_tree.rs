@@ -138,16 +138,19 @@ pub fn process_chain(pid: u32) -> Option<Vec<Process>> {
 /// Returns true if this process, or any ancestor, was started with the mark of an attempt. In doubt the result is
 /// true.
 pub fn is_inside_attempt() -> bool {
-    let looks = (0..3).map(|_| process_chain(std::process::id()));
-    let Some(chain) = looks.flatten().next() else { return true };
-    // An unreadable group counts as a mark.
+    own_marks().is_none_or(|marks| !marks.is_empty())
+}
+
+/// Returns the marks of attempts and runs that this process is in, by its parents and its control group; none if they
+/// cannot be determined.
+pub fn own_marks() -> Option<Vec<String>> {
     let own = std::process::id();
-    if group_marks(own, own).map_or(true, |marks| !marks.is_empty()) {
-        return true;
-    }
+    let chain = (0..3).find_map(|_| process_chain(own))?;
+    let mut marks: Vec<String> = group_marks(own, own).ok()?.into_iter().collect();
     // A process of another user is no worker of ours, and its environment is not readable.
     let mark = |process: &Process| environment_value(process.pid, ATTEMPT_MARKER).ok().flatten();
-    chain.iter().any(|process| mark(process).is_some())
+    marks.extend(chain.iter().filter_map(mark));
+    Some(marks)
 }
 
 /// Visible state of one process.

@@ -25,6 +25,8 @@ use crate::{process_tree::Process, procfs::process_name};
 
 /// The type `SOCK_DIAG_BY_FAMILY` of a request and of its reply.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// The index of the interface `lo`, the same in every network namespace.
+const LOOPBACK_INTERFACE: u32 = 1;
 /// The flag `NLM_F_REQUEST`.
 const REQUEST_FLAG: u16 = 1;
 /// The type `NLMSG_ERROR` of a reply.
@@ -125,7 +127,8 @@ pub fn tcp_peer(local: SocketAddr, remote: SocketAddr) -> TcpPeer {
             Err(_) => return TcpPeer::Unknown,
         }
     }
-    TcpPeer::Unknown
+    // Both ends of a connection between loopback addresses are sockets of this machine and this network namespace.
+    if remote.ip().to_canonical().is_loopback() { TcpPeer::Closed } else { TcpPeer::Unknown }
 }
 
 /// Returns the holder of a port of the loopback address. Blocks for some milliseconds.
@@ -164,8 +167,9 @@ pub fn socket_holders(socket: PeerSocket) -> SocketHolders {
 /// Returns the processes among `pids` that hold `socket`.
 pub fn holders_among(socket: PeerSocket, pids: impl IntoIterator<Item = u32>) -> SocketHolders {
     let mut found = SocketHolders::default();
-    for pid in pids {
-        match holds_inode(pid, socket.inode) {
+    let pids: Vec<u32> = pids.into_iter().collect();
+    for pid in pids.iter().copied() {
+        match holds_inode(&format!("/proc/{pid}/fd"), socket.inode) {
             Ok(true) => found.holders.extend(Process::of(pid)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 found.hidden.extend(Process::of(pid).filter(|_| has_user(pid, socket.uid)));
@@ -174,12 +178,25 @@ pub fn holders_among(socket: PeerSocket, pids: impl IntoIterator<Item = u32>) ->
             Ok(false) | Err(_) => {}
         }
     }
+    // A thread may have left the table of its process (`unshare`). This takes several times as long.
+    if found.holders.is_empty() {
+        let holders = pids.into_iter().filter(|pid| thread_holds_inode(*pid, socket.inode));
+        found.holders.extend(holders.filter_map(Process::of));
+    }
     found
 }
 
-fn holds_inode(pid: u32, inode: u32) -> io::Result<bool> {
+/// Returns true if a thread of the process holds the socket in a table of descriptors of its own.
+fn thread_holds_inode(pid: u32, inode: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads
+        .map(|thread| thread.path().join("fd").to_string_lossy().into_owned())
+        .any(|table| holds_inode(&table, inode).unwrap_or_default())
+}
+
+fn holds_inode(table: &str, inode: u32) -> io::Result<bool> {
     let wanted = format!("socket:[{inode}]");
-    let entries = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten();
+    let entries = fs::read_dir(table)?.flatten();
     let mut targets = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
     Ok(targets.any(|target| target.as_os_str() == wanted.as_str()))
 }
@@ -226,8 +243,10 @@ fn encode_request(own: SocketAddr, remote: SocketAddr) -> [u8; REQUEST_BYTES] {
     bytes.extend(remote.port().to_be_bytes());
     bytes.extend(address_bytes(own.ip()));
     bytes.extend(address_bytes(remote.ip()));
-    // Any interface, and no cookie.
-    bytes.extend([0; 4]);
+    // A socket that is bound to an interface is found only by its interface, other sockets by any.
+    let interface = if own.ip().to_canonical().is_loopback() { LOOPBACK_INTERFACE } else { 0 };
+    bytes.extend(interface.to_ne_bytes());
+    // No cookie.
     bytes.extend([u8::MAX; 8]);
     let mut request = [0; REQUEST_BYTES];
     request.copy_from_slice(&bytes);

@@ -170,7 +170,7 @@ async fn resolve_principal(
 ) -> Result<Principal, ProblemResponse> {
     if let Some(token) = token(headers)? {
         let who = app.kernel.tokens().principal_by_token(token).await?;
-        check_token_use(&app.kernel, &who, peer).await?;
+        check_token_use(&app.callers, &who, peer).await?;
         if let (Some(Peer::Network(connection)), Some(key)) = (peer, token_key(&who))
             && !connection.place.keep(key)
         {

@@ -1,22 +1,11 @@
 //! Decides which tokens a process may use. A token that lies on disk is no permission for an agent that finds it.
 //!
-//! On the socket a process inside an attempt's tree may use the token of its own attempt and no other. At the port, tokens
-//! that only read and write are free for every process; a token that decides or runs something, and the token of an
-//! attempt, are bound to the process.
+//! A process inside an attempt's tree may use the token of its own attempt, and at the port also tokens that only read.
 
-use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_kernel::Principal;
 use agent_worker_protocol::{Code, Permission, Problem};
 
-use crate::peer::{Caller, Peer};
-
-/// Permissions by which the holder of a token acts in the place of the user.
-const USER_PERMISSIONS: [Permission; 5] = [
-    Permission::Approve,
-    Permission::Run,
-    Permission::Agents,
-    Permission::Limits,
-    Permission::Shutdown,
-];
+use crate::peer::{Caller, Callers, Peer};
 
 /// Returns the key by which the connections and streams of a token are counted; none for a caller without a token.
 pub(crate) fn token_key(who: &Principal) -> Option<String> {
@@ -29,14 +18,14 @@ pub(crate) fn token_key(who: &Principal) -> Option<String> {
 
 /// Refuses the token of `who` if the process at the other end may not use it.
 pub(super) async fn check_token_use(
-    kernel: &Kernel,
+    callers: &Callers,
     who: &Principal,
     peer: Option<&Peer>,
 ) -> Result<(), Problem> {
     let caller = match peer {
         Some(Peer::Socket(caller)) => *caller,
         Some(Peer::Network(_)) if !is_bound_at_port(who) => return Ok(()),
-        Some(Peer::Network(peer)) => peer.caller(kernel).await,
+        Some(Peer::Network(peer)) => peer.caller(callers).await,
         None => return Ok(()),
     };
     decide_token_use(who, caller)
@@ -46,7 +35,9 @@ pub(super) async fn check_token_use(
 fn is_bound_at_port(who: &Principal) -> bool {
     match who {
         Principal::Agent(_) => true,
-        Principal::Client(_) => USER_PERMISSIONS.into_iter().any(|what| who.may(what)),
+        Principal::Client(_) => {
+            Permission::ALL.iter().any(|what| *what != Permission::Read && who.may(*what))
+        }
         Principal::User | Principal::Anonymous => false,
     }
 }

@@ -7,10 +7,9 @@ use agent_worker_host::{
     ConnectionPlace, PeerSocket, Process, SocketHolders, TcpPeer, process_name, run_blocking,
     socket_holders, tcp_peer,
 };
-use agent_worker_kernel::Kernel;
 use tokio::sync::OnceCell;
 
-use super::Caller;
+use super::{Caller, Callers};
 
 /// Names of the servers that forward connections for a person who logged in to this machine.
 const FORWARDING_SERVERS: [&str; 3] = ["sshd", "sshd-session", "dropbear"];
@@ -43,11 +42,11 @@ impl NetworkPeer {
     }
 
     /// Identifies the process at the other end. The first call takes milliseconds.
-    pub(crate) async fn caller(&self, kernel: &Kernel) -> Caller {
-        *self.caller.get_or_init(|| self.identify(kernel)).await
+    pub(crate) async fn caller(&self, callers: &Callers) -> Caller {
+        *self.caller.get_or_init(|| self.identify(callers)).await
     }
 
-    async fn identify(&self, kernel: &Kernel) -> Caller {
+    async fn identify(&self, by: &Callers) -> Caller {
         let own_uid = rustix::process::geteuid().as_raw();
         let Some(socket) = self.socket.filter(|socket| socket.uid == own_uid) else {
             return Caller::Nobody;
@@ -64,11 +63,11 @@ impl NetworkPeer {
         let daemon = std::process::id();
         let mut callers = Vec::new();
         for Process { pid, .. } in holders {
-            callers.push(Caller::of_process(pid, daemon, kernel).await);
+            callers.push(by.of_process(pid, daemon).await);
         }
         if callers.is_empty() {
             for Process { pid, .. } in hidden {
-                let caller = Caller::of_hidden_process(pid, daemon, kernel).await;
+                let caller = by.of_hidden_process(pid, daemon).await;
                 callers.push(hidden_holder(caller, process_name(pid).as_deref()));
             }
         }

@@ -19,7 +19,7 @@ const RECORD_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The living processes that were seen below one worker.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RecordedTree(Arc<Mutex<BTreeSet<Process>>>);
+pub(crate) struct RecordedTree(Arc<Mutex<BTreeSet<Process>>>);
 
 impl RecordedTree {
     /// Records the processes below `worker` until it has ended.
@@ -42,9 +42,15 @@ impl RecordedTree {
         }
     }
 
+    /// Returns true if one of these processes was seen below the worker.
+    pub(super) fn contains_any(&self, processes: &[Process]) -> bool {
+        let recorded = sync::lock(&self.0);
+        processes.iter().any(|process| recorded.contains(process))
+    }
+
     /// Kills the recorded processes and the processes below them. Returns their number.
     ///
-    /// They get no grace period: their worker is gone, and until they are gone too they would count as the user.
+    /// They get no grace period: their worker is gone.
     pub(super) async fn kill(&self) -> u32 {
         let tree = self.clone();
         let find = move || tree.living();

@@ -61,6 +61,7 @@ impl ProcessRunner {
             }
         };
         ended += self.sweep(&job.attempt.to_string(), grace).await;
+        self.workers.remove(job.attempt);
         self.children.remove(pid);
         let exhausted =
             matches!(&status, Ok(status) if status.code() == Some(i32::from(EXIT_SHORTAGE)));
@@ -93,6 +94,7 @@ impl ProcessRunner {
             .stdout(log.try_clone()?)
             .stderr(log);
         let (mut child, pid) = self.children.spawn(&mut command)?;
+        self.workers.register(job.attempt, Process::of(pid));
         // Move before the worker gets its job: all processes that it starts are then in the group.
         self.groups.move_process(&job.attempt.to_string(), pid).await;
         let mut line = serde_json::to_vec(job)?;
@@ -113,33 +115,21 @@ impl ProcessRunner {
     ) -> WorkerExit {
         let mut gone = lock_released(lock.clone());
         let mut ended = 0;
-        let tree = RecordedTree::default();
+        let holder = LockFile::holder(&lock).ok().flatten();
+        let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
+        let tree = self.workers.register(attempt, worker);
         tokio::select! {
             _ = &mut gone => {}
-            () = self.record_tree(attempt, &lock, &tree) => {}
+            () = record_tree(worker, &tree) => {}
             () = stop.cancelled() => {
-                let holder = LockFile::holder(&lock).ok().flatten();
-                let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
                 ended = self.end_worker(attempt, worker, &lock, grace).await;
                 let _ = gone.await;
             }
         }
         ended += tree.kill().await;
         ended += self.sweep(&attempt.to_string(), grace).await;
+        self.workers.remove(attempt);
         WorkerExit { seen_alive: true, processes_ended: ended, ..WorkerExit::default() }
-    }
-
-    /// Keeps the record of the tree below an adopted worker current, if no control group holds its processes. Never
-    /// returns.
-    async fn record_tree(&self, attempt: AttemptId, lock: &Path, tree: &RecordedTree) {
-        let holder = LockFile::holder(lock).ok().flatten();
-        let worker = holder.filter(|pid| *pid != std::process::id()).and_then(Process::of);
-        if let Some(worker) = worker
-            && self.groups.groups_of(&attempt.to_string()).is_empty()
-        {
-            tree.follow(worker).await;
-        }
-        std::future::pending::<()>().await;
     }
 
     /// Asks a worker to end its tree, and kills the rest after the grace period. Returns the initial number of
@@ -173,6 +163,16 @@ impl ProcessRunner {
         end_processes_off_thread(tree, own_groups, Duration::ZERO).await;
         u32::try_from(before).unwrap_or(u32::MAX)
     }
+}
+
+/// Keeps the record of the tree below an adopted worker current. Never returns.
+///
+/// A control group does not replace the record: a process with the daemon's rights may leave its group.
+async fn record_tree(worker: Option<Process>, tree: &RecordedTree) {
+    if let Some(worker) = worker {
+        tree.follow(worker).await;
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Completes when the lock is free. A thread waits, so that nothing polls; the thread ends with the daemon.

@@ -1,5 +1,6 @@
 //! Tests of processes at the socket: their identity and their rights.
 
+use agent_worker_host::Process;
 use agent_worker_kernel::Principal;
 use agent_worker_protocol::api::SendReply;
 
@@ -16,9 +17,14 @@ async fn a_process_of_an_attempt_is_its_agent_until_that_ends() {
     let fixture = DaemonFixture::open().await;
     let attempt = fixture.job.attempt;
     let family = ProcessFamily::new(WAITING_CHILD, Some(&attempt.to_string()));
-    let caller =
-        async || Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
+    let callers = fixture.callers();
+    let caller = async || callers.of_process(family.observed_pid, UNUSED_PID).await;
+    assert_eq!(caller().await, Caller::Unidentified, "its worker is not known");
+    callers.workers.register(attempt, Process::of(family.root_pid()));
     assert_eq!(caller().await, Caller::Attempt(attempt));
+    let other = ProcessFamily::new(WAITING_CHILD, None);
+    callers.workers.register(attempt, Process::of(other.root_pid()));
+    assert_eq!(caller().await, Caller::Leftover { live: None }, "the worker is another process");
     fixture.kernel.runs().stop(&Principal::User, fixture.run).await.unwrap();
     assert_eq!(caller().await, Caller::Leftover { live: None });
 }
@@ -27,7 +33,7 @@ async fn a_process_of_an_attempt_is_its_agent_until_that_ends() {
 async fn a_process_that_a_setup_command_left_is_not_the_user_even_after_its_daemon() {
     let fixture = DaemonFixture::open().await;
     let family = ProcessFamily::new(WAITING_CHILD, Some(&fixture.run.to_string()));
-    let caller = Caller::of_process(family.observed_pid, UNUSED_PID, &fixture.kernel).await;
+    let caller = fixture.callers().of_process(family.observed_pid, UNUSED_PID).await;
     assert_eq!(caller, Caller::Leftover { live: None });
 }
 
@@ -42,8 +48,8 @@ async fn an_attempt_of_another_daemon_is_not_recognized() {
         (Some("not an id"), Caller::Foreign),
     ] {
         let family = ProcessFamily::new(WAITING_CHILD, mark);
-        let seen_by =
-            async |daemon| Caller::of_process(family.observed_pid, daemon, &fixture.kernel).await;
+        let callers = fixture.callers();
+        let seen_by = async |daemon| callers.of_process(family.observed_pid, daemon).await;
         assert_eq!(seen_by(UNUSED_PID).await, expected, "{mark:?}");
         let below_us = seen_by(std::process::id()).await;
         assert_eq!(below_us, Caller::Leftover { live: None }, "{mark:?}");

@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::fixture::{DaemonFixture, TestRequest};
-use crate::listeners::MAX_TCP_CONNECTIONS;
+use crate::listeners::{MAX_TCP_CONNECTIONS, MAX_TCP_CONNECTIONS_PER_TOKEN};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 /// A timeout far longer than a response takes.
@@ -43,22 +43,29 @@ impl TcpVisitor {
     }
 }
 
-#[tokio::test]
-async fn when_the_port_is_full_the_next_one_waits_and_the_socket_still_answers() {
-    let fixture = DaemonFixture::open().await;
+async fn client_token(fixture: &DaemonFixture, name: &str) -> String {
     let request = TokenRequest {
-        name: "ci".to_owned(),
+        name: name.to_owned(),
         allow: None,
         instances: Vec::new(),
         env: BTreeSet::new(),
     };
-    let token = fixture.kernel.tokens().create(&Principal::User, request).await.unwrap().token;
+    fixture.kernel.tokens().create(&Principal::User, request).await.unwrap().token
+}
+
+#[tokio::test]
+async fn when_the_port_is_full_the_next_one_waits_and_the_socket_still_answers() {
+    let fixture = DaemonFixture::open().await;
     let mut visitors = Vec::new();
-    for _ in 0..MAX_TCP_CONNECTIONS {
-        let mut visitor = TcpVisitor::connect(&fixture, &token).await;
-        visitor.wait_until_served().await;
-        visitors.push(visitor);
+    for client in 0..MAX_TCP_CONNECTIONS / MAX_TCP_CONNECTIONS_PER_TOKEN {
+        let token = client_token(&fixture, &format!("ci{client}")).await;
+        for _ in 0..MAX_TCP_CONNECTIONS_PER_TOKEN {
+            let mut visitor = TcpVisitor::connect(&fixture, &token).await;
+            visitor.wait_until_served().await;
+            visitors.push(visitor);
+        }
     }
+    let token = client_token(&fixture, "next").await;
     let mut next = TcpVisitor::connect(&fixture, &token).await;
     assert!(
         timeout(NO_ANSWER_TIMEOUT, next.read_answer()).await.is_err(),

@@ -34,7 +34,8 @@ use super::openapi_contract;
 use crate::{
     http::{AppState, HealthFacts, HttpService, Revocations, StreamCounts},
     listeners::Listeners,
-    peer::{Caller, Peer},
+    peer::{Caller, Callers, Peer},
+    runner::WorkerProcesses,
     shutdown::Shutdown,
 };
 use idle_runner::IdleRunner;
@@ -91,8 +92,10 @@ pub(super) struct TestRequest {
 /// Creates the listeners of a daemon whose home is `folder`.
 fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: SocketAddr) -> Listeners {
     let tracker = TaskTracker::new();
+    let callers = Callers { kernel: kernel.clone(), workers: WorkerProcesses::default() };
     let app = AppState {
         kernel: kernel.clone(),
+        callers: callers.clone(),
         health: HealthFacts {
             pid: std::process::id(),
             home: folder.to_owned(),
@@ -110,7 +113,7 @@ fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: Socket
     };
     Listeners {
         service: HttpService::new(app),
-        kernel: kernel.clone(),
+        callers,
         tracker,
         closing: CancellationToken::new(),
         allowed_uids: Arc::default(),
@@ -163,6 +166,11 @@ impl DaemonFixture {
             jobs,
             document_files,
         }
+    }
+
+    /// Returns the part of the daemon that identifies callers.
+    pub(super) fn callers(&self) -> Callers {
+        self.listeners.callers.clone()
     }
 
     /// Returns the socket as the user's commands see it.

@@ -31,6 +31,11 @@ impl ProcessFamily {
         Self { shell, observed_pid }
     }
 
+    /// Returns the pid of the shell.
+    pub(crate) fn root_pid(&self) -> u32 {
+        self.shell.id()
+    }
+
     /// Waits until the shell has ended.
     pub(crate) fn wait(&mut self) {
         self.shell.wait().unwrap();

@@ -4,7 +4,7 @@ use crate::runs::members::Agents;
 use std::{
     collections::{BTreeMap, HashSet},
     io::ErrorKind,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use agent_worker_protocol::{
@@ -183,7 +183,12 @@ async fn allowed_cwd(who: &Principal, run_context: &RunContext, cwd: PathBuf) ->
     let Principal::Client(_) = who else { return Ok(cwd) };
     let (who, run_cwd) = (who.clone(), run_context.script.cwd.clone());
     let project = PathBuf::from(&run_context.project);
-    let resolve = move || resolve_cwd(&who, &run_cwd.join(cwd), &[&project, &run_cwd]);
+    let resolve = move || {
+        let own = [&*project, &*run_cwd];
+        // The agents of `@global` have no folder of their own.
+        let own = if project == Path::new(GLOBAL_PROJECT) { &[][..] } else { &own[..] };
+        resolve_cwd(&who, &run_cwd.join(cwd), own)
+    };
     let interrupted = |_| Error::BadRequest("reading the folder was interrupted".into());
     tokio::task::spawn_blocking(resolve).await.map_err(interrupted)?
 }

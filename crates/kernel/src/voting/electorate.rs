@@ -117,6 +117,7 @@ fn refuse_other_terms(
         ("electorate", asked.is_some_and(|asked| asked != voters)),
         ("rule", request.rule.is_some_and(|asked| asked != rule)),
         ("quorum", request.quorum.is_some()),
+        ("fallback", request.fallback.is_some()),
     ];
     match refused.into_iter().find(|(_, differs)| *differs) {
         None => Ok(()),
