@@ -5,6 +5,7 @@
 
 mod arguments;
 mod command;
+mod embedded_commands;
 mod path;
 mod simple_commands;
 mod subject;
