@@ -100,6 +100,7 @@ fn a_command_of_codex_is_approved_only_if_it_is_all_that_runs() {
             (in_folder("src"), "allowed"),
             (in_folder("/"), "refused"),
             (in_folder(".."), "refused"),
+            (execute(&json!({"command": ["git", "diff"], "env": {"GIT_PAGER": "x"}})), "refused"),
         ],
     );
 }
