@@ -11,6 +11,14 @@ pub(super) enum CallKind {
     Fetch,
 }
 
+/// The place of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ArgumentPlace {
+    Top,
+    /// In a list or an object.
+    Item,
+}
+
 /// The meaning of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentUse {
@@ -140,8 +148,9 @@ impl CallKind {
         }
     }
 
-    /// Returns the meaning of an argument of `tool`; `is_item` is true inside of a list or an object.
-    pub(super) fn use_of(self, tool: &str, name: &str, is_item: bool) -> ArgumentUse {
+    /// Returns the meaning of an argument of `tool`.
+    pub(super) fn use_of(self, tool: &str, name: &str, place: ArgumentPlace) -> ArgumentUse {
+        let is_item = place == ArgumentPlace::Item;
         let own_harmless: &[&str] = match self {
             Self::Command => &COMMAND_HARMLESS,
             Self::Files => &FILES_HARMLESS,

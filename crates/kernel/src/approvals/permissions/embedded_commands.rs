@@ -72,10 +72,8 @@ fn alternatives(word: &str) -> Option<Vec<String>> {
     let quote = before.chars().next_back().filter(|c| matches!(c, '\'' | '"'));
     let quote =
         quote.filter(|quote| after.starts_with(*quote)).map(String::from).unwrap_or_default();
-    let (before, after) = match quote.is_empty() {
-        true => (before, after),
-        false => (&before[..before.len() - 1], &after[1..]),
-    };
+    let (before, after) =
+        if quote.is_empty() { (before, after) } else { (&before[..before.len() - 1], &after[1..]) };
     let words = word[begin + 1..end].split(',');
     Some(words.map(|one| format!("{before}{quote}{one}{quote}{after}")).collect())
 }

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{
     PathContext,
-    arguments::{ArgumentUse, CallKind},
+    arguments::{ArgumentPlace, ArgumentUse, CallKind},
     command::quoted_line,
     path::CallPath,
 };
@@ -54,7 +54,7 @@ pub(super) fn call_subjects<'a>(
     match args {
         Value::Object(fields) => {
             for (name, value) in fields {
-                reader.read_argument(name, value, false);
+                reader.read_argument(name, value, ArgumentPlace::Top);
             }
         }
         other => reader.suspect(other),
@@ -91,15 +91,14 @@ impl<'a> ArgumentReader<'a, '_> {
         self.found.named.push(subject);
     }
 
-    fn read_argument(&mut self, name: &'a str, value: &'a Value, is_item: bool) {
+    fn read_argument(&mut self, name: &'a str, value: &'a Value, place: ArgumentPlace) {
         if value.is_null() || self.found.named.len() > MAX_SUBJECTS {
             return;
         }
-        match self.kind.use_of(self.tool, name, is_item) {
-            // `read_command` has read both.
-            ArgumentUse::Command => {}
+        match self.kind.use_of(self.tool, name, place) {
             ArgumentUse::ProgramArguments if self.found.named.is_empty() => self.suspect(value),
-            ArgumentUse::ProgramArguments => {}
+            // `read_command` has read both.
+            ArgumentUse::Command | ArgumentUse::ProgramArguments => {}
             ArgumentUse::Folder => self.read_folder(value.as_str()),
             ArgumentUse::Path => self.read_paths(name, value),
             ArgumentUse::ItemsByPath => self.read_items_by_path(value),
@@ -108,7 +107,7 @@ impl<'a> ArgumentReader<'a, '_> {
             ArgumentUse::FilePattern => self.read_file_pattern(value),
             ArgumentUse::Harmless => self.read_harmless(value),
             ArgumentUse::Unknown => {
-                if is_item && self.is_about_files() {
+                if place == ArgumentPlace::Item && self.is_about_files() {
                     self.suspect_text(name);
                 }
                 self.suspect(value);
@@ -152,7 +151,7 @@ impl<'a> ArgumentReader<'a, '_> {
                 self.found.named.extend(paths);
                 self.read_harmless(item);
             } else {
-                self.read_argument(name, item, true);
+                self.read_argument(name, item, ArgumentPlace::Item);
             }
         }
     }
@@ -189,7 +188,7 @@ impl<'a> ArgumentReader<'a, '_> {
             Value::Array(items) => items.iter().for_each(|item| self.read_harmless(item)),
             Value::Object(fields) => {
                 for (name, value) in fields {
-                    self.read_argument(name, value, true);
+                    self.read_argument(name, value, ArgumentPlace::Item);
                 }
             }
             // Gemini shows the folder of a command in this way.
@@ -214,7 +213,9 @@ impl<'a> ArgumentReader<'a, '_> {
                     let line = self.command_subject(Some(Cow::Owned(quoted_line(&words))));
                     self.found.suspected.push(line);
                 }
-                items.iter().for_each(|item| self.suspect(item));
+                for item in items {
+                    self.suspect(item);
+                }
             }
             Value::Object(fields) => {
                 for (name, value) in fields {
