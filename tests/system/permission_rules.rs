@@ -100,6 +100,7 @@ fn a_command_of_codex_is_approved_only_if_it_is_all_that_runs() {
             (in_folder("src"), "allowed"),
             (in_folder("/"), "refused"),
             (in_folder(".."), "refused"),
+            (execute(&json!({"command": ["git", "diff"], "env": {"GIT_PAGER": "x"}})), "refused"),
         ],
     );
 }
@@ -218,6 +219,32 @@ fn a_rule_for_paths_covers_every_path_that_the_protocol_names() {
             (call("delete", &json!({})), "refused"),
             (call("move", &json!({"rawInput": {"what": secret}})), "refused"),
             (call("read", &json!({"rawInput": {"name": secret}})), "refused"),
+        ],
+    );
+}
+
+#[test]
+fn a_call_with_an_argument_that_is_not_known_is_refused_though_its_subject_is_allowed() {
+    let world = World::new();
+    let call = |kind: &str, input: &Value| json!({"kind": kind, "title": "Do", "rawInput": input});
+    let diff = |name: &str, value: Value| execute(&json!({"command": "git diff", name: value}));
+    let allowed =
+        "default: deny, allow: ['execute(git diff*)', 'read(./*)', 'edit(./*)', 'move(./*)']";
+    check(
+        &world,
+        OTHER_AGENT,
+        allowed,
+        &[
+            (diff("description", json!("Show changes")), "allowed"),
+            (diff("env", json!({"GIT_EXTERNAL_DIFF": "rm x"})), "refused"),
+            (diff("workingDirectory", json!("/")), "refused"),
+            (diff("shell", json!("/x/evil")), "refused"),
+            (call("read", &json!({"file_path": "a", "offset": 1, "limit": 2})), "allowed"),
+            (call("read", &json!({"uri": "file:///etc/shadow"})), "refused"),
+            (call("read", &json!({"path": "a", "paths": ["/etc/shadow"]})), "refused"),
+            (call("edit", &json!({"file_path": "a", "content": "text"})), "allowed"),
+            (call("edit", &json!({"path": "a", "edits": [{"path": "/etc/x"}]})), "refused"),
+            (call("move", &json!({"path": "a", "to": "/etc/x"})), "refused"),
         ],
     );
 }

@@ -8,17 +8,16 @@ use std::{collections::HashSet, sync::LazyLock};
 
 mod interpreters;
 mod options;
+mod subcommands;
 mod wrappers;
 
 pub use interpreters::{
     ArgumentRole, Interpreter, Language, SHELL_DIRECTORIES, interpreter, is_installed_shell,
-    is_shell, runs_stdin,
+    is_shell, reads_commands, runs_stdin,
 };
 pub use options::{OptionTable, is_option};
-pub use wrappers::{
-    CommandWrapper, SubcommandProgram, WrappedCommand, WrapperForm, subcommand_program,
-    wrapped_command, wrapper,
-};
+pub use subcommands::{SubcommandProgram, subcommand_program};
+pub use wrappers::{CommandWrapper, WrappedCommand, WrapperForm, wrapped_command, wrapper};
 
 /// Words after which a command begins. `time` has options and is a wrapper.
 const KEYWORDS: [&str; 10] =

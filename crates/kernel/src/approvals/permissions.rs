@@ -3,7 +3,9 @@
 //! `deny` precedes `ask`, `ask` precedes `allow`. Invariant: a call that does more than its prefix shows, in a
 //! longer command or through `..` or a link, is allowed by no prefix pattern; then `default` decides.
 
+mod arguments;
 mod command;
+mod embedded_commands;
 mod path;
 mod simple_commands;
 mod subject;
@@ -14,7 +16,7 @@ use std::path::{Path, PathBuf};
 use agent_worker_protocol::{ArgumentPattern, PermissionAction, Permissions, ToolPattern};
 use serde_json::Value;
 
-use self::subject::{CallSubject, call_subjects};
+use self::subject::{CallSubject, CallSubjects, call_subjects};
 
 /// The location of an agent.
 pub(crate) struct PathContext<'a> {
@@ -31,13 +33,13 @@ pub(crate) fn stance(
     args: &Value,
     here: &PathContext<'_>,
 ) -> PermissionAction {
-    let abouts = call_subjects(tool, args, here);
+    let subjects = call_subjects(tool, args, here);
     let names =
         |patterns: &[ToolPattern],
-         fits: fn(&ArgumentPattern, &[CallSubject<'_>], &PathContext<'_>) -> bool| {
+         fits: fn(&ArgumentPattern, &CallSubjects<'_>, &PathContext<'_>) -> bool| {
             patterns
                 .iter()
-                .any(|pattern| pattern.tool() == tool && fits(pattern.argument(), &abouts, here))
+                .any(|pattern| pattern.tool() == tool && fits(pattern.argument(), &subjects, here))
         };
     if names(&rules.deny, touches_call) {
         PermissionAction::Deny
@@ -51,26 +53,30 @@ pub(crate) fn stance(
 }
 
 /// Returns true if a pattern covers the whole call.
-fn covers_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathContext<'_>) -> bool {
-    let covered = |about: &CallSubject<'_>| match about {
+fn covers_call(fit: &ArgumentPattern, subjects: &CallSubjects<'_>, here: &PathContext<'_>) -> bool {
+    let covered = |subject: &CallSubject<'_>| match subject {
         CallSubject::Command(command) => command::covers(fit, command),
         CallSubject::Path(path) => path.is_covered_by(fit, here),
         CallSubject::Url(url) => url::covers(fit, url),
-        CallSubject::ForeignFolder | CallSubject::Unknown => false,
+        CallSubject::Unknown => false,
     };
-    *fit == ArgumentPattern::Any || !abouts.is_empty() && abouts.iter().all(covered)
+    let is_whole = !subjects.has_unknown_argument && !subjects.named.is_empty();
+    *fit == ArgumentPattern::Any || is_whole && subjects.named.iter().all(covered)
 }
 
 /// Returns true if a pattern matches, or may match, any part of a call.
-fn touches_call(fit: &ArgumentPattern, abouts: &[CallSubject<'_>], here: &PathContext<'_>) -> bool {
-    let touched = |about: &CallSubject<'_>| match about {
+fn touches_call(
+    fit: &ArgumentPattern,
+    subjects: &CallSubjects<'_>,
+    here: &PathContext<'_>,
+) -> bool {
+    let touched = |subject: &CallSubject<'_>| match subject {
         CallSubject::Command(command) => command::may_match(fit, command),
         CallSubject::Path(path) => path.may_match(fit, here),
         CallSubject::Url(url) => url::may_match(fit, url),
-        CallSubject::ForeignFolder => false,
         CallSubject::Unknown => true,
     };
-    *fit == ArgumentPattern::Any || abouts.iter().any(touched)
+    *fit == ArgumentPattern::Any || subjects.named.iter().chain(&subjects.suspected).any(touched)
 }
 
 #[cfg(test)]

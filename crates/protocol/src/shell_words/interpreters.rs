@@ -80,7 +80,7 @@ const fn program(name: &'static str, code: &'static str, options: &'static str) 
 
 const JS_CODE: &[&str] = &["--eval", "--print"];
 
-static INTERPRETERS: [Interpreter; 56] = [
+static INTERPRETERS: [Interpreter; 58] = [
     shell("ash"),
     shell("bash"),
     shell("csh"),
@@ -137,6 +137,7 @@ static INTERPRETERS: [Interpreter; 56] = [
     script("mysql", "e", &["--execute"], ""),
     script("node", "ep", JS_CODE, "r"),
     script("nodejs", "ep", JS_CODE, "r"),
+    script("nvim", "cS", &["--cmd"], ""),
     script("osascript", "e", &[], "l"),
     script("perl", "eE", &[], ""),
     script("php", "rBRE", &["--run"], "dc"),
@@ -149,6 +150,7 @@ static INTERPRETERS: [Interpreter; 56] = [
     script("tclsh", "", &[], ""),
     script("ts-node", "ep", JS_CODE, "r"),
     script("tsx", "ep", JS_CODE, "r"),
+    script("vi", "c", &[], ""),
     script("vim", "cS", &["--cmd"], ""),
 ];
 
@@ -203,6 +205,11 @@ pub fn is_installed_shell(program: &str) -> bool {
         Some((folder, _)) => SHELL_DIRECTORIES.contains(&folder),
     };
     at_known_place && is_shell(program_name(program))
+}
+
+/// Returns true for a shell and for a program that reads commands like a shell: `at`.
+pub fn reads_commands(name: &str) -> bool {
+    is_shell(name) || ["at", "batch", "newgrp", "parallel", "su"].contains(&name)
 }
 
 /// Returns true if the command with these words runs its standard input as code, or may do so.

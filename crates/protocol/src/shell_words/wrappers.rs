@@ -34,15 +34,6 @@ pub enum WrapperForm {
     Anywhere,
 }
 
-/// A program with subcommands, and options before the subcommand.
-#[derive(Debug)]
-pub struct SubcommandProgram {
-    /// Name of the program.
-    pub name: &'static str,
-    /// Options before the subcommand that take a value.
-    pub options: OptionTable,
-}
-
 /// The place of the command behind the wrappers of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrappedCommand {
@@ -98,8 +89,11 @@ const XARGS_LONG: &[&str] = &[
     "--process-slot-var",
 ];
 
+/// The dynamic loader, which has the machine and a version in its name: `ld-linux-x86-64.so.2`.
+const LOADER: &str = "ld.so";
+
 /// Wrappers with a known place of the command.
-static PRECISE: [CommandWrapper; 32] = [
+static PRECISE: [CommandWrapper; 34] = [
     plain("builtin", ""),
     plain("busybox", ""),
     with_operands("chroot", 1, table("", &["--groups", "--userspec"])),
@@ -129,6 +123,7 @@ static PRECISE: [CommandWrapper; 32] = [
         form: WrapperForm::AfterOperands(1),
     },
     with_operands("ionice", 0, table("Pcnpu", &["--class", "--classdata", "--pid"])),
+    with_operands(LOADER, 0, table("", &["--argv0", "--audit", "--library-path", "--preload"])),
     plain("linux32", ""),
     plain("linux64", ""),
     plain("ltrace", "DFaenopsuw"),
@@ -148,6 +143,7 @@ static PRECISE: [CommandWrapper; 32] = [
     with_operands("taskset", 1, OptionTable::EMPTY),
     with_operands("time", 0, table("fo", &["--format", "--output"])),
     with_operands("timeout", 1, table("ks", &["--kill-after", "--signal"])),
+    plain("toybox", ""),
     plain("unbuffer", ""),
     with_operands("xargs", 0, table("EIJLPRSadns", XARGS_LONG)),
     with_operands("gtimeout", 1, table("ks", &["--kill-after", "--signal"])),
@@ -197,70 +193,13 @@ static ANYWHERE: [CommandWrapper; 39] = [
     anywhere("xvfb-run"),
 ];
 
-static SUBCOMMAND_PROGRAMS: [SubcommandProgram; 4] = [
-    SubcommandProgram {
-        name: "docker",
-        options: table(
-            "DHcl",
-            &[
-                "--config",
-                "--context",
-                "--host",
-                "--log-level",
-                "--tlscacert",
-                "--tlscert",
-                "--tlskey",
-            ],
-        ),
-    },
-    SubcommandProgram {
-        name: "git",
-        options: table(
-            "Cc",
-            &[
-                "--attr-source",
-                "--config-env",
-                "--git-dir",
-                "--namespace",
-                "--super-prefix",
-                "--work-tree",
-            ],
-        ),
-    },
-    SubcommandProgram { name: "gh", options: table("R", &["--hostname", "--repo"]) },
-    SubcommandProgram {
-        name: "kubectl",
-        options: table(
-            "ns",
-            &[
-                "--as",
-                "--as-group",
-                "--cache-dir",
-                "--certificate-authority",
-                "--cluster",
-                "--context",
-                "--kubeconfig",
-                "--namespace",
-                "--request-timeout",
-                "--server",
-                "--token",
-                "--user",
-            ],
-        ),
-    },
-];
-
 /// Returns the wrapper with this name, which has no folder.
 pub fn wrapper(name: &str) -> Option<&'static CommandWrapper> {
     static BY_NAME: LazyLock<HashMap<&str, &CommandWrapper>> = LazyLock::new(|| {
         ANYWHERE.iter().chain(&PRECISE).map(|wrapper| (wrapper.name, wrapper)).collect()
     });
-    BY_NAME.get(name).copied()
-}
-
-/// Returns the program with subcommands that has this name.
-pub fn subcommand_program(name: &str) -> Option<&'static SubcommandProgram> {
-    SUBCOMMAND_PROGRAMS.iter().find(|program| program.name == name)
+    let is_loader = ["ld-linux", "ld-musl"].iter().any(|start| name.starts_with(start));
+    BY_NAME.get(if is_loader { LOADER } else { name }).copied()
 }
 
 /// Returns the place of the command behind all wrappers. A word is none if its first character is not known before

@@ -11,11 +11,14 @@ use agent_worker_protocol::{
     ArgumentPattern,
     shell_words::{
         is_assignment, is_option, is_shell, is_variable_name, precedes_command, program_name,
-        runs_stdin, subcommand_program, wrapper,
+        reads_commands, runs_stdin, subcommand_program, wrapper,
     },
 };
 
-use super::simple_commands::{COMMAND_SEPARATORS, simple_commands};
+use super::{
+    embedded_commands::{embedded_commands, expand_braces},
+    simple_commands::{COMMAND_SEPARATORS, simple_commands},
+};
 
 /// Characters that quote others.
 const QUOTES: [char; 3] = ['\'', '"', '\\'];
@@ -25,6 +28,8 @@ const EXPANSION_CHARS: [char; 3] = ['$', '<', '>'];
 const MAX_DEPTH: usize = 3;
 /// Maximum number of options that are read before a subcommand.
 const MAX_OPTIONS: usize = 32;
+/// Maximum number of letters in a group of short options, such as `-vS`.
+const MAX_OPTION_LETTERS: usize = 8;
 
 /// Returns true if a command is exactly the one that a pattern names.
 pub(super) fn covers(fit: &ArgumentPattern, command: &str) -> bool {
@@ -54,6 +59,7 @@ pub(super) fn may_match(fit: &ArgumentPattern, command: &str) -> bool {
     begins_with_fit(fit, &strip_quotes(&command))
         || line_matches(fit, &command, MAX_DEPTH)
         || line_matches(fit, &unquoted, 0)
+        || expand_braces(&command).is_some_and(|line| line_matches(fit, &line, MAX_DEPTH))
         || command.split(COMMAND_SEPARATORS).any(|part| {
             let part = strip_quotes(part);
             let words: Vec<_> = part.split_whitespace().map(str::to_owned).collect();
@@ -97,7 +103,16 @@ fn runs_input(words: &[String]) -> bool {
     let mut behind_wrappers = words.iter().take(places);
     name == "."
         || words.iter().take(places).any(|word| word == "source")
-        || behind_wrappers.position(|word| is_shell(program_name(word))).is_some_and(is_fed_shell)
+        || behind_wrappers
+            .position(|word| reads_commands(program_name(word)))
+            .is_some_and(is_fed_shell)
+        || ["xargs", "gxargs"].contains(&name) && words[1..].iter().any(|word| is_carrier(word))
+}
+
+/// Returns true for a program that runs its arguments.
+fn is_carrier(word: &str) -> bool {
+    let name = program_name(word);
+    wrapper(name).is_some() || is_shell(name)
 }
 
 /// Returns a command without the keywords and assignments before it.
@@ -118,11 +133,23 @@ fn invokes_match(fit: &ArgumentPattern, words: &[String], depth: usize) -> bool 
             && (word.contains("$(") || word.contains('`'))
             && line_matches(fit, word, depth - 1)
     };
-    let is_carrier = wrapper(name).is_some() || is_shell(name);
+    let runs_embedded = |word: &String| {
+        depth > 0
+            && embedded_commands(name, word).iter().any(|line| line_matches(fit, line, depth - 1))
+    };
+    let carried = if is_carrier(first) { 0 } else { runner_end(name, rest) };
     call_matches(fit, first, rest)
         || words.iter().any(runs_substitution)
-        || name == "git" && rest.iter().any(|word| alias_matches(fit, word, depth))
-        || is_carrier && (0..rest.len()).any(|at| carried_match(fit, &rest[at..], depth))
+        || name == "git" && rest.iter().any(|word| setting_matches(fit, word, depth))
+        || rest.iter().any(runs_embedded)
+        || (carried..rest.len()).any(|at| carried_match(fit, &rest[at..], depth))
+}
+
+/// Returns the place after a subcommand that runs its arguments, such as `docker exec`; the end if there is none.
+fn runner_end(name: &str, rest: &[String]) -> usize {
+    let Some(program) = subcommand_program(name) else { return rest.len() };
+    let words: Vec<_> = rest.iter().take(MAX_OPTIONS).map(String::as_str).collect();
+    program.runner_end(&words).unwrap_or(rest.len())
 }
 
 /// Returns true if the first of the words that follow a wrapper is, or contains, the command that a pattern names.
@@ -134,21 +161,22 @@ fn carried_match(fit: &ArgumentPattern, words: &[String], depth: usize) -> bool 
         call_matches(fit, text, rest)
             || depth > 0 && is_line(text) && line_matches(fit, text, depth - 1)
     };
-    // A command may be attached to its option: `env -S'rm x'`, `--split-string=rm`.
-    let short =
-        is_option(word).then(|| word.get(2..)).flatten().filter(|_| !word.starts_with("--"));
+    // A command may be attached to its option: `env -S'rm x'`, `--split-string=rm`,
+    // or to the last of a group of short options: `env -vS'rm x'`.
+    let has_short = is_option(word) && !word.starts_with("--");
+    let letters = if has_short { MAX_OPTION_LETTERS } else { 0 };
+    let mut attached = word.char_indices().skip(2).take(letters).map(|(at, _)| &word[at..]);
     let long = word.split_once('=').map(|(_, value)| value);
-    [Some(word.as_str()), short, long].into_iter().flatten().any(runs)
+    runs(word) || long.is_some_and(runs) || attached.any(runs)
 }
 
-/// Returns true if a setting of git defines an alias for the command that a pattern names.
-fn alias_matches(fit: &ArgumentPattern, word: &str, depth: usize) -> bool {
-    let alias = word.find("alias.").and_then(|at| word[at..].split_once('='));
-    let Some((_, value)) = alias.filter(|_| depth > 0) else { return false };
-    match value.strip_prefix('!') {
-        Some(line) => line_matches(fit, line, depth - 1),
-        None => line_matches(fit, &format!("git {value}"), depth - 1),
-    }
+/// Returns true if a setting of git, such as `core.pager=…` or an alias, runs the command that a pattern names.
+fn setting_matches(fit: &ArgumentPattern, word: &str, depth: usize) -> bool {
+    let setting = word.split_once('=').filter(|(name, _)| depth > 0 && name.contains('.'));
+    let Some((name, value)) = setting else { return false };
+    let is_alias = name.contains("alias.") && !value.starts_with('!');
+    is_alias && line_matches(fit, &format!("git {value}"), depth - 1)
+        || line_matches(fit, value.trim_start_matches('!'), depth - 1)
 }
 
 /// Returns true if a program with its arguments is the call that a pattern names, also without the options before

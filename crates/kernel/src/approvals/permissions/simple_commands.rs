@@ -50,8 +50,12 @@ impl LineReader {
             }
             '\'' => self.read_quoted('\''),
             '"' => self.read_quoted('"'),
-            // `$'…'` and `$"…"` are quotes.
-            '$' if matches!(self.left.last(), Some('\'' | '"')) => {}
+            '$' if self.left.last() == Some(&'\'') => {
+                self.left.pop();
+                self.read_escaped();
+            }
+            // `$"…"` is a quote.
+            '$' if self.left.last() == Some(&'"') => {}
             '<' | '>' if self.left.last() != Some(&'(') => self.read_redirection(),
             '&' if self.left.last() == Some(&'>') => self.end_word(),
             '{' | '}' if self.word.is_some() || !self.stands_alone() => self.push(c),
@@ -83,6 +87,45 @@ impl LineReader {
                 }
                 c => self.push(c),
             }
+        }
+    }
+
+    /// Reads the rest of `$'…'`, in which a backslash begins an escape.
+    fn read_escaped(&mut self) {
+        self.word.get_or_insert_default();
+        while let Some(c) = self.left.pop() {
+            match c {
+                '\'' => return,
+                '\\' => {
+                    if let Some(kind) = self.left.pop() {
+                        self.read_escape(kind);
+                    }
+                }
+                c => self.push(c),
+            }
+        }
+    }
+
+    fn read_escape(&mut self, kind: char) {
+        let (radix, length) = match kind {
+            'x' => (16, 2),
+            'u' => (16, 4),
+            'U' => (16, 8),
+            '0'..='7' => {
+                self.left.push(kind);
+                (8, 3)
+            }
+            'n' | 'r' | 't' | 'v' | 'f' => return self.push(' '),
+            other => return self.push(other),
+        };
+        let mut code = 0;
+        for _ in 0..length {
+            let Some(digit) = self.left.last().and_then(|c| c.to_digit(radix)) else { break };
+            self.left.pop();
+            code = code * radix + digit;
+        }
+        if let Some(c) = char::from_u32(code) {
+            self.push(c);
         }
     }
 
@@ -150,6 +193,7 @@ mod tests {
             ("a <(b c)", "a/b,c"),
             ("a \"$(b c)\"", "a,$(b c)"),
             ("$'a' b", "a,b"),
+            ("$'\\x72\\155\\u0020\\'' b", "rm ',b"),
             ("a 'b", "a,b"),
             ("a ''", "a,"),
             ("", ""),

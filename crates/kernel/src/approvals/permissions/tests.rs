@@ -227,7 +227,7 @@ fn every_path_of_a_call_counts_and_a_call_about_files_without_one_may_be_about_a
             json!({ "command": "make", "locations": listed("/x") }),
             PermissionAction::Allow,
         ),
-        ("Write", json!({ "source": "secret/a", "path": "src/a" }), PermissionAction::Allow),
+        ("Write", json!({ "source": "secret/a", "path": "src/a" }), PermissionAction::Deny),
         ("Write", json!({ "filePath": "secret/a" }), PermissionAction::Deny),
         ("Write", json!({ "file_path": "src/a", "content": "text" }), PermissionAction::Allow),
     ] {

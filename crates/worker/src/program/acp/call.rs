@@ -260,7 +260,8 @@ fn shell_args(input: &Value) -> Value {
         _ => &input["command"],
     };
     let mut args = json!({"command": command});
-    for name in ["cwd", "reason"] {
+    // These change what an approval permits, so that the rules and the person must see them.
+    for name in ["additional_permissions", "cwd", "env", "network_approval_context", "reason"] {
         if let Some(value) = input.get(name).filter(|value| is_present(value)) {
             args[name] = value.clone();
         }
