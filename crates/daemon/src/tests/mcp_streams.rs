@@ -131,6 +131,40 @@ async fn one_owner_has_so_many_sessions_and_the_one_unused_for_longest_goes() {
 }
 
 #[tokio::test]
+async fn the_sessions_of_a_token_are_counted_however_its_header_is_spelled() {
+    let fixture = DaemonFixture::open().await;
+    let token = fixture.client_token().await;
+    let spelled = |question: TestRequest, spaces: usize| {
+        question.header("Authorization", &format!("Bearer{}{token}", " ".repeat(spaces)))
+    };
+    let mut ids = Vec::new();
+    for n in 0..17 {
+        let hello = spelled(initialize_request(&stream_capability()), n % 9 + 1);
+        ids.push(session(&fixture.as_user(hello).await).expect("a session"));
+    }
+    for (n, id) in ids.iter().enumerate() {
+        let ping = OLD.request("ping", json!({})).header("Mcp-Session-Id", id);
+        let expected = if n == 0 { 404 } else { 200 };
+        assert_eq!(fixture.as_user(spelled(ping, 1)).await.status, expected, "{n}");
+    }
+}
+
+#[tokio::test]
+async fn an_owner_whose_sessions_all_have_a_stream_gets_no_further_session() {
+    let fixture = DaemonFixture::open().await;
+    let mut streams = Vec::new();
+    for _ in 0..16 {
+        let id = begin_session(&fixture, None).await;
+        streams.push(open(&fixture, &id, None).await);
+        // The response of the stream has started, so the stream counts as open.
+        let ping = in_session(OLD.request("ping", json!({})), &id, None);
+        assert_eq!(fixture.as_user(ping).await.status, 200);
+    }
+    let answer = fixture.as_user(initialize_request(&stream_capability())).await;
+    assert_eq!((answer.status, session(&answer)), (200, None), "{answer:?}");
+}
+
+#[tokio::test]
 async fn a_session_without_requests_and_streams_ends_by_itself() {
     let fixture = DaemonFixture::open().await;
     let (unused, heard) =
