@@ -274,6 +274,24 @@ async fn a_request_of_the_era_without_sessions_receives_changes() {
 }
 
 #[tokio::test]
+async fn a_stream_and_a_session_watch_a_limited_number_of_resources() {
+    let fixture = DaemonFixture::open().await;
+    let uris: Vec<_> = (0..1_001).map(|n| format!("aw://team/main/document/{n}.md")).collect();
+    let params = json!({"notifications": {"resourceSubscriptions": uris}});
+    let mut stream = fixture.open_event_stream(NEW.request("subscriptions/listen", params)).await;
+    let accepted = stream.next_with_method("notifications/subscriptions/acknowledged").await;
+    let accepted = &accepted["notifications"]["resourceSubscriptions"];
+    assert_eq!(accepted, &json!(uris[..1_000]));
+    let id = begin_session(&fixture, None).await;
+    for uri in &uris[..1_000] {
+        subscribe(&fixture, &id, uri).await;
+    }
+    let one_more = OLD.request("resources/subscribe", json!({ "uri": uris[1_000] }));
+    let answer = fixture.as_user(in_session(one_more, &id, None)).await;
+    assert!(answer.body.contains("a session has at most 1000 subscriptions"), "{answer:?}");
+}
+
+#[tokio::test]
 async fn subscriptions_count_as_streams_of_their_token() {
     let fixture = DaemonFixture::open().await;
     let token = fixture.client_token().await;
