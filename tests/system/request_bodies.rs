@@ -52,19 +52,47 @@ fn a_caller_without_the_permission_is_refused_before_its_body_arrives() {
 }
 
 #[test]
-fn the_bodies_of_all_clients_together_have_a_limit_that_does_not_concern_the_user() {
+fn a_stalled_body_of_a_client_leaves_room_for_others_and_is_refused() {
     let world = World::new();
     let mut daemon = world.daemon();
     let token = world.token("sender", &["--allow", "send"]);
-    let part = vec![b' '; 70 * MIB];
-    let held = begin(&world.address(), &token, "/resources", 90 * MIB, &part);
-    let body = String::from_utf8(part).unwrap();
+    let other = world.token("other", &["--allow", "send"]);
+    let part = vec![b' '; 90 * MIB];
+    let stalled = begin(&world.address(), &token, "/resources", 91 * MIB, &part);
+    let body = " ".repeat(8 * MIB);
     let (code, answer) = http_request(&world.address(), &token, "POST", "/resources", &body);
     assert!(code == 503 && answer.contains("unavailable"), "{answer}");
-    assert_eq!(world.as_user("POST", "/resources", &body).0, 400, "the body is not JSON");
-    drop(held);
+    let large = String::from_utf8(part).unwrap();
+    let (code, answer) = http_request(&world.address(), &other, "POST", "/resources", &large);
+    assert_eq!(code, 400, "the body is not JSON: {answer}");
+    assert_eq!(world.as_user("POST", "/resources", &large).0, 400, "the body is not JSON");
+    assert_eq!(status(stalled), 400, "the body stalled");
     let (code, answer) = http_request(&world.address(), &token, "POST", "/feedback", &body);
     assert!(code == 413 && answer.contains("4194304"), "{answer}");
+    world.run(&["daemon", "stop", "--now"]);
+    daemon.wait().unwrap();
+}
+
+/// Returns the maximum resident memory of a process so far.
+fn peak_memory(pid: u32) -> usize {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+#[test]
+fn a_tool_call_of_many_small_values_takes_little_memory() {
+    let world = World::new();
+    let mut daemon = world.daemon();
+    let token = world.token("sender", &["--allow", "send"]);
+    let values = r#"{"":0},"#.repeat(8 * MIB / 7);
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"channel_send","arguments":{{"message":[{values}0]}}}}}}"#
+    );
+    let (code, answer) = http_request(&world.address(), &token, "POST", "/mcp", &body);
+    let peak = peak_memory(daemon.id());
+    assert!(peak < 200 * MIB, "{} MiB", peak / MIB);
+    assert!(code == 413 && answer.contains("too_large"), "{answer}");
     world.run(&["daemon", "stop", "--now"]);
     daemon.wait().unwrap();
 }

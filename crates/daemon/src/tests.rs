@@ -17,6 +17,7 @@ mod messages;
 mod openapi_contract;
 mod permission_table;
 pub(crate) mod process_family;
+mod request_bodies;
 mod route_access;
 mod run_streams;
 mod scopes;

@@ -76,7 +76,7 @@ pub(super) async fn handle_request(
     let is_stateless = is_stateless(request.headers());
     let session = request.headers().get(SESSION_HEADER).filter(|_| !is_stateless);
     if let Some(id) = session.map(|id| id.to_str().unwrap_or_default().to_owned()) {
-        let owner = SessionOwner::of(&who, request.headers());
+        let owner = SessionOwner::of(&who);
         let is_endless = request.method() == Method::GET;
         let response = dispatcher.sessions.handle_request(&id, owner.as_ref(), request).await;
         let response = as_problem_response(response).await;
@@ -92,7 +92,7 @@ pub(super) async fn handle_request(
             .into_response();
     }
     let wants = !is_stateless && head.method == Method::POST && wants_session(&body);
-    let owner = SessionOwner::of(&who, &head.headers).filter(|_| wants);
+    let owner = SessionOwner::of(&who).filter(|_| wants);
     let begun = PreparedSubscription::prepare(&dispatcher.kernel, &who, &body).await;
     let is_endless = begun.is_some();
     let mut request = Request::from_parts(head, Body::from(body));

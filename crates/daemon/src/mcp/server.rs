@@ -20,9 +20,15 @@ use rmcp::{
 use serde_json::json;
 
 use super::{
-    call::McpFailure, completion, hint::problem_body, progress::with_progress, prompts,
-    resource_catalog, resource_uri::ResourceUri, session::McpSession, subscription, tool_execution,
-    tools,
+    call::McpFailure,
+    completion,
+    hint::problem_body,
+    progress::with_progress,
+    prompts, resource_catalog,
+    resource_uri::ResourceUri,
+    session::McpSession,
+    subscription::{self, MAX_SUBSCRIPTIONS},
+    tool_execution, tools,
 };
 use crate::{http::client_problem, shutdown::Shutdown};
 
@@ -202,6 +208,11 @@ impl ServerHandler for McpServer {
         fixtures_first!(self, _fixtures => super::fixtures::subscribe(&request.uri));
         let address = parse_uri(&request.uri)?;
         let mcp_session = self.mcp_session.as_ref().ok_or_else(no_stream_error)?;
+        if mcp_session.subscription_count() >= MAX_SUBSCRIPTIONS {
+            let why =
+                format!("a session has at most {MAX_SUBSCRIPTIONS} subscriptions; cancel one");
+            return Err(ErrorData::invalid_request(why, None));
+        }
         mcp_session
             .subscribe(address)
             .await
@@ -229,7 +240,8 @@ impl ServerHandler for McpServer {
             accepted = wanted.clone();
         }
         let uris = wanted.resource_subscriptions.iter().flatten();
-        let ours = uris.filter(|uri| uri.parse::<ResourceUri>().is_ok()).cloned().collect();
+        let ours = uris.filter(|uri| uri.parse::<ResourceUri>().is_ok());
+        let ours = ours.take(MAX_SUBSCRIPTIONS).cloned().collect();
         accepted.resource_subscriptions = Some(ours);
         Some(accepted)
     }

@@ -103,6 +103,11 @@ impl McpSession {
         Ok(())
     }
 
+    /// Returns the number of subscribed resources.
+    pub(super) fn subscription_count(&self) -> usize {
+        self.lock_subscriptions().uris.len()
+    }
+
     /// Cancels the subscription to a resource.
     pub(super) fn unsubscribe(&self, address: &ResourceUri) {
         let mut watching = self.lock_subscriptions();

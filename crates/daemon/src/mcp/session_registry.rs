@@ -2,7 +2,7 @@
 //!
 //! All other clients work without one: a session does not survive the daemon, and costs memory. Invariant: a
 //! session belongs to the caller that started it, by token or by process; for every other caller it does not exist.
-//! The number of sessions is limited, and an unused session without an open stream ends after a timeout.
+//! The number of sessions is limited, in total and for each owner, and an unused session without an open stream ends after a timeout.
 
 use std::{
     collections::HashMap,
@@ -10,15 +10,14 @@ use std::{
     time::Duration,
 };
 
+use agent_worker_host::{KeyedLimit, KeyedPlace};
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{
-    AttemptId, Code, Hash, Problem, ProblemDetails, hash, mcp_wire::SESSION_HEADER, sync,
-};
+use agent_worker_protocol::{Code, Problem, ProblemDetails, mcp_wire::SESSION_HEADER, sync};
 use axum::{
     Json,
     body::Body,
     extract::Request,
-    http::{HeaderMap, Method, StatusCode, header::AUTHORIZATION},
+    http::{Method, StatusCode},
     response::{IntoResponse as _, Response},
 };
 use rmcp::transport::streamable_http_server::{
@@ -50,6 +49,7 @@ struct SessionRegistryInner {
     settings: StreamableHttpServerConfig,
     manager: Arc<LocalSessionManager>,
     permits: Arc<Semaphore>,
+    owners: KeyedLimit,
     sessions: Mutex<HashMap<SessionId, SessionEntry>>,
     tasks: TaskTracker,
     shutdown: Shutdown,
@@ -62,29 +62,24 @@ struct SessionEntry {
     /// Number of responses in progress and open streams.
     open_responses: usize,
     _permit: OwnedSemaphorePermit,
+    _place: KeyedPlace,
 }
 
-/// The owner of a session.
+/// The owner of a session: the user, an attempt or a client's token, however its header is spelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SessionOwner {
-    /// The holder of a token, identified by the token's hash.
-    Token(Hash),
-    /// The user, identified by the process.
-    User,
-    /// An agent, identified by its attempt's process.
-    Attempt(AttemptId),
-}
+pub(super) struct SessionOwner(String);
 
 impl SessionOwner {
     /// Returns the owner for a caller that admission identified; an anonymous caller has none.
-    pub(super) fn of(who: &Principal, headers: &HeaderMap) -> Option<Self> {
-        if let Some(token) = headers.get(AUTHORIZATION) {
-            return Some(Self::Token(hash(&[token.as_bytes()])));
-        }
+    pub(super) fn of(who: &Principal) -> Option<Self> {
         match who {
-            Principal::User => Some(Self::User),
-            Principal::Agent(agent) => Some(Self::Attempt(agent.attempt)),
-            Principal::Client(_) | Principal::Anonymous => None,
+            Principal::User => Some(Self("user".to_owned())),
+            Principal::Agent(agent) => Some(Self(format!("attempt {}", agent.attempt))),
+            // A later token of the same name is another owner.
+            Principal::Client(token) => {
+                Some(Self(format!("client {} {}", token.created, token.name)))
+            }
+            Principal::Anonymous => None,
         }
     }
 }
@@ -119,6 +114,7 @@ impl SessionRegistry {
             settings: settings.with_legacy_session_mode(true),
             manager: Arc::new(local),
             permits: Arc::new(Semaphore::new(MAX_SESSIONS)),
+            owners: KeyedLimit::new(MAX_SESSIONS_PER_OWNER),
             sessions: Mutex::default(),
             tasks: app.tasks.clone(),
             shutdown: app.shutdown.clone(),
@@ -132,7 +128,7 @@ impl SessionRegistry {
         owner: SessionOwner,
         request: Request,
     ) -> Result<Response, Request> {
-        self.evict_oldest_of(&owner).await;
+        let Some(place) = self.acquire_place(&owner).await else { return Err(request) };
         let Ok(permit) = Arc::clone(&self.0.permits).try_acquire_owned() else {
             return Err(request);
         };
@@ -148,6 +144,7 @@ impl SessionRegistry {
                 last_used: used,
                 open_responses: open,
                 _permit: permit,
+                _place: place,
             };
             self.lock_sessions().insert(Arc::clone(&id), session);
             self.0.tasks.spawn(self.clone().close_when_idle(id, Arc::clone(&mcp_session)));
@@ -215,19 +212,22 @@ impl SessionRegistry {
         Some(since + IDLE_TIMEOUT).filter(|until| *until > now)
     }
 
-    /// Closes the owner's session that was unused for longest, if the owner has too many.
-    async fn evict_oldest_of(&self, owner: &SessionOwner) {
-        let longest = {
-            let begun = self.lock_sessions();
-            let theirs = || begun.iter().filter(|(_, session)| session.owner == *owner);
-            let unused = theirs().filter(|(_, session)| session.open_responses == 0);
-            let longest =
-                unused.min_by_key(|(_, session)| session.last_used).map(|(id, _)| Arc::clone(id));
-            longest.filter(|_| theirs().count() >= MAX_SESSIONS_PER_OWNER)
-        };
-        if let Some(id) = longest {
-            self.close(&id).await;
+    /// Takes one of the owner's places for sessions, if need be that of an unused session. Returns none if all
+    /// sessions of the owner are in use.
+    async fn acquire_place(&self, owner: &SessionOwner) -> Option<KeyedPlace> {
+        let place = self.0.owners.acquire(owner.0.clone());
+        if place.is_some() {
+            return place;
         }
+        let longest_unused = {
+            let sessions = self.lock_sessions();
+            let unused = sessions
+                .iter()
+                .filter(|(_, session)| session.owner == *owner && session.open_responses == 0);
+            unused.min_by_key(|(_, session)| session.last_used).map(|(id, _)| Arc::clone(id))?
+        };
+        self.close(&longest_unused).await;
+        self.0.owners.acquire(owner.0.clone())
     }
 
     async fn close(&self, id: &SessionId) {

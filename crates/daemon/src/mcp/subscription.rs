@@ -18,6 +18,9 @@ use super::{
 };
 use crate::shutdown::Shutdown;
 
+/// Maximum number of resources that one stream or session watches. The daemon keeps their addresses in memory.
+pub(super) const MAX_SUBSCRIPTIONS: usize = 1_000;
+
 /// The subscription of a request, opened before the library acknowledges it: the library calls us only afterwards,
 /// and changes in between would be lost.
 #[derive(Clone)]
@@ -68,7 +71,9 @@ impl PreparedSubscription {
 
 async fn open_feeds(kernel: &Kernel, who: &Principal, uris: &[String]) -> SubscriptionFeeds {
     let mut feeds = Vec::new();
-    for (instance, addresses) in group_by_instance(uris.iter().filter_map(|uri| uri.parse().ok())) {
+    // The acknowledgement names the same addresses.
+    let accepted = uris.iter().filter_map(|uri| uri.parse().ok()).take(MAX_SUBSCRIPTIONS);
+    for (instance, addresses) in group_by_instance(accepted) {
         for address in &addresses {
             check_watch_allowed(who, address)?;
         }

@@ -20,6 +20,8 @@ use crate::http::client_problem;
 
 /// Minimum similarity of a wrong name to a suggested one.
 const MIN_NAME_SIMILARITY: f64 = 0.75;
+/// Maximum size of a text that is compared with the names of tools.
+const MAX_SIMILAR_WORD_BYTES: usize = 100;
 
 /// A tool of the list that a client reads.
 #[derive(Debug, Serialize)]
@@ -149,6 +151,10 @@ pub(super) fn list_for(who: &Principal) -> Vec<&'static McpTool> {
 
 /// Returns the listed names that are most similar to `word`.
 pub(super) fn similar_names(word: &str, listed: &[&McpTool]) -> Vec<String> {
+    // The comparison of a long text takes seconds.
+    if word.len() > MAX_SIMILAR_WORD_BYTES {
+        return Vec::new();
+    }
     let mut near: Vec<_> = listed
         .iter()
         .map(|tool| (strsim::jaro_winkler(word, tool.name), tool.name))

@@ -87,6 +87,8 @@ pub(super) struct TestRequest {
     line: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
+    /// Number of bytes that the head announces and the client never sends.
+    missing: usize,
 }
 
 /// Creates the listeners of a daemon whose home is `folder`.
@@ -373,7 +375,7 @@ impl TestRequest {
 
     pub(super) fn new(method: &str, path: &str) -> Self {
         let line = format!("{method} {path} HTTP/1.1");
-        Self { line, headers: Vec::new(), body: Vec::new() }.header("Host", "localhost")
+        Self { line, headers: Vec::new(), body: Vec::new(), missing: 0 }.header("Host", "localhost")
     }
 
     /// Sets a header; an empty value removes it.
@@ -403,13 +405,19 @@ impl TestRequest {
         Self { body: body.into(), ..self }
     }
 
+    /// Announces one more byte than the body has, so that the daemon waits for it.
+    pub(super) fn unfinished(self) -> Self {
+        Self { missing: 1, ..self }
+    }
+
     pub(super) fn token(self, token: &str) -> Self {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
     fn to_bytes(&self) -> Vec<u8> {
         let mut headers = self.headers.clone();
-        headers.push(("Content-Length".to_owned(), self.body.len().to_string()));
+        let length = self.body.len() + self.missing;
+        headers.push(("Content-Length".to_owned(), length.to_string()));
         headers.push(("Connection".to_owned(), "close".to_owned()));
         let headers = headers.iter().map(|(name, value)| format!("{name}: {value}"));
         let lines: Vec<String> = std::iter::once(self.line.clone()).chain(headers).collect();

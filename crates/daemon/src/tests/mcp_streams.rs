@@ -131,6 +131,40 @@ async fn one_owner_has_so_many_sessions_and_the_one_unused_for_longest_goes() {
 }
 
 #[tokio::test]
+async fn the_sessions_of_a_token_are_counted_however_its_header_is_spelled() {
+    let fixture = DaemonFixture::open().await;
+    let token = fixture.client_token().await;
+    let spelled = |question: TestRequest, spaces: usize| {
+        question.header("Authorization", &format!("Bearer{}{token}", " ".repeat(spaces)))
+    };
+    let mut ids = Vec::new();
+    for n in 0..17 {
+        let hello = spelled(initialize_request(&stream_capability()), n % 9 + 1);
+        ids.push(session(&fixture.as_user(hello).await).expect("a session"));
+    }
+    for (n, id) in ids.iter().enumerate() {
+        let ping = OLD.request("ping", json!({})).header("Mcp-Session-Id", id);
+        let expected = if n == 0 { 404 } else { 200 };
+        assert_eq!(fixture.as_user(spelled(ping, 1)).await.status, expected, "{n}");
+    }
+}
+
+#[tokio::test]
+async fn an_owner_whose_sessions_all_have_a_stream_gets_no_further_session() {
+    let fixture = DaemonFixture::open().await;
+    let mut streams = Vec::new();
+    for _ in 0..16 {
+        let id = begin_session(&fixture, None).await;
+        streams.push(open(&fixture, &id, None).await);
+        // The response of the stream has started, so the stream counts as open.
+        let ping = in_session(OLD.request("ping", json!({})), &id, None);
+        assert_eq!(fixture.as_user(ping).await.status, 200);
+    }
+    let answer = fixture.as_user(initialize_request(&stream_capability())).await;
+    assert_eq!((answer.status, session(&answer)), (200, None), "{answer:?}");
+}
+
+#[tokio::test]
 async fn a_session_without_requests_and_streams_ends_by_itself() {
     let fixture = DaemonFixture::open().await;
     let (unused, heard) =
@@ -237,6 +271,24 @@ async fn a_request_of_the_era_without_sessions_receives_changes() {
     let last = stream.next().await.unwrap();
     assert!(last.get("result").is_some(), "{last}");
     assert!(stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_stream_and_a_session_watch_a_limited_number_of_resources() {
+    let fixture = DaemonFixture::open().await;
+    let uris: Vec<_> = (0..1_001).map(|n| format!("aw://team/main/document/{n}.md")).collect();
+    let params = json!({"notifications": {"resourceSubscriptions": uris}});
+    let mut stream = fixture.open_event_stream(NEW.request("subscriptions/listen", params)).await;
+    let accepted = stream.next_with_method("notifications/subscriptions/acknowledged").await;
+    let accepted = &accepted["notifications"]["resourceSubscriptions"];
+    assert_eq!(accepted, &json!(uris[..1_000]));
+    let id = begin_session(&fixture, None).await;
+    for uri in &uris[..1_000] {
+        subscribe(&fixture, &id, uri).await;
+    }
+    let one_more = OLD.request("resources/subscribe", json!({ "uri": uris[1_000] }));
+    let answer = fixture.as_user(in_session(one_more, &id, None)).await;
+    assert!(answer.body.contains("a session has at most 1000 subscriptions"), "{answer:?}");
 }
 
 #[tokio::test]
