@@ -178,3 +178,72 @@ fn a_script_that_hides_the_way_of_a_value_is_refused() {
     }
     assert!(wrong.is_empty(), "{} scripts are accepted:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Reads a file with an agent that gets `DEPTH`, and a script.
+fn with_environment(script: &str, program: &str) -> Result<(), String> {
+    let script = serde_json::to_string(script).unwrap();
+    let yaml = format!(
+        "agents:\n  a: {{ backend: mock, env: [DEPTH, HOME] }}\nsetup:\n  \
+         - {{ shell: {script}, shell_program: {program} }}\n"
+    );
+    crate::read(&yaml).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_variable_that_a_client_may_set_is_a_value_also_without_a_reference() {
+    for script in [
+        "if [[ ${DEPTH:-1} -gt 3 ]]; then :; fi",
+        "echo $((DEPTH + 1))",
+        "d=$DEPTH; ((d))",
+        "eval \"$DEPTH\"",
+        "$DEPTH",
+        "sh -c \"$DEPTH\"",
+    ] {
+        let error = with_environment(script, "bash").expect_err(script);
+        assert!(error.contains("a value cannot be"), "{script}: {error}");
+        assert!(error.starts_with("team.yaml:4:"), "{script}: {error}");
+    }
+    for script in [
+        "if [ \"${DEPTH:-1}\" -gt 3 ]; then :; fi",
+        "echo \"$DEPTH\"; ls $DEPTH",
+        // Neither names the variable.
+        "eval 'echo a'; echo $((1 + 1))",
+        "eval \"$HOME/run\"; cat `which ls`",
+    ] {
+        with_environment(script, "bash").unwrap_or_else(|error| panic!("{script}: {error}"));
+    }
+    assert_eq!(with_environment("print(DEPTH)", "python3"), Ok(()));
+}
+
+#[test]
+fn a_reference_to_the_environment_also_marks_the_variable_itself() {
+    let file = |steps: &str| crate::read_with_agent(&format!("setup:\n{steps}"));
+    let reference = "  - { shell: 'echo ${{ env.DEPTH }}' }\n";
+    let arithmetic = "  - { shell: 'echo $((DEPTH))' }\n";
+    assert!(file(arithmetic).is_ok());
+    assert!(file(&format!("{reference}{arithmetic}")).is_err());
+    assert!(file(&format!("{arithmetic}{reference}")).is_err());
+    assert!(file("  - { shell: 'echo ${{ env.DEPTH }} $((DEPTH))' }\n").is_err());
+}
+
+#[test]
+fn ordinary_style_is_accepted() {
+    for script in [
+        "git log \\\n  --oneline \\\n  ${{ x }}",
+        "ls &&\\\n  echo ${{ x }}",
+        "echo \"a long \\\ntext, and\\\nmore\" ${{ x }}",
+        "tmp=$(mktemp); trap 'rm -f \"$tmp\"; echo bye' EXIT; echo ${{ x }}",
+        "n=$(ls | wc -l); if [ \"$n\" -gt 3 ]; then echo ${{ x }}; fi",
+        "case $HOME in (a|b) :;; /*) echo ${{ x }};; *.sh|[0-9]*) :;& *) :;; esac >/dev/null",
+        "case a in a) case b in b) :;; esac;; b) :;; esac; (echo ${{ x }})",
+        ". ./env.sh; source \"$HOME/.profile\"; echo ${{ x }}",
+        "read -r -d '' a <f || true; while IFS= read -r line; do echo \"$line\"; done <f; echo ${{ x }}",
+        "if command -v \"$EDITOR\" >/dev/null; then echo ${{ x }}; fi",
+        "declare -A m; for k in \"${!m[@]}\"; do echo \"$k\"; done; echo ${{ x }}",
+        "export A=1 B=\"$HOME/b\"; local_dir=$(pwd); echo ${{ x }}",
+        "f() { local name; name=$1; echo \"${name%.*}\"; }; f ${{ x }}",
+        "i=0; while ((i < 3)); do i=$((i + 1)); done; echo ${{ x }}",
+    ] {
+        assert!(step("bash", script).is_ok(), "{script}: {:?}", step("bash", script));
+    }
+}
