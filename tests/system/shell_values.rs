@@ -3,7 +3,7 @@
 use crate::world::{CommandOutput, World};
 
 /// Scripts in which a value would be code, with such a value. The value creates the file `pwned`.
-const ATTACKS: [(&str, &str); 27] = [
+const ATTACKS: [(&str, &str); 37] = [
     ("declare -a a=${{ params.x }}", "([0]=$(touch pwned))"),
     ("declare -A a=${{ params.x }}", "([$(touch pwned)]=1)"),
     ("f() { local -a a=${{ params.x }}; }; f", "([0]=$(touch pwned))"),
@@ -31,6 +31,16 @@ const ATTACKS: [(&str, &str); 27] = [
     ("n=${{ params.x }}; test -v \"$n\" || true", "a[$(touch pwned)]"),
     ("n=${{ params.x }}; trap \"$n\" EXIT", "touch pwned"),
     ("n=${{ params.x }}; eval \"$n\"", "touch pwned"),
+    ("n=${{ params.x }}; for((i=0;i<n;i++)); do break; done", "a[$(touch pwned)]"),
+    ("n=${{ params.x }}; if(eval 'eval \"$n\"'); then :; fi", "touch pwned"),
+    ("name=${{ params.x }}; echo $((na\\\nme))", "a[$(touch pwned)]"),
+    ("n=${{ params.x }}; cat <<E\\\nOF\nEOF\neval \"$n\"\n", "touch pwned"),
+    ("n=${{ params.x }}; a=([n]=1)", "a[$(touch pwned)]"),
+    ("n=${{ params.x }}; c=let; $c n || true", "a[$(touch pwned)]"),
+    ("n=${{ params.x }}; PS4='$((n))'; set -x; true", "a[$(touch pwned)]"),
+    ("f=/dev/stdin; . \"$f\" <<<${{ params.x }}", "touch pwned"),
+    ("bash </dev/null 00<<<${{ params.x }}", "touch pwned"),
+    ("echo ${{ params.x }} >f; y=$(cat f); echo $((y))", "a[$(touch pwned)]"),
 ];
 
 fn run_script(world: &World, script: &str, option: &str) -> CommandOutput {

@@ -117,5 +117,17 @@ pub fn is_variable_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// Variables with which a shell, the loader or git runs other programs than the file names.
+const PROTECTED_NAMES: [&str; 10] =
+    ["PATH", "HOME", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "CDPATH", "SHELL"];
+/// Beginnings of such names: the loader's, git's, exported functions of bash, and our own.
+const PROTECTED_PREFIXES: [&str; 5] = ["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "AGENT_WORKER_"];
+
+/// Returns true for a variable that no client may set, whatever its token allows.
+pub fn is_protected_variable(name: &str) -> bool {
+    PROTECTED_NAMES.contains(&name)
+        || PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 #[cfg(test)]
 mod tests;

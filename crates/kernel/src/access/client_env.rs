@@ -3,22 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use agent_worker_protocol::shell_words::is_protected_variable as is_protected;
+
 use crate::{
     error::{Error, Result},
     kernel::Principal,
 };
-
-/// Variables with which a shell, the loader or git runs other programs than the file names.
-const PROTECTED_NAMES: [&str; 10] =
-    ["PATH", "HOME", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "CDPATH", "SHELL"];
-/// Beginnings of such names: the loader's, git's, exported functions of bash, and our own.
-const PROTECTED_PREFIXES: [&str; 5] = ["LD_", "DYLD_", "GIT_", "BASH_FUNC_", "AGENT_WORKER_"];
-
-/// Returns true for a variable that no client may set, whatever its token allows.
-pub(crate) fn is_protected(name: &str) -> bool {
-    PROTECTED_NAMES.contains(&name)
-        || PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
 
 /// Returns true for a name that a shell accepts as a variable.
 pub(crate) fn is_variable_name(name: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs::File, io, path::Path};
 
 use agent_worker_backends::backend_variables;
-use agent_worker_protocol::WorkflowName;
+use agent_worker_protocol::{AgentSettings, WorkflowName, shell_words::is_protected_variable};
 
 use crate::{
     agents::{self, prompt::PromptFolder},
@@ -15,8 +15,8 @@ use crate::{
     diagnostics::diagnostic::{Diagnostic, Diagnostics},
     error::Error,
     open_folder::OpenFolder,
-    template::reference::{KnownNames, Reference},
-    template::{FlawedReference, OPEN, Template},
+    template::reference::{KnownNames, Reference, parse_reference},
+    template::{FlawedReference, OPEN, Piece, Template, split_references},
     yaml,
     yaml::{
         fields::{AllowedKeys, YamlField, YamlFields},
@@ -97,9 +97,10 @@ fn read_sections(
     let context = context.unwrap_or_default();
     known.channel_file = context.provider == Provider::File;
     known.document_file = context.documents == Documents::File;
-    let setup = fields.get("setup");
-    let setup = setup.map(|field| setup::read(&field, text, &mut known, diagnostics));
     let kickoff = fields.get("kickoff");
+    let setup = fields.get("setup");
+    known.client_env = client_env(agents.as_deref(), setup.as_ref(), kickoff.as_ref());
+    let setup = setup.map(|field| setup::read(&field, text, &mut known, diagnostics));
     let kickoff = kickoff.and_then(|field| read_kickoff(&field, text, &known, diagnostics));
     let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));
     let members = agents.as_deref().unwrap_or_default();
@@ -117,6 +118,34 @@ fn read_sections(
     };
     workflow.env_names = env_names(&workflow);
     Some(workflow)
+}
+
+/// Returns the variables that a client may set, because the file names them: [`Workflow::declares_env`]. Their values
+/// are in the environment of every step, also of a step before the one that names them.
+fn client_env(
+    agents: Option<&[AgentSettings]>,
+    setup: Option<&YamlField<'_>>,
+    kickoff: Option<&YamlField<'_>>,
+) -> BTreeSet<String> {
+    let steps = setup.and_then(|field| field.list().ok()).unwrap_or_default();
+    let scripts = steps.iter().filter_map(|step| {
+        Some(step.fields_unchecked().ok()?.get("shell")?.text().ok()?.to_owned())
+    });
+    let kickoff = kickoff.and_then(|field| field.text().ok().map(str::to_owned));
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for text in scripts.chain(kickoff) {
+        let (pieces, _) = split_references(&text);
+        names.extend(pieces.into_iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Reference { inner, .. } => match parse_reference(inner) {
+                Ok((Reference::Env(name), _)) => Some(name),
+                _ => None,
+            },
+        }));
+    }
+    names.extend(agents.into_iter().flatten().flat_map(|agent| agent.env.iter().cloned()));
+    names.retain(|name| !is_protected_variable(name));
+    names
 }
 
 fn env_names(workflow: &Workflow) -> BTreeSet<String> {

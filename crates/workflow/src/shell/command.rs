@@ -11,6 +11,9 @@ const KEYWORDS: [&str; 10] =
 /// Words that end a compound command.
 const CLOSERS: [&str; 4] = ["fi", "done", "}", "esac"];
 
+/// Other words with which a compound command begins.
+const HEADS: [&str; 6] = ["case", "for", "select", "function", "coproc", "[["];
+
 /// Words of one simple command, up to the current position.
 #[derive(Debug, Default)]
 pub(super) struct SimpleCommand {
@@ -21,6 +24,7 @@ pub(super) struct SimpleCommand {
     mark: usize,
     /// Role of the current word, or of the next one, in a redirection.
     redirect: Option<RedirectKind>,
+    after_redirect: bool,
     after_time: bool,
 }
 
@@ -57,6 +61,8 @@ pub(super) enum WordEnd {
     Coproc,
     /// The first word is `name[…`, whose subscript bash ends in a later word.
     OpenSubscript,
+    /// A keyword after an assignment or a redirection, where the shell takes it for a command.
+    LateKeyword,
 }
 
 impl SimpleCommand {
@@ -115,6 +121,40 @@ impl SimpleCommand {
         self.word.is_none() && (words.is_empty() || (words.len() == 1 && words[0].text == "for"))
     }
 
+    /// Returns true if a `(` would begin a command here.
+    pub(super) fn may_begin_command(&self) -> bool {
+        self.kind == WordListKind::Command
+            && self.may_begin_arithmetic()
+            && self.facts.assignments.is_empty()
+            && !self.after_redirect
+    }
+
+    /// Returns true if a `(` would be that of a pattern such as `@(a|b)`.
+    pub(super) fn begins_glob(&self) -> bool {
+        self.word_prefix().ends_with(['?', '*', '+', '@', '!'])
+    }
+
+    /// Returns true at the end of the first word `!`: a following `(` is a pattern or a subshell.
+    pub(super) fn is_negation(&self) -> bool {
+        self.facts.words.is_empty() && self.word_prefix() == "!"
+    }
+
+    /// Returns true if the current word is the number of a descriptor, which a redirection may follow.
+    pub(super) fn is_descriptor(&self) -> bool {
+        self.word.as_ref().is_some_and(is_number)
+    }
+
+    /// Returns true for `{name[…]}` before a redirection, which stores a descriptor in an array.
+    pub(super) fn is_descriptor_element(&self) -> bool {
+        let text = self.word_prefix();
+        text.starts_with('{') && text.ends_with('}') && text.contains('[')
+    }
+
+    /// Notes whether the words are patterns of a `case`.
+    pub(super) fn set_pattern(&mut self, is_pattern: bool) {
+        self.facts.is_pattern = is_pattern;
+    }
+
     /// Returns true if a `(` would be that of `a=(`.
     pub(super) fn begins_list(&self) -> bool {
         self.word_prefix().ends_with('=') && is_assignment(self.word_prefix())
@@ -137,10 +177,11 @@ impl SimpleCommand {
 
     /// Drops the current word if it is a file descriptor, otherwise ends it; the next word is the target.
     pub(super) fn begin_redirect(&mut self, kind: RedirectKind, sources: usize) {
-        let number = |word: &Word| !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit());
-        let descriptor = self.word.take_if(|word| number(word)).map(|word| word.text);
+        let descriptor = self.word.take_if(|word| is_number(word)).map(|word| word.text);
         self.end_word(sources);
-        let standard_input = descriptor.is_none_or(|text| text == "0");
+        self.after_redirect = true;
+        // `00` is descriptor 0, too.
+        let standard_input = descriptor.is_none_or(|text| text.trim_start_matches('0').is_empty());
         self.redirect = Some(if standard_input { kind } else { RedirectKind::Other });
     }
 
@@ -165,6 +206,7 @@ impl SimpleCommand {
     pub(super) fn end_command(&mut self, sources: usize) -> CommandFacts {
         self.end_word(sources);
         self.redirect = None;
+        self.after_redirect = false;
         self.after_time = false;
         std::mem::take(&mut self.facts)
     }
@@ -187,6 +229,14 @@ impl SimpleCommand {
         }
         let begins = self.facts.words.is_empty();
         let keyword = if word.quoted { "" } else { word.text.as_str() };
+        if self.facts.is_pattern && keyword != "esac" {
+            self.facts.words.push(word);
+            return WordEnd::Word;
+        }
+        let is_late = self.after_redirect || !self.facts.assignments.is_empty();
+        if begins && is_late && is_keyword(keyword) {
+            return WordEnd::LateKeyword;
+        }
         let after_time = std::mem::replace(&mut self.after_time, begins && keyword == "time");
         let ended = match keyword {
             "esac" if begins => WordEnd::Esac,
@@ -237,6 +287,14 @@ impl SimpleCommand {
     fn word_prefix(&self) -> &str {
         self.word.as_ref().map_or("", |word| word.text.as_str())
     }
+}
+
+fn is_keyword(text: &str) -> bool {
+    KEYWORDS.contains(&text) || CLOSERS.contains(&text) || HEADS.contains(&text)
+}
+
+fn is_number(word: &Word) -> bool {
+    !word.quoted && word.text.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Returns true for `name=`, `name+=`, `name[…]=` with any text after it.

@@ -17,6 +17,10 @@ pub(super) const INHERITED_INPUT: &str = "<";
 /// Name of all positional parameters together: `$1`, `$@`.
 pub(super) const POSITIONAL: &str = "@";
 
+/// Name, as a variable, of text that the script makes at run time: the output of a command, a part of another text.
+/// It may be a value that came through a file, and it may be the name of a variable that holds one.
+pub(super) const COMPUTED: &str = "$";
+
 /// Origin of a value at some place of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -64,6 +68,8 @@ pub(super) struct CommandFacts {
     pub(super) pipe: Option<Pipe>,
     /// True if the pipe ends in a compound command: `| while …`.
     pub(super) is_compound: bool,
+    /// True for a pattern of a `case`, which is no command.
+    pub(super) is_pattern: bool,
 }
 
 /// Output of other commands as the input of a command.
@@ -80,8 +86,7 @@ pub(super) struct Pipe {
 pub(super) struct Facts {
     pub(super) sources: Vec<Source>,
     pub(super) commands: Vec<CommandFacts>,
-    /// Places in which every value is refused.
-    pub(super) sinks: Vec<(PlacementRefusal, Range<usize>)>,
+    pub(super) sinks: Vec<Sink>,
     /// Variables that receive sources other than by an assignment: `${name:=…}`.
     pub(super) flows: Vec<(String, Range<usize>)>,
     /// Sources of each here-document, by its number.
@@ -89,6 +94,26 @@ pub(super) struct Facts {
     pub(super) functions: BTreeSet<String>,
     /// True if a number is part of a name: `n${{ int(x) }}`.
     pub(super) has_numbered_names: bool,
+    /// Variables of the environment that a client may set.
+    pub(super) environment: Vec<String>,
+    /// Constructs for which a script takes no value at all.
+    pub(super) script_refusals: Vec<PlacementRefusal>,
+}
+
+/// Place in which every value is refused.
+#[derive(Debug)]
+pub(super) struct Sink {
+    pub(super) why: PlacementRefusal,
+    pub(super) sources: Range<usize>,
+    pub(super) kind: SinkKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SinkKind {
+    /// The text may be code if it has a value.
+    Text,
+    /// The text is always evaluated, so that text which is made at run time is refused, too.
+    Evaluated,
 }
 
 impl Facts {
@@ -130,6 +155,11 @@ impl Word {
     pub(super) fn beginning(&self) -> Option<&str> {
         let known = !self.is_several() && !self.text.starts_with(UNKNOWN_CHAR);
         known.then_some(self.text.as_str())
+    }
+
+    /// Returns true if the shell makes several words of the text itself: `{a,b}`, `a*`.
+    pub(super) fn is_expanded(&self) -> bool {
+        self.has_pattern || (self.has_brace && self.text.contains([',', '.']))
     }
 
     /// Returns the name and the rest of an assignment.

@@ -47,6 +47,9 @@ impl Scanner<'_> {
                     quoted = true;
                     self.quoted_delimiter(c, &mut delimiter)?;
                 }
+                '\\' if self.peek() == Some(Symbol::Char('\n')) => {
+                    return Err(ScanError("a line break in the delimiter after `<<`"));
+                }
                 '\\' => {
                     quoted = true;
                     if let Some(Symbol::Char(c)) = self.next() {
@@ -96,7 +99,7 @@ impl Scanner<'_> {
 
     fn scan_heredoc_text(&mut self, heredoc: &Heredoc) -> Result<(), ScanError> {
         let (start, sources) = (self.at, self.source_count());
-        let text_end = self.skip_to_delimiter(heredoc);
+        let text_end = self.skip_to_delimiter(heredoc)?;
         let has_number = self.symbols[start..text_end].contains(&Symbol::Number);
         if has_number && heredoc.delimiter.contains(|c: char| c.is_ascii_digit()) {
             return Err(ScanError("a number in a here-document whose delimiter has a digit"));
@@ -118,8 +121,9 @@ impl Scanner<'_> {
     }
 
     /// Moves behind the line of the delimiter, and returns the end of the text before it.
-    fn skip_to_delimiter(&mut self, heredoc: &Heredoc) -> usize {
-        let mut joined = false;
+    fn skip_to_delimiter(&mut self, heredoc: &Heredoc) -> Result<usize, ScanError> {
+        // Lines that end in a backslash, without their tabs.
+        let mut joined = String::new();
         while self.peek().is_some() {
             let start = self.at;
             let mut line = String::new();
@@ -132,12 +136,24 @@ impl Scanner<'_> {
                 }
             }
             let shown = if heredoc.strips_tabs { line.trim_start_matches('\t') } else { &line };
-            if plain && !joined && shown == heredoc.delimiter {
-                return start;
+            if plain && joined.is_empty() && shown == heredoc.delimiter {
+                return Ok(start);
             }
             let backslashes = line.chars().rev().take_while(|c| *c == '\\').count();
-            joined = !heredoc.quoted && backslashes % 2 == 1;
+            let continues = !heredoc.quoted && backslashes % 2 == 1;
+            if !joined.is_empty() || continues {
+                let text = if continues { &line[..line.len() - 1] } else { &line };
+                joined.extend(text.chars().filter(|c| *c != '\t'));
+                // Some shells end the document here.
+                let is_delimiter = joined == heredoc.delimiter.replace('\t', "");
+                if is_delimiter || (continues && joined.is_empty()) {
+                    return Err(ScanError("a here-document with a delimiter over two lines"));
+                }
+            }
+            if !continues {
+                joined.clear();
+            }
         }
-        self.at
+        Err(ScanError("a here-document without its delimiter"))
     }
 }

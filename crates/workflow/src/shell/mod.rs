@@ -11,13 +11,17 @@
 mod command;
 mod facts;
 mod heredoc;
+mod operators;
 mod parameter;
 mod policy;
 mod quoting;
 mod refusal;
 mod scanner;
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -120,15 +124,18 @@ impl ShellTemplate {
             .filter(|(_, form, _)| !is_number(*form))
             .map(|(.., nth)| *nth)
             .collect();
+        let environment = mentioned(&symbols, &known.client_env);
         let quotes = match (dialect, places.first()) {
-            (_, None) => Vec::new(),
+            (_, None) if environment.is_empty() => Vec::new(),
             (None, Some(nth)) => {
                 return Err(vec![FlawedReference { nth: *nth, flaw: unknown_program_flaw() }]);
             }
-            (Some(dialect), Some(_)) => {
-                scanner::quotes(&symbols, dialect).map_err(|misplaced| {
+            (None, None) => Vec::new(),
+            (Some(dialect), _) => {
+                scanner::quotes(&symbols, dialect, environment).map_err(|misplaced| {
                     let flawed = |one: MisplacedReference| FlawedReference {
-                        nth: places[one.index],
+                        // Without a reference, the flaw is at the whole script.
+                        nth: places.get(one.index).copied().unwrap_or(usize::MAX),
                         flaw: one.why.flaw(),
                     };
                     misplaced.into_iter().map(flawed).collect::<Vec<_>>()
@@ -221,6 +228,18 @@ fn preamble(numbers: &[usize]) -> String {
         let _ = write!(text, "AW_V{n}=$(cat <\"$AW_F{n}\" && printf .); AW_V{n}=${{AW_V{n}%.}}; ");
         text
     })
+}
+
+/// Returns the variables of the environment that the script mentions.
+fn mentioned(symbols: &[Symbol], names: &BTreeSet<String>) -> Vec<String> {
+    let char_of = |symbol: &Symbol| match symbol {
+        Symbol::Char(c) => *c,
+        Symbol::Reference | Symbol::Number => ' ',
+    };
+    let text: String = symbols.iter().map(char_of).collect();
+    let found: BTreeSet<&str> =
+        facts::identifiers(&text).filter(|name| names.contains(*name)).collect();
+    found.into_iter().map(str::to_owned).collect()
 }
 
 fn check_reference(

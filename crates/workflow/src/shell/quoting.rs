@@ -3,7 +3,7 @@
 use super::{
     Dialect, Quotes,
     command::SimpleCommand,
-    facts::INHERITED_INPUT,
+    facts::{COMPUTED, INHERITED_INPUT},
     refusal::PlacementRefusal,
     scanner::{CommandsEnd, ScanError, Scanner, Symbol},
 };
@@ -60,7 +60,7 @@ impl Scanner<'_> {
                 self.place_reference(Quotes::Heredoc, command);
             }
             Symbol::Reference => self.place_reference(Quotes::Double, command),
-            Symbol::Char('\\') => self.scan_escape(command),
+            Symbol::Char('\\') => self.scan_escape(inside, command)?,
             Symbol::Char('`') => self.scan_backticks(command)?,
             Symbol::Char('$') => self.scan_dollar(inside, command)?,
             Symbol::Number => command.push_quoted("0"),
@@ -69,13 +69,49 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    pub(super) fn scan_escape(&mut self, command: &mut SimpleCommand) {
+    pub(super) fn scan_escape(
+        &mut self,
+        inside: QuoteContext,
+        command: &mut SimpleCommand,
+    ) -> Result<(), ScanError> {
         match self.next() {
             Some(Symbol::Reference) => self.refuse(PlacementRefusal::Backslash),
+            Some(Symbol::Char('\n')) if self.splits_token(inside) => {
+                return Err(ScanError(
+                    "a line break inside a word or an operator; write a space before the backslash",
+                ));
+            }
             Some(Symbol::Char(c)) if c != '\n' => {
                 command.push_quoted(c.encode_utf8(&mut [0; 4]));
             }
             Some(Symbol::Char(_) | Symbol::Number) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Returns true if the backslash and line break before this point may be inside a token: a shell joins the lines
+    /// before it finds words and names, this scanner does not.
+    fn splits_token(&self, inside: QuoteContext) -> bool {
+        let is_blank = |at: usize| {
+            matches!(self.symbols[..self.end].get(at), None | Some(Symbol::Char(' ' | '\t' | '\n')))
+        };
+        let backslash = self.at - 2;
+        if backslash == 0 || is_blank(backslash - 1) {
+            return false;
+        }
+        match inside {
+            // A blank after it ends the token in any case.
+            QuoteContext::Unquoted => !is_blank(self.at),
+            // Only the name after a `$` is a token there.
+            QuoteContext::Double | QuoteContext::Heredoc => {
+                let is_name = |at: &usize| match self.symbols[*at] {
+                    Symbol::Char(c) => c.is_ascii_alphanumeric() || c == '_',
+                    Symbol::Number => true,
+                    Symbol::Reference => false,
+                };
+                let before = (0..backslash).rev().find(|at| !is_name(at));
+                before.is_some_and(|at| self.symbols[at] == Symbol::Char('$'))
+            }
         }
     }
 
@@ -123,6 +159,10 @@ impl Scanner<'_> {
         match (self.peek(), inside) {
             (Some(Symbol::Char('[')), _) => Err(ScanError("`$[`")),
             (Some(Symbol::Char('\'')), QuoteContext::Unquoted) => self.scan_ansi_quotes(),
+            // A file that the environment names may replace the text, and the result is expanded.
+            (Some(Symbol::Char('"')), QuoteContext::Unquoted) => {
+                Err(ScanError("`$\"…\"`; write the text without the `$`"))
+            }
             (Some(Symbol::Char(c)), _) => {
                 if c == '@' {
                     command.mark_split();
@@ -156,6 +196,7 @@ impl Scanner<'_> {
     pub(super) fn scan_substitution(&mut self) -> Result<(), ScanError> {
         self.substitution += 1;
         self.add_variable(INHERITED_INPUT);
+        self.add_variable(COMPUTED);
         let inner = SimpleCommand::new(self.source_count());
         self.scan_nested(|scanner| scanner.scan_commands(CommandsEnd::Paren, inner))?;
         if self.heredocs.iter().any(|heredoc| heredoc.substitution == self.substitution) {
@@ -168,6 +209,9 @@ impl Scanner<'_> {
     /// Scans `${ … }` after the `{`.
     fn scan_parameter(&mut self, inside: QuoteContext) -> Result<(), ScanError> {
         let head = self.parameter_head();
+        if head.is_unknown {
+            return Err(ScanError("an unsupported `${…}`"));
+        }
         self.add_parameter(&head);
         let (start, at) = (self.source_count(), self.at);
         let mut word = SimpleCommand::opaque();
@@ -187,6 +231,9 @@ impl Scanner<'_> {
                 Some(Symbol::Char('"')) => self.scan_double_quotes(&mut word)?,
                 Some(Symbol::Char('\'')) if inside == QuoteContext::Unquoted => {
                     self.scan_single_quotes(&mut word)?;
+                }
+                Some(Symbol::Char('\\')) if self.peek() == Some(Symbol::Char('\n')) => {
+                    return Err(ScanError("a line break in `${…}`"));
                 }
                 // After some operators it is a quote there, after others a character.
                 Some(Symbol::Char('\'')) => return Err(ScanError("a `'` in `\"${…}\"`")),
@@ -211,6 +258,7 @@ impl Scanner<'_> {
                 }
                 Some(Symbol::Char(')')) => return Err(ScanError("a `((` that is not arithmetic")),
                 Some(Symbol::Char('\'')) => return Err(ScanError("a `'` in arithmetic")),
+                Some(Symbol::Char('\\')) => self.scan_escape(QuoteContext::Unquoted, &mut word)?,
                 Some(Symbol::Char('"')) => self.scan_double_quotes(&mut word)?,
                 Some(symbol) => self.scan_expansions(symbol, QuoteContext::Double, &mut word)?,
             }

@@ -61,6 +61,18 @@ pub(super) enum PlacementRefusal {
     TestOperand,
     /// In a script whose commands have other names than they seem: `alias`.
     Alias(String),
+    /// In a script with a command that runs text from anywhere: `eval`.
+    Evaluator(String),
+    /// In a script that sets a variable which the shell runs: `PS4=`.
+    CodeVariable(String),
+    /// In a script with a command whose name is made at run time: `$program`.
+    DynamicCommand,
+    /// In a script with a variable whose name is made at run time: `read "p$i"`.
+    DynamicName(String),
+    /// In a script with code that is made at run time: `trap "rm $file" EXIT`.
+    DynamicCode(String),
+    /// In a script that evaluates text which is made at run time: `y=$(cat f); echo $((y))`.
+    Computed { variable: Option<String>, why: Box<PlacementRefusal> },
     /// In a script that the scanner could not follow.
     ScanFailed(&'static str),
     /// In a variable, which is then used where a value is refused.
@@ -127,6 +139,30 @@ impl PlacementRefusal {
             Self::TestOperand => "`test` may take it for an operator such as `-v`",
             Self::Alias(name) => {
                 return format!("`{name}` can make code of other commands of this script");
+            }
+            Self::Evaluator(name) => {
+                return format!("`{name}` in this script can run text from anywhere as code");
+            }
+            Self::CodeVariable(name) => {
+                return format!("the shell runs the text of `{name}`, which this script sets");
+            }
+            Self::DynamicCommand => {
+                "the name of a command in this script is not written out, and may be `eval`"
+            }
+            Self::DynamicName(name) => {
+                return format!(
+                    "`{name}` in this script uses a variable's name that is not written out"
+                );
+            }
+            Self::DynamicCode(name) => {
+                return format!("the code of `{name}` in this script is not written out");
+            }
+            Self::Computed { variable, why } => {
+                let what = variable.as_ref().map_or_else(
+                    || "the output of a command or a part of a text".to_owned(),
+                    |name| format!("`${}`", if name == "@" { "1" } else { name }),
+                );
+                return format!("{what} may have a value or name one, and {}", why.message());
             }
             Self::ScanFailed(what) => {
                 return format!("the script cannot be parsed ({what})");

@@ -6,7 +6,7 @@
 use super::{
     Dialect, Quotes,
     command::{RedirectKind, SimpleCommand, WordEnd},
-    facts::{CommandFacts, Facts, Pipe, Source, identifiers},
+    facts::{COMPUTED, CommandFacts, Facts, Pipe, Sink, SinkKind, Source, identifiers},
     heredoc::Heredoc,
     policy,
     quoting::QuoteContext,
@@ -43,10 +43,19 @@ pub(super) enum CommandsEnd {
     Paren,
 }
 
-/// Finds the quotes around each reference, in order.
+/// The `case` commands around a point.
+#[derive(Default)]
+pub(super) struct CaseState {
+    open: usize,
+    /// True before the `)` that ends a pattern.
+    pub(super) in_pattern: bool,
+}
+
+/// Finds the quotes around each reference, in order. `environment` are variables that a client may set.
 pub(super) fn quotes(
     symbols: &[Symbol],
     dialect: Dialect,
+    environment: Vec<String>,
 ) -> Result<Vec<Quotes>, Vec<MisplacedReference>> {
     let total = symbols.iter().filter(|symbol| **symbol == Symbol::Reference).count();
     let mut scanner = Scanner {
@@ -60,14 +69,19 @@ pub(super) fn quotes(
         depth: 0,
         substitution: 0,
         heredocs: Vec::new(),
-        facts: Facts { has_numbered_names: has_numbered_names(symbols), ..Facts::default() },
+        facts: Facts {
+            has_numbered_names: has_numbered_names(symbols),
+            environment,
+            ..Facts::default()
+        },
     };
     let result = scanner.scan_commands(CommandsEnd::End, SimpleCommand::default());
     let (placed, mut misplaced) = (scanner.placed, scanner.misplaced);
     if let Err(ScanError(what)) = result {
         // The text after this point is unknown, and may use a value that was placed before.
         let why = PlacementRefusal::ScanFailed(what);
-        misplaced.push(MisplacedReference { index: placed.len().min(total - 1), why });
+        misplaced
+            .push(MisplacedReference { index: placed.len().min(total.saturating_sub(1)), why });
     }
     misplaced.extend(policy::refusals(&scanner.facts));
     // One reason for each reference: the first.
@@ -75,6 +89,17 @@ pub(super) fn quotes(
     misplaced.dedup_by_key(|one| one.index);
     misplaced.truncate(Diagnostics::MAX_REPORTED + 1);
     if misplaced.is_empty() { Ok(placed) } else { Err(misplaced) }
+}
+
+/// Returns true if an expansion is part of a longer name: `a$i`, `$a$b`, `${a}b`.
+fn makes_name(text: &str) -> bool {
+    let unquoted: Vec<char> = text.chars().filter(|c| *c != '"').collect();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    unquoted.windows(2).any(|pair| match pair {
+        [before, '$'] => is_name(*before) || "})".contains(*before),
+        ['}', after] => is_name(*after),
+        _ => false,
+    })
 }
 
 /// Returns true if a number may be part of a name, which is then unknown.
@@ -149,12 +174,22 @@ impl Scanner<'_> {
 
     /// Refuses values of the sources since `start`, and of the variables that the text since `at` names.
     pub(super) fn add_code_sink(&mut self, why: PlacementRefusal, start: usize, at: usize) {
+        self.add_names(at);
+        let sources = start..self.source_count();
+        self.facts.sinks.push(Sink { why, sources, kind: SinkKind::Evaluated });
+    }
+
+    /// Notes the variables that the text since `at` names.
+    pub(super) fn add_names(&mut self, at: usize) {
         let char_of = |symbol: &Symbol| match symbol {
             Symbol::Char(c) => *c,
             Symbol::Number => '0',
             Symbol::Reference => ' ',
         };
         let text: String = self.symbols[at..self.at].iter().map(char_of).collect();
+        if makes_name(&text) {
+            self.add_variable(COMPUTED);
+        }
         // The length in `${#name}` is a number.
         let parts = text.split("${#").enumerate();
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -164,12 +199,40 @@ impl Scanner<'_> {
                 self.add_variable(name);
             }
         }
-        self.facts.sinks.push((why, start..self.source_count()));
     }
 
-    fn end_command(&mut self, command: &mut SimpleCommand) {
+    pub(super) fn end_command(&mut self, command: &mut SimpleCommand) {
         let facts = command.end_command(self.source_count());
+        let code = policy::trap_code(&facts).map(str::to_owned);
         self.add_command(facts);
+        if let Some(code) = code {
+            self.scan_trap(&code);
+            command.skip_sources(self.source_count());
+        }
+    }
+
+    /// Adds the commands of a `trap`, which the shell runs later.
+    fn scan_trap(&mut self, code: &str) {
+        let symbols: Vec<Symbol> = code.chars().map(Symbol::Char).collect();
+        let mut inner = Scanner {
+            symbols: &symbols,
+            dialect: self.dialect,
+            at: 0,
+            end: symbols.len(),
+            placed: Vec::new(),
+            misplaced: Vec::new(),
+            barriers: Vec::new(),
+            depth: self.depth,
+            substitution: 0,
+            heredocs: Vec::new(),
+            facts: std::mem::take(&mut self.facts),
+        };
+        let start = SimpleCommand::new(inner.source_count());
+        let result = inner.scan_nested(|scanner| scanner.scan_commands(CommandsEnd::End, start));
+        self.facts = inner.facts;
+        if let Err(ScanError(what)) = result {
+            self.facts.script_refusals.push(PlacementRefusal::ScanFailed(what));
+        }
     }
 
     fn add_command(&mut self, facts: CommandFacts) {
@@ -188,9 +251,10 @@ impl Scanner<'_> {
         until: CommandsEnd,
         mut command: SimpleCommand,
     ) -> Result<(), ScanError> {
-        let mut cases = 0_usize;
+        let mut cases = CaseState::default();
         let mut pipeline = self.source_count();
         while let Some(symbol) = self.next() {
+            command.set_pattern(cases.in_pattern);
             let Symbol::Char(c) = symbol else {
                 self.place_reference(Quotes::None, &mut command);
                 continue;
@@ -208,10 +272,15 @@ impl Scanner<'_> {
                     command.skip_sources(self.source_count());
                     pipeline = self.source_count();
                 }
+                '&' if self.peek() == Some(Symbol::Char('>')) && self.dialect == Dialect::Posix => {
+                    // For dash, the `&` ends the command.
+                    return Err(ScanError("`&>`; write `>file 2>&1`"));
+                }
                 '&' if self.eat('>') => {
                     self.eat('>');
                     command.begin_redirect(RedirectKind::Other, self.source_count());
                 }
+                '|' if cases.in_pattern => self.end_command(&mut command),
                 '|' if !self.eat('|') => {
                     self.eat('&');
                     // The commands before the end of a compound command are not known here.
@@ -221,25 +290,27 @@ impl Scanner<'_> {
                     command.set_pipe(Pipe { sources: start..self.source_count(), heredocs });
                 }
                 ';' | '|' | '&' => {
+                    cases.in_pattern |= c == ';' && self.ends_case_item(&cases);
                     self.end_command(&mut command);
                     pipeline = self.source_count();
                 }
                 '(' => {
-                    self.scan_paren(&mut command)?;
+                    self.scan_paren(&mut command, &mut cases)?;
                     pipeline = if command.is_empty() { 0 } else { pipeline };
                 }
-                // In a `case`, a `)` without a `(` ends a pattern.
-                ')' if cases > 0 => {
+                ')' if cases.in_pattern => {
                     self.end_command(&mut command);
+                    cases.in_pattern = false;
                     pipeline = self.source_count();
                 }
+                ')' if cases.open > 0 => return Err(ScanError("a `)` in a `case`")),
                 ')' if until == CommandsEnd::Paren => {
                     self.end_command(&mut command);
                     return Ok(());
                 }
                 ')' => return Err(ScanError("a `)` without its `(`")),
-                '<' => self.scan_less_than(&mut command)?,
-                '>' => self.scan_greater_than(&mut command)?,
+                '<' => self.scan_less_than(&mut command, &mut cases)?,
+                '>' => self.scan_greater_than(&mut command, &mut cases)?,
                 '#' if command.between_words() => self.scan_comment(),
                 c => self.scan_word_char(c, &mut command)?,
             }
@@ -247,106 +318,65 @@ impl Scanner<'_> {
         self.finish_word(&mut command, &mut cases)?;
         self.end_command(&mut command);
         match until {
+            CommandsEnd::End if !self.heredocs.is_empty() => {
+                Err(ScanError("a here-document without its delimiter"))
+            }
             CommandsEnd::End => Ok(()),
             CommandsEnd::Paren => Err(ScanError("a `(` without its `)`")),
         }
     }
 
+    /// Returns true at the `;` of `;;`, `;&` or `;;&` in a `case`, and moves behind the operator.
+    fn ends_case_item(&mut self, cases: &CaseState) -> bool {
+        if cases.open == 0 {
+            return false;
+        }
+        let is_double = self.eat(';');
+        self.eat('&') || is_double
+    }
+
     fn finish_word(
         &mut self,
         command: &mut SimpleCommand,
-        cases: &mut usize,
+        cases: &mut CaseState,
     ) -> Result<(), ScanError> {
-        match command.end_word(self.source_count()) {
-            WordEnd::Word => {}
-            WordEnd::Case => *cases += 1,
-            WordEnd::Esac => *cases = cases.saturating_sub(1),
-            WordEnd::ConditionBegins => {
-                // The character that ended the word is scanned again: it may be a line break.
-                self.at -= 1;
-                self.scan_condition()?;
-                command.skip_sources(self.source_count());
+        let ended = command.end_word(self.source_count());
+        if ended == WordEnd::ConditionBegins {
+            // The character that ended the word is scanned again: it may be a line break.
+            self.at -= 1;
+            self.scan_condition()?;
+            command.skip_sources(self.source_count());
+        }
+        self.note_word_end(&ended, command, cases)
+    }
+
+    pub(super) fn note_word_end(
+        &mut self,
+        ended: &WordEnd,
+        command: &mut SimpleCommand,
+        cases: &mut CaseState,
+    ) -> Result<(), ScanError> {
+        match ended {
+            WordEnd::Word | WordEnd::ConditionBegins => {}
+            WordEnd::Case => cases.open += 1,
+            WordEnd::Esac => {
+                cases.open = cases.open.saturating_sub(1);
+                cases.in_pattern = false;
+                command.set_pattern(false);
             }
             WordEnd::Coproc => return Err(ScanError("`coproc`")),
             WordEnd::OpenSubscript => return Err(ScanError("a subscript with spaces")),
+            WordEnd::LateKeyword => {
+                return Err(ScanError("a keyword after an assignment or a redirection"));
+            }
         }
         if let Some(name) = command.named_function() {
             self.facts.functions.insert(name.to_owned());
         }
         if command.is_head() {
+            cases.in_pattern = command.named_function().is_none();
             self.end_command(command);
         }
-        Ok(())
-    }
-
-    /// Scans `((`, a subshell, a function's `()`, a list `a=(`, or a pattern such as `@(a|b)`.
-    fn scan_paren(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
-        if command.may_begin_arithmetic() && self.eat('(') {
-            return match self.dialect {
-                Dialect::Bash => {
-                    self.scan_without_placement(PlacementRefusal::Arithmetic, Self::scan_arithmetic)
-                }
-                Dialect::Posix => Err(ScanError("`((`")),
-            };
-        }
-        let (start, is_list) = (self.source_count(), command.begins_list());
-        let is_empty = self.closes_paren_next();
-        if is_empty && let Some(name) = command.function_name() {
-            self.facts.functions.insert(name.to_owned());
-        }
-        let word_goes_on = is_list || (!command.between_words() && !is_empty);
-        let inner =
-            if word_goes_on { SimpleCommand::list(start) } else { SimpleCommand::new(start) };
-        self.scan_nested(|scanner| scanner.scan_commands(CommandsEnd::Paren, inner))?;
-        if is_list {
-            self.facts.sinks.push((PlacementRefusal::Array, start..self.source_count()));
-        }
-        if word_goes_on {
-            command.push_unknown();
-            command.mark_split();
-        } else {
-            self.end_command(command);
-        }
-        Ok(())
-    }
-
-    /// Returns true before `)`, with spaces.
-    fn closes_paren_next(&self) -> bool {
-        let rest = &self.symbols[self.at..self.end];
-        let next = rest.iter().find(|symbol| !matches!(symbol, Symbol::Char(' ' | '\t')));
-        next == Some(&Symbol::Char(')'))
-    }
-
-    fn scan_less_than(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
-        self.refuse_split_operator()?;
-        if self.eat('(') {
-            command.push_unknown();
-            return self.scan_substitution();
-        }
-        if !self.eat('<') {
-            let is_descriptor = self.eat('&');
-            let kind =
-                if is_descriptor { RedirectKind::InputDescriptor } else { RedirectKind::Input };
-            command.begin_redirect(kind, self.source_count());
-            self.eat('>');
-            return Ok(());
-        }
-        self.refuse_split_operator()?;
-        if self.eat('<') {
-            command.begin_redirect(RedirectKind::HereString, self.source_count());
-            return Ok(());
-        }
-        command.begin_redirect(RedirectKind::Input, self.source_count());
-        self.scan_heredoc_operator(command)
-    }
-
-    fn scan_greater_than(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
-        if self.eat('(') {
-            command.push_unknown();
-            return self.scan_substitution();
-        }
-        command.begin_redirect(RedirectKind::Other, self.source_count());
-        let _ = self.eat('>') || self.eat('|') || self.eat('&');
         Ok(())
     }
 
@@ -360,53 +390,19 @@ impl Scanner<'_> {
     }
 
     /// Scans a character of a word, outside quotes.
-    fn scan_word_char(&mut self, c: char, command: &mut SimpleCommand) -> Result<(), ScanError> {
+    pub(super) fn scan_word_char(
+        &mut self,
+        c: char,
+        command: &mut SimpleCommand,
+    ) -> Result<(), ScanError> {
         match c {
             '\'' => self.scan_single_quotes(command)?,
             '"' => self.scan_double_quotes(command)?,
-            '\\' => self.scan_escape(command),
+            '\\' => self.scan_escape(QuoteContext::Unquoted, command)?,
             '`' => self.scan_backticks(command)?,
             '$' => self.scan_dollar(QuoteContext::Unquoted, command)?,
             c => command.push(c),
         }
-        Ok(())
-    }
-
-    /// Scans `[[ … ]]` after the `[[`.
-    fn scan_condition(&mut self) -> Result<(), ScanError> {
-        let (start, at) = (self.source_count(), self.at);
-        let mut word = SimpleCommand::opaque();
-        let mut arithmetic = false;
-        loop {
-            let symbol = self.next();
-            let boundary = match symbol {
-                None => true,
-                Some(Symbol::Char(c)) => " \t\n()<>&|;".contains(c),
-                Some(Symbol::Reference | Symbol::Number) => false,
-            };
-            if boundary {
-                let text = word.take_plain_word();
-                arithmetic |= ARITHMETIC_TESTS.contains(&text.as_str());
-                if text == "]]" {
-                    self.at -= usize::from(symbol.is_some());
-                    break;
-                }
-            }
-            match symbol {
-                Some(Symbol::Char('\n')) if !self.heredocs.is_empty() => {
-                    return Err(ScanError("a here-document before `[[`"));
-                }
-                None => return Err(ScanError("a `[[` without its `]]`")),
-                Some(Symbol::Char(_)) if boundary => {}
-                Some(Symbol::Char(c)) => self.scan_word_char(c, &mut word)?,
-                Some(Symbol::Reference | Symbol::Number) => {
-                    self.place_reference(Quotes::None, &mut word);
-                }
-            }
-        }
-        // The names in other conditions are text.
-        let at = if arithmetic { at } else { self.at };
-        self.add_code_sink(PlacementRefusal::Condition, start, at);
         Ok(())
     }
 
@@ -445,6 +441,3 @@ impl Scanner<'_> {
         }
     }
 }
-
-/// Operators of `[[` that evaluate their operands.
-const ARITHMETIC_TESTS: [&str; 8] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];

@@ -68,6 +68,8 @@ pub(crate) struct KnownNames {
     pub(crate) outputs: BTreeSet<String>,
     /// Outputs of all steps, including later ones.
     pub(crate) all_outputs: BTreeSet<String>,
+    /// Variables of the environment that a client may set, because the file names them.
+    pub(crate) client_env: BTreeSet<String>,
     /// True if the channel is also a file.
     pub(crate) channel_file: bool,
     /// True if documents are also files.

@@ -14,6 +14,7 @@ use std::{
 use agent_worker_workflow::TemplateScope;
 
 use crate::{
+    attacks::{BASH_ATTACKS, POSIX_ATTACKS},
     positions::{BASH, Choices, POSIX},
     shell::step,
 };
@@ -173,12 +174,12 @@ fn forced(script: &str) -> String {
 
 #[test]
 fn the_canaries_find_the_positions_in_which_a_value_is_code() {
-    let scripts: Vec<String> = POSIX.iter().chain(BASH).map(|script| forced(script)).collect();
+    let all = [POSIX, BASH, POSIX_ATTACKS, BASH_ATTACKS].concat();
+    let scripts: Vec<String> = all.iter().map(|script| forced(script)).collect();
     let fired = fired("bash", &scripts, &STRONG_CANARIES);
     let dangerous: BTreeSet<usize> = fired.iter().map(|(n, _)| *n).collect();
-    assert!(dangerous.len() > 120, "{} positions", dangerous.len());
-    let all = POSIX.iter().chain(BASH).enumerate();
-    for (n, script) in all.filter(|(n, _)| dangerous.contains(n)) {
+    assert!(dangerous.len() > 190, "{} positions", dangerous.len());
+    for (n, script) in all.iter().enumerate().filter(|(n, _)| dangerous.contains(n)) {
         let refused = step("bash", &script.replace('@', "${{ x }}")).is_err();
         assert!(refused, "{n} is accepted and runs a value:\n{script}");
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod agreement;
+mod attacks;
 mod budgets;
 mod canaries;
 mod files;

@@ -3,6 +3,8 @@
 //! A position is a script in which `@` is a word with the value. A word is one of several quotings of a reference, or a
 //! variable that received the value before. A context puts the commands of a position into a larger command.
 
+use crate::attacks::{BASH_ATTACKS, POSIX_ATTACKS, SH_ATTACKS};
+
 /// Positions that every shell reads.
 pub(crate) const POSIX: &[&str] = &[
     "echo @",
@@ -421,13 +423,40 @@ impl Choices {
         usize::try_from(self.0 >> 33).unwrap() % end
     }
 
+    /// Changes the text at one place: a shell and the scanner must read the change alike.
+    fn changed(&mut self, script: &str) -> String {
+        let places: Vec<usize> = script.char_indices().map(|(at, _)| at).collect();
+        let at = places[self.below(places.len())];
+        let (before, after) = script.split_at(at);
+        let spaces: Vec<usize> = script.match_indices(' ').map(|(at, _)| at).collect();
+        match self.below(4) {
+            0 => format!("{before}\\\n{after}"),
+            1 => format!(
+                "{before}{}{after}",
+                self.choose(&[" ", "\n", ";", "\"\"", "\\", "(", "$", "{", "0"])
+            ),
+            2 if !spaces.is_empty() => {
+                let at = spaces[self.below(spaces.len())];
+                format!("{}{}", &script[..at], &script[at + 1..])
+            }
+            _ => format!(
+                "{}{script}",
+                self.choose(&["A=1 ", ">/dev/null ", "time ", "! ", "2>&1 ", "\\\n"])
+            ),
+        }
+    }
+
     /// Creates a script for a shell.
     pub(crate) fn script(&mut self, shell: &str) -> String {
-        let all = POSIX.len() + if shell == "bash" { BASH.len() } else { 0 };
-        let position = match self.below(all) {
-            n if n < POSIX.len() => POSIX[n],
-            n => BASH[n - POSIX.len()],
+        let (positions, attacks): (&[&[&str]], &[&[&str]]) = match shell {
+            "bash" => (&[POSIX, BASH], &[POSIX_ATTACKS, BASH_ATTACKS]),
+            _ => (&[POSIX], &[POSIX_ATTACKS, SH_ATTACKS]),
         };
+        // Half of the scripts are those of the attacks, some of them changed.
+        let lists = if self.below(2) == 0 { positions } else { attacks };
+        let all: Vec<&str> = lists.concat();
+        let position = self.choose(&all).to_owned();
+        let position = if self.below(2) == 0 { self.changed(&position) } else { position };
         let context = self.choose(CONTEXTS);
         if self.below(3) == 0 {
             let (before, variable) = VARIABLES[self.below(VARIABLES.len())];

@@ -15,12 +15,12 @@ use crate::shell::{
 const DATA_BUILTINS: [&str; 4] = [":", "cd", "echo", "true"];
 
 /// Builtins that run their arguments as code.
-const EVALUATORS: [&str; 5] = [".", "eval", "let", "source", "trap"];
+pub(super) const EVALUATORS: [&str; 5] = [".", "eval", "let", "source", "trap"];
 
 /// Builtins that take names of variables, and evaluate the subscripts in them.
-const NAME_TAKERS: [&str; 5] = ["getopts", "mapfile", "read", "readarray", "unset"];
+pub(super) const NAME_TAKERS: [&str; 5] = ["getopts", "mapfile", "read", "readarray", "unset"];
 
-const DECLARATIONS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
+pub(super) const DECLARATIONS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
 
 /// A command with more values than this behind a wrapper or an interpreter is refused instead of read.
 const MAX_READ_VALUES: usize = 200;
@@ -32,7 +32,7 @@ impl Check<'_> {
         if self.has_value(name) {
             self.refuse(name.sources.clone(), &PlacementRefusal::CommandWord);
         }
-        self.check_code_names(words);
+        self.check_builtin(words);
         let values: Vec<usize> =
             (1..words.len()).filter(|at| self.has_value(&words[*at])).collect();
         let is_plain = name.literal().is_some_and(|name| {
@@ -47,42 +47,6 @@ impl Check<'_> {
             };
             if let Some(why) = why {
                 self.refuse(words[at].sources.clone(), &why);
-            }
-        }
-    }
-
-    /// Refuses literal code and literal names that use a variable with a value.
-    fn check_code_names(&mut self, words: &[Word]) {
-        let known: Vec<_> = words.iter().map(Word::beginning).collect();
-        let at = match wrapped_command(&known) {
-            WrappedCommand::At(at) => at,
-            WrappedCommand::NotNamed => 0,
-            // Such as `command eval`.
-            WrappedCommand::Unclear => {
-                let evaluates = |word: &Word| EVALUATORS.contains(&word.text.as_str());
-                words.iter().position(evaluates).unwrap_or(0)
-            }
-        };
-        let (name, rest) = (words[at].text.as_str(), &words[at + 1..]);
-        if name == "alias" || (name == "mapfile" || name == "readarray") && has_option(rest, 'C') {
-            self.refuse_script(PlacementRefusal::Alias(name.to_owned()));
-        }
-        let why = if EVALUATORS.contains(&name) {
-            PlacementRefusal::Code(name.to_owned())
-        } else if DECLARATIONS.contains(&name) {
-            PlacementRefusal::Declaration(name.to_owned())
-        } else if NAME_TAKERS.contains(&name) || is_printf_v(name, rest) || is_test_v(name, rest) {
-            PlacementRefusal::Variable(name.to_owned())
-        } else {
-            return;
-        };
-        // `export name`, `local name` and `read name` take the name itself.
-        let declares = ["declare", "typeset"].contains(&name)
-            || (DECLARATIONS.contains(&name) && rest.iter().any(|word| is_option(&word.text)));
-        for word in rest {
-            let takes_name = !EVALUATORS.contains(&name) && !declares;
-            if !takes_name || word.text.contains('[') {
-                self.refuse_names(&word.text, &why);
             }
         }
     }
@@ -202,18 +166,9 @@ fn program_refusal(name: &str, arguments: &[Word]) -> Option<PlacementRefusal> {
     has_code.then(|| PlacementRefusal::Code(inner_name.to_owned()))
 }
 
-fn is_printf_v(name: &str, words: &[Word]) -> bool {
+pub(super) fn is_printf_v(name: &str, words: &[Word]) -> bool {
     let first = words.first();
     name == "printf" && first.is_some_and(|word| word.text.starts_with("-v") || word.text == "-")
-}
-
-fn is_test_v(name: &str, words: &[Word]) -> bool {
-    ["test", "["].contains(&name)
-        && words.iter().any(|word| ["-v", "-R"].contains(&word.text.as_str()))
-}
-
-fn has_option(words: &[Word], letter: char) -> bool {
-    words.iter().any(|word| is_option(&word.text) && word.text.contains(letter))
 }
 
 /// Returns true for a word of the shell's grammar, which begins a command that was not read.

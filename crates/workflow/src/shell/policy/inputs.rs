@@ -7,7 +7,7 @@ use agent_worker_protocol::shell_words::{
 
 use super::Check;
 use crate::shell::{
-    facts::{CommandFacts, Input, Word},
+    facts::{CommandFacts, Input, UNKNOWN_CHAR, Word},
     refusal::PlacementRefusal,
 };
 
@@ -28,13 +28,20 @@ impl Check<'_> {
         let feeds_arguments = |word: &Word| ["xargs", "gxargs"].contains(&program_name(&word.text));
         let why = PlacementRefusal::Stdin(name.to_owned());
         let is_interpreter = interpreter(name).is_some();
-        let runs_arguments = is_interpreter || is_unclear;
+        // Such as `xargs -I% find . -exec sh -c %`.
+        let runs_another = |word: &Word| {
+            let name = program_name(&word.text);
+            name == "find" || interpreter(name).is_some()
+        };
+        let runs_arguments =
+            is_interpreter || is_unclear || words[begins..].iter().any(runs_another);
         if words[..=begins].iter().any(feeds_arguments) && runs_arguments {
             self.refuse_unknown_input(command, why);
             return;
         }
         let runs_file = [".", "source"].contains(&name) || is_interpreter;
-        let reads_descriptor = arguments.iter().any(|word| is_descriptor(&word.text));
+        let reads_descriptor = arguments.iter().any(|word| is_descriptor(&word.text))
+            || ([".", "source"].contains(&name) && !arguments.first().is_some_and(is_file));
         let runs_input = if is_interpreter {
             runs_stdin(name, &data_words(name, arguments))
         } else {
@@ -86,9 +93,22 @@ impl Check<'_> {
     }
 }
 
-/// Returns true for the path of an open descriptor.
+/// Returns true for the path of an open descriptor, also a relative one: `./stdin`.
 fn is_descriptor(text: &str) -> bool {
-    (text.starts_with("/dev/") || text.starts_with("/proc/")) && text != "/dev/null"
+    let mut parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let folder = parts.clone().next();
+    let is_system = text.starts_with('/') && (folder == Some("dev") || folder == Some("proc"));
+    let name = parts.next_back().unwrap_or_default();
+    let is_name = text.contains('/')
+        && (["stdin", "tty"].contains(&name) || name.bytes().all(|b| b.is_ascii_digit()));
+    (is_system || is_name) && text != "/dev/null"
+}
+
+/// Returns true if the last part of a path is written out, so that it is that of a file.
+fn is_file(word: &Word) -> bool {
+    let name = word.text.rsplit('/').next().unwrap_or_default();
+    let is_known = !name.contains(UNKNOWN_CHAR) && !name.is_empty();
+    is_known && !is_descriptor(&format!("./{name}")) && !word.splits && !word.is_expanded()
 }
 
 /// Returns the arguments of an interpreter; a value that is data of its code does not name the code.

@@ -8,13 +8,16 @@ use agent_worker_protocol::shell_words::is_option;
 
 use super::variables::may_hold_value;
 use crate::shell::facts::{
-    CommandFacts, Facts, INHERITED_INPUT, POSITIONAL, Source, Word, identifiers,
+    COMPUTED, CommandFacts, Facts, INHERITED_INPUT, POSITIONAL, Source, UNKNOWN_CHAR, Word,
+    identifiers,
 };
 
 /// Variables that hold values, each with one reference that is its origin.
 #[derive(Debug, Default)]
 pub(super) struct TaintedNames {
     names: BTreeMap<String, usize>,
+    /// Variables with text that is made at run time.
+    computed: BTreeSet<String>,
     has_numbered_names: bool,
 }
 
@@ -23,13 +26,15 @@ struct Flow<'a> {
     target: &'a str,
     sources: Vec<&'a str>,
     origin: Option<usize>,
+    /// True if the text is made of several parts.
+    is_computed: bool,
 }
 
 impl TaintedNames {
     pub(super) fn of(facts: &Facts) -> Self {
-        let mut tainted =
-            Self { names: BTreeMap::new(), has_numbered_names: facts.has_numbered_names };
-        let mut flows = Vec::new();
+        let mut tainted = Self { has_numbered_names: facts.has_numbered_names, ..Self::default() };
+        let environment = facts.environment.iter().map(|name| Flow::from_input(name));
+        let mut flows: Vec<_> = environment.collect();
         for (name, sources) in &facts.flows {
             flows.push(Flow::new(name, &facts.sources[sources.clone()], ""));
         }
@@ -58,7 +63,13 @@ impl TaintedNames {
                 reached.push((*reader, origin));
             }
         }
+        tainted.computed = computed_names(&flows, &readers);
         tainted
+    }
+
+    /// Returns true if the variable may hold text that is made at run time.
+    pub(super) fn is_computed(&self, name: &str) -> bool {
+        name == COMPUTED || self.computed.contains(name)
     }
 
     /// Returns the reference whose value the variable may hold.
@@ -79,6 +90,19 @@ impl TaintedNames {
     }
 }
 
+fn computed_names(flows: &[Flow<'_>], readers: &BTreeMap<&str, Vec<usize>>) -> BTreeSet<String> {
+    let begins = |flow: &Flow<'_>| flow.is_computed || flow.sources.contains(&COMPUTED);
+    let mut reached: Vec<usize> = (0..flows.len()).filter(|n| begins(&flows[*n])).collect();
+    let mut computed = BTreeSet::new();
+    while let Some(n) = reached.pop() {
+        let target = flows[n].target;
+        if computed.insert(target.to_owned()) {
+            reached.extend(readers.get(target).into_iter().flatten());
+        }
+    }
+    computed
+}
+
 impl<'a> Flow<'a> {
     /// Creates a flow from sources, and from the variables that a literal text names: arithmetic evaluates the name
     /// in `m=n` when it reads `m`.
@@ -96,12 +120,20 @@ impl<'a> Flow<'a> {
             .chain(identifiers(text))
             .filter(|name| *name != target)
             .collect();
-        Self { target, sources: names.into_iter().collect(), origin }
+        // Parts of a text may be a name together.
+        let is_computed = text.len() > 1 && text.contains(UNKNOWN_CHAR);
+        Self { target, sources: names.into_iter().collect(), origin, is_computed }
+    }
+
+    /// Creates a flow from a word that the shell may expand to others.
+    fn from_word(target: &'a str, sources: &'a [Source], text: &'a str, word: &Word) -> Self {
+        let flow = Self::new(target, sources, text);
+        Self { is_computed: flow.is_computed || word.is_expanded(), ..flow }
     }
 
     /// Creates a flow from the standard input, which may be a value.
     fn from_input(target: &'a str) -> Self {
-        Self { target, sources: Vec::new(), origin: Some(0) }
+        Self { target, sources: Vec::new(), origin: Some(0), is_computed: false }
     }
 }
 
@@ -121,7 +153,9 @@ fn add_flows<'a>(facts: &'a Facts, command: &'a CommandFacts, flows: &mut Vec<Fl
     match first.text.as_str() {
         "for" | "select" => {
             let Some((name, list)) = rest.split_first() else { return };
-            flows.extend(list.iter().map(|word| Flow::new(&name.text, sources(word), &word.text)));
+            let flow =
+                |word: &'a Word| Flow::from_word(&name.text, sources(word), &word.text, word);
+            flows.extend(list.iter().map(flow));
             // The list may follow on the next line.
             if list.is_empty() {
                 flows.push(Flow::from_input(&name.text));
@@ -130,7 +164,7 @@ fn add_flows<'a>(facts: &'a Facts, command: &'a CommandFacts, flows: &mut Vec<Fl
         "declare" | "export" | "local" | "readonly" | "typeset" => {
             for word in rest {
                 if let Some((name, value)) = word.assignment() {
-                    flows.push(Flow::new(name, sources(word), value));
+                    flows.push(Flow::from_word(name, sources(word), value, word));
                 }
             }
         }
@@ -145,12 +179,29 @@ fn add_flows<'a>(facts: &'a Facts, command: &'a CommandFacts, flows: &mut Vec<Fl
         if at == 0 && is_function(facts, &word.text) {
             flows.extend(rest.iter().map(|word| positional(facts, word)));
         }
-        if ["read", "mapfile", "readarray", "getopts", "wait"].contains(&word.text.as_str()) {
-            let names = command.words[at + 1..].iter().filter(|word| !is_option(&word.text));
-            let name = |word: &'a Word| word.text.split('[').next().unwrap_or_default();
-            flows.extend(names.map(|word| Flow::from_input(name(word))));
+        let rest = &command.words[at + 1..];
+        match word.text.as_str() {
+            "read" | "mapfile" | "readarray" | "getopts" | "wait" => {
+                flows.extend(rest.iter().flat_map(target_names).map(Flow::from_input));
+            }
+            // The option `-v` may also come from a variable.
+            "printf" => {
+                flows.extend(rest.iter().take(2).flat_map(target_names).map(Flow::from_input));
+            }
+            _ => {}
         }
     }
+}
+
+/// Returns the names of variables that an argument of `read` and similar may be, also behind an option: `-aname`.
+fn target_names(word: &Word) -> Vec<&str> {
+    let text = word.text.split('[').next().unwrap_or_default();
+    if !is_option(text) {
+        return vec![text];
+    }
+    // Behind `-a`, `-p` and `-v`.
+    let names = text.match_indices(['a', 'p', 'v']).map(|(at, _)| &text[at + 1..]);
+    names.filter(|name| !name.is_empty()).collect()
 }
 
 /// Returns true if commands inside this one may read its input: those of a compound command, of a function or of a
@@ -167,7 +218,7 @@ fn passes_input_on(facts: &Facts, command: &CommandFacts) -> bool {
 }
 
 fn positional<'a>(facts: &'a Facts, word: &'a Word) -> Flow<'a> {
-    Flow::new(POSITIONAL, &facts.sources[word.sources.clone()], &word.text)
+    Flow::from_word(POSITIONAL, &facts.sources[word.sources.clone()], &word.text, word)
 }
 
 /// Returns true for a function of the script, also if a number is part of its name.

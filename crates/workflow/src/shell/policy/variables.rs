@@ -92,8 +92,21 @@ const SPECIAL_PREFIXES: [&str; 8] =
 const TEXT_PREFIXES: [&str; 2] = ["GIT_AUTHOR_", "GIT_COMMITTER_"];
 
 /// Variables that may hold a value without an assignment: the last argument, the line that `read` got, the folder.
-const ALWAYS_TAINTED: [&str; 8] =
-    ["_", "BASH_ARGV", "BASH_REMATCH", "DIRSTACK", "MAPFILE", "OLDPWD", "OPTARG", "REPLY"];
+const ALWAYS_TAINTED: [&str; 10] = [
+    "_",
+    "BASH_ARGV",
+    "BASH_COMMAND",
+    "BASH_REMATCH",
+    "DIRSTACK",
+    "FUNCNAME",
+    "MAPFILE",
+    "OLDPWD",
+    "OPTARG",
+    "REPLY",
+];
+
+/// Variables whose text the shell expands or runs.
+const CODE: [&str; 8] = ["BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4"];
 
 /// Returns true for a variable to which a script may not assign a value.
 pub(super) fn is_special(name: &str) -> bool {
@@ -105,4 +118,9 @@ pub(super) fn is_special(name: &str) -> bool {
 /// Returns true for a variable that may hold a value in every script.
 pub(super) fn may_hold_value(name: &str) -> bool {
     ALWAYS_TAINTED.contains(&name) || name.starts_with("AW_")
+}
+
+/// Returns true for a variable whose text the shell runs, also a literal one.
+pub(super) fn is_code(name: &str) -> bool {
+    CODE.contains(&name)
 }

@@ -53,6 +53,22 @@ pub(super) fn hint(why: &PlacementRefusal) -> String {
         PlacementRefusal::Format => "write the format out: `printf '%s' ${{ … }}`",
         PlacementRefusal::TestOperand => "compare it: `if [ ${{ … }} = main ]; then echo yes; fi`",
         PlacementRefusal::Alias(_) => "use a function: `f() { ls \"$@\"; }; f -l ${{ … }} || true`",
+        PlacementRefusal::Evaluator(name) => return evaluator_hint(name),
+        PlacementRefusal::CodeVariable(_) => {
+            "remove the assignment, or use the value in a separate step: `echo ${{ … }}`"
+        }
+        PlacementRefusal::DynamicCommand => {
+            "write the commands out and choose one: `case a in a) ls;; *) pwd;; esac; echo ${{ … }}`"
+        }
+        PlacementRefusal::DynamicName(_) => "write the variable's name out: `v=${{ … }}`",
+        PlacementRefusal::DynamicCode(name) if name == "trap" => {
+            "use single quotes: `f=$(mktemp); trap 'rm -f \"$f\"' EXIT; echo ${{ … }}`"
+        }
+        PlacementRefusal::DynamicCode(_) => "use `$(( ))`: `n=1; n=$((n + 1)); echo ${{ … }}`",
+        PlacementRefusal::Computed { .. } => {
+            "compare with `[ ]` and quotes: `y=$(ls | wc -l); [ \"$y\" -gt 3 ] || echo ${{ … }}`, or make it \
+             the output of an earlier step and say that it is a number: `echo $((${{ int(…) }} + 1))`"
+        }
         PlacementRefusal::ScanFailed(_) => {
             "write that part more simply, or use the value in a separate step: `echo ${{ … }}`"
         }
@@ -93,6 +109,19 @@ fn builtin_hint(name: &str) -> String {
         "pushd" | "popd" | "dirs" | "chdir" => "use `cd`: `cd ${{ … }}`",
         "type" | "hash" => "use a program: `which ${{ … }}`",
         _ => "assign it to a variable: `v=${{ … }}`",
+    };
+    hint.to_owned()
+}
+
+fn evaluator_hint(name: &str) -> String {
+    let hint = match name {
+        "eval" => "run the command itself: `echo ${{ … }}`",
+        "command_not_found_handle" => {
+            "check for the program: `command -v git >/dev/null || exit 1; echo ${{ … }}`"
+        }
+        "set -k" => "write assignments before the command: `v=${{ … }} ls`",
+        name if name.ends_with(" -n") => "write the variable's name out: `v=${{ … }}; echo \"$v\"`",
+        _ => "use the value in a separate step: `echo ${{ … }}`",
     };
     hint.to_owned()
 }
