@@ -2,7 +2,10 @@
 
 use agent_worker_protocol::shell_words::is_variable_name;
 
-use super::facts::{CommandFacts, Input, Pipe, UNKNOWN_CHAR, Word};
+use super::{
+    facts::{CommandFacts, Input, Pipe, UNKNOWN_CHAR, Word},
+    scanner::CaseState,
+};
 
 /// Words after which a command begins.
 const KEYWORDS: [&str; 10] =
@@ -151,8 +154,13 @@ impl SimpleCommand {
     }
 
     /// Notes whether the words are patterns of a `case`.
-    pub(super) fn set_pattern(&mut self, is_pattern: bool) {
-        self.facts.is_pattern = is_pattern;
+    pub(super) fn follow_cases(&mut self, cases: &CaseState) {
+        self.facts.is_pattern = cases.in_pattern;
+    }
+
+    /// Records that the words are not a pattern of `case`.
+    pub(super) fn leave_pattern(&mut self) {
+        self.facts.is_pattern = false;
     }
 
     /// Returns true if a `(` would be that of `a=(`.

@@ -96,6 +96,7 @@ impl PlacementRefusal {
         ReferenceFlaw::new(message).with_hint(self.hint())
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table with one row for each refusal")]
     fn message(&self) -> String {
         let message = match self {
             Self::Comment => "this is a comment",

@@ -254,7 +254,7 @@ impl Scanner<'_> {
         let mut cases = CaseState::default();
         let mut pipeline = self.source_count();
         while let Some(symbol) = self.next() {
-            command.set_pattern(cases.in_pattern);
+            command.follow_cases(&cases);
             let Symbol::Char(c) = symbol else {
                 self.place_reference(Quotes::None, &mut command);
                 continue;
@@ -272,14 +272,7 @@ impl Scanner<'_> {
                     command.skip_sources(self.source_count());
                     pipeline = self.source_count();
                 }
-                '&' if self.peek() == Some(Symbol::Char('>')) && self.dialect == Dialect::Posix => {
-                    // For dash, the `&` ends the command.
-                    return Err(ScanError("`&>`; write `>file 2>&1`"));
-                }
-                '&' if self.eat('>') => {
-                    self.eat('>');
-                    command.begin_redirect(RedirectKind::Other, self.source_count());
-                }
+                '&' if self.eat('>') => self.scan_redirect_of_both(&mut command)?,
                 '|' if cases.in_pattern => self.end_command(&mut command),
                 '|' if !self.eat('|') => {
                     self.eat('&');
@@ -317,6 +310,11 @@ impl Scanner<'_> {
         }
         self.finish_word(&mut command, &mut cases)?;
         self.end_command(&mut command);
+        self.check_end_of_script(until)
+    }
+
+    /// Refuses a script that ends inside a here-document or inside brackets.
+    fn check_end_of_script(&self, until: CommandsEnd) -> Result<(), ScanError> {
         match until {
             CommandsEnd::End if !self.heredocs.is_empty() => {
                 Err(ScanError("a here-document without its delimiter"))
@@ -324,6 +322,17 @@ impl Scanner<'_> {
             CommandsEnd::End => Ok(()),
             CommandsEnd::Paren => Err(ScanError("a `(` without its `)`")),
         }
+    }
+
+    /// Scans the `>` of `&>` and `&>>`.
+    fn scan_redirect_of_both(&mut self, command: &mut SimpleCommand) -> Result<(), ScanError> {
+        if self.dialect == Dialect::Posix {
+            // For dash, the `&` ends the command.
+            return Err(ScanError("`&>`; write `>file 2>&1`"));
+        }
+        self.eat('>');
+        command.begin_redirect(RedirectKind::Other, self.source_count());
+        Ok(())
     }
 
     /// Returns true at the `;` of `;;`, `;&` or `;;&` in a `case`, and moves behind the operator.
@@ -362,7 +371,7 @@ impl Scanner<'_> {
             WordEnd::Esac => {
                 cases.open = cases.open.saturating_sub(1);
                 cases.in_pattern = false;
-                command.set_pattern(false);
+                command.leave_pattern();
             }
             WordEnd::Coproc => return Err(ScanError("`coproc`")),
             WordEnd::OpenSubscript => return Err(ScanError("a subscript with spaces")),

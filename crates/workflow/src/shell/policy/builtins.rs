@@ -135,7 +135,7 @@ impl Check<'_> {
         }
         let mut before: Option<&Word> = None;
         for word in words {
-            let follows_name_test = before.is_some_and(|before| is_name_test(before));
+            let follows_name_test = before.is_some_and(is_name_test);
             let follows_unclear = before.is_some_and(is_unclear);
             if follows_name_test && is_unclear(word) {
                 self.refuse_script(PlacementRefusal::DynamicName("test".to_owned()));

@@ -9,6 +9,7 @@ const NUMBER_TAKERS: [&str; 10] =
     ["break", "continue", "exit", "fg", "kill", "return", "shift", "ulimit", "umask", "wait"];
 
 /// Returns the correction.
+#[expect(clippy::too_many_lines, reason = "a table with one row for each refusal")]
 pub(super) fn hint(why: &PlacementRefusal) -> String {
     let hint = match why {
         PlacementRefusal::Comment => "remove it; for the characters themselves write `$${{`",
@@ -44,7 +45,9 @@ pub(super) fn hint(why: &PlacementRefusal) -> String {
             "pass it in the environment: `v=${{ … }} timeout 5 sh -c 'echo \"$v\"'`"
         }
         PlacementRefusal::Code(name) | PlacementRefusal::Stdin(name) => return code_hint(name),
-        PlacementRefusal::Variable(_) => "write the variable's name out: `v=${{ … }}`",
+        PlacementRefusal::Variable(_) | PlacementRefusal::DynamicName(_) => {
+            "write the variable's name out: `v=${{ … }}`"
+        }
         PlacementRefusal::Declaration(name) if name == "export" => {
             "assign it in a command of its own: `v=${{ … }}; export v`"
         }
@@ -60,7 +63,6 @@ pub(super) fn hint(why: &PlacementRefusal) -> String {
         PlacementRefusal::DynamicCommand => {
             "write the commands out and choose one: `case a in a) ls;; *) pwd;; esac; echo ${{ … }}`"
         }
-        PlacementRefusal::DynamicName(_) => "write the variable's name out: `v=${{ … }}`",
         PlacementRefusal::DynamicCode(name) if name == "trap" => {
             "use single quotes: `f=$(mktemp); trap 'rm -f \"$f\"' EXIT; echo ${{ … }}`"
         }
