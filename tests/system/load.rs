@@ -22,6 +22,8 @@ const READERS: usize = 200;
 const LIMIT: Duration = Duration::from_secs(15);
 /// The same for a connection to the port that has sent no token.
 const ANONYMOUS_LIMIT: Duration = Duration::from_secs(10);
+/// Time after which a body that has stalled is refused.
+const STALL_LIMIT: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(10);
 
 /// Raises the descriptor limit of this process, and of the daemon that it starts, to the system's maximum.
@@ -157,7 +159,7 @@ fn a_connection_without_a_complete_request_is_closed_after_its_time() {
             (ANONYMOUS_LIMIT, scope.spawn(move || time_until_closed(port(), ""))),
             (ANONYMOUS_LIMIT, scope.spawn(move || time_until_closed(port(), header))),
             (LIMIT, scope.spawn(move || time_until_closed(socket(), header))),
-            (LIMIT, scope.spawn(move || time_until_closed(socket(), &body))),
+            (STALL_LIMIT, scope.spawn(move || time_until_closed(socket(), &body))),
         ];
         for (limit, closing) in closing {
             let after = closing.join().unwrap();

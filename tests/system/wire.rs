@@ -14,6 +14,7 @@ mod programs;
 pub(crate) mod tape;
 mod teams;
 mod tools;
+mod typed;
 mod views;
 
 use std::{collections::BTreeSet, fs};

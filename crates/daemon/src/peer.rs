@@ -63,7 +63,7 @@ pub(crate) enum Caller {
     Nobody,
 }
 
-/// Identifies callers.
+/// Identifies the process behind a connection and what it may be.
 #[derive(Clone)]
 pub(crate) struct Callers {
     pub(crate) kernel: Kernel,

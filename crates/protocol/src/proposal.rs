@@ -6,7 +6,7 @@
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use strum::{Display, EnumString, IntoStaticStr};
 
@@ -270,14 +270,27 @@ pub struct Proposal {
     pub ended: Option<Millis>,
     /// Number of messages in the chain that led to the proposal.
     pub hops: u32,
+    /// State of the vote. It is read before the terms, which have the fallback as well.
+    #[serde(flatten, serialize_with = "serialize_state_beside_terms")]
+    pub state: ProposalState,
     /// Terms that were fixed at creation.
     #[serde(flatten)]
     pub terms: Terms,
-    /// State of the vote.
-    #[serde(flatten)]
-    pub state: ProposalState,
     /// Votes cast so far, oldest first.
     pub ballots: Vec<Ballot>,
+}
+
+/// Writes the state without its fallback, which is that of the terms: a key may be in an object only once.
+fn serialize_state_beside_terms<S: Serializer>(
+    state: &ProposalState,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match state {
+        ProposalState::Expired { effect, .. } => {
+            ProposalState::Expired { fallback: None, effect: effect.clone() }.serialize(serializer)
+        }
+        state => state.serialize(serializer),
+    }
 }
 
 impl ProposalState {
@@ -572,11 +585,20 @@ database?: cancelled by user: too early";
                 ProposalState::Resolved { verdict: VoteOutcome::NoDecision, effect: None },
                 r#"{"state":"resolved","result":"no_decision"}"#,
             ),
+            (
+                ProposalState::Expired { fallback: Some("sqlite".into()), effect: None },
+                r#"{"state":"expired","fallback":"sqlite"}"#,
+            ),
+            (
+                ProposalState::Cancelled { by: Sender::User, why: None },
+                r#"{"state":"cancelled","by":"user"}"#,
+            ),
         ] {
             assert_eq!(serde_json::to_string(&state).unwrap(), expected);
             let whole = proposal(state);
             let wire = serde_json::to_string(&whole).unwrap();
             assert_eq!(serde_json::from_str::<Proposal>(&wire).unwrap(), whole);
+            assert_eq!(wire.matches("\"fallback\"").count(), 1, "{wire}");
         }
     }
 

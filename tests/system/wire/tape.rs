@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{
     http::{Ask, Reply},
     placeholders::Placeholders,
+    typed,
 };
 use crate::{
     shell_transcript::shell,
@@ -66,6 +67,7 @@ impl Tape {
         let said = shell(&self.world, &format!("agent-worker {line} --json"));
         let printed = serde_json::from_str(&said.stdout)
             .unwrap_or_else(|error| panic!("{line}: {error}: {said:?}\n{}", self.world.log()));
+        typed::check_keys(line, &said.stdout);
         self.note(&format!("$ {label}"), &json!({ "exit": said.code, "stdout": printed }));
         printed
     }
@@ -89,6 +91,12 @@ impl Tape {
     /// Records a reply: its status, its type, and its body, parsed if it is JSON.
     pub(crate) fn reply(&mut self, label: &str, reply: &Reply) -> Value {
         let body = serde_json::from_str(&reply.body).unwrap_or_else(|_| json!(reply.body));
+        if reply.content_type.as_deref().is_some_and(|kind| kind.contains("json")) {
+            typed::check_keys(label, &reply.body);
+            if let (Some(path), 200) = (label.strip_prefix("GET /"), reply.status) {
+                typed::check_reply(path, &reply.body);
+            }
+        }
         let recorded = json!({ "status": reply.status, "type": reply.content_type, "body": body });
         self.note(label, &recorded);
         body

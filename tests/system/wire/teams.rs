@@ -270,6 +270,7 @@ fn votes_that_end_in_every_way_are_stored_as_they_were() {
         "propose 'Too late again?' --option yes --option no --voter user --deadline 1ms --fallback no",
     );
     expired(&tape, 7);
+    tape.cli_as("proposals --all, with a fallback", "proposals --all --target @room");
     act(
         &mut tape,
         "propose 'Nobody wins?' --rule unanimous --voter user --voter a --option yes --option no",
