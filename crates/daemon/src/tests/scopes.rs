@@ -332,6 +332,31 @@ async fn a_client_that_may_only_write_documents_writes_the_default_document() {
 }
 
 #[tokio::test]
+async fn a_client_adds_agents_only_in_folders_and_with_variables_that_its_token_allows() {
+    let fixture = DaemonFixture::open().await;
+    let global = fixture.token_for("global", Permission::ALL, &["@global"]).await;
+    let team = fixture.token_for("team", Permission::ALL, &["@team"]).await;
+    let agent = |target: &str, more: Value| {
+        let mut args = json!({"target": target, "backend": "mock"});
+        args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        args
+    };
+    for (token, args, expected) in [
+        (&global, agent("@global", json!({"cwd": "/root"})), json!("forbidden")),
+        (&global, agent("@global", json!({"cwd": "/"})), json!("forbidden")),
+        (&global, agent("@global", json!({"env": ["PATH=/evil"]})), json!("forbidden")),
+        (&global, agent("@global", json!({"env": ["UNDECLARED=1"]})), json!("forbidden")),
+        (&team, agent("@team", json!({"cwd": "/root"})), json!("forbidden")),
+        (&team, agent("@team", json!({"cwd": "../.."})), json!("bad_request")),
+        (&global, agent("@global", json!({})), Value::Null),
+        (&team, agent("@team", json!({})), Value::Null),
+    ] {
+        let answer = call(&fixture, token, "agent_new", args.clone()).await;
+        assert_eq!(answer["code"], expected, "{args}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_person_decides_a_client_decides_only_if_granted() {
     let fixture = DaemonFixture::open().await;
     let own = |tool, args| call(&fixture, &fixture.job.token, tool, args);
