@@ -161,6 +161,10 @@ impl GuardedFile {
     }
 
     fn unreadable(&self, error: &io::Error) -> FileFault {
+        // The file lost its end after its length was read.
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return FileFault::Overwritten(self.name());
+        }
         FileFault::Unreadable { name: self.name(), why: error.to_string() }
     }
 }
