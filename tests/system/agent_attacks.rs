@@ -65,6 +65,7 @@ def in_flight():
     here.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [link.fileno()]))])
     ask(link, "boss")
     link.close()
+    # The daemon looks for the holder while no process has the descriptor. It cannot tell us when it has.
     time.sleep(1)
     _, control, _, _ = there.recvmsg(1, socket.CMSG_SPACE(4))
     back = array.array("i")

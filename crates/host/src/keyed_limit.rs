@@ -27,11 +27,6 @@ impl KeyedLimit {
         Self { maximum, counts: Arc::default() }
     }
 
-    /// Returns the maximum for each key.
-    pub fn maximum(&self) -> usize {
-        self.maximum
-    }
-
     /// Takes a place of `key`. Returns none if all are taken.
     pub fn acquire(&self, key: String) -> Option<KeyedPlace> {
         let mut counts = sync::lock(&self.counts);

@@ -48,9 +48,9 @@ impl BodyReservation {
         let mut taken = sync::lock(&self.pool.taken);
         let held = taken.holders.get(&self.holder).copied().unwrap_or_default();
         if held + more > self.pool.share {
-            let share = self.pool.share;
             return Err(unavailable(format!(
-                "the request bodies of this caller take more than {share} bytes at once; try again"
+                "the request bodies of this caller are more than its share of {} MiB; try again",
+                self.pool.share >> 20
             )));
         }
         if taken.total + more > self.pool.size {
