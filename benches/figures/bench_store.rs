@@ -7,8 +7,8 @@ use agent_worker_protocol::{
     WorkflowId,
 };
 use agent_worker_store::{
-    Database, MessageStore as _, NewAgent, NewMessage, NewRun, Now, Recipient, Retention, RunStep,
-    RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
+    Database, ListRange, MessageStore as _, NewAgent, NewMessage, NewRun, Now, Recipient,
+    Retention, RunStep, RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
 };
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -87,7 +87,7 @@ impl BenchStore {
 
     /// Reads the inbox of the reader.
     pub(crate) async fn inbox(&self, limit: u32) -> anyhow::Result<usize> {
-        Ok(self.store.inbox_pending(self.workflow, reader()?, limit).await?.len())
+        Ok(self.store.inbox_pending(self.workflow, reader()?, ListRange::first(limit)).await?.len())
     }
 
     /// Waits until all writes are complete and the file is closed.
@@ -101,7 +101,7 @@ impl BenchStore {
         let new = NewRun {
             id: self.run,
             mode: RunMode::Start,
-            limits: Limits { hops: 50, turns: None, wall: None },
+            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
             script: String::new(),
             agents: vec![NewAgent { name: reader()?, settings }],
             roles: Vec::new(),

@@ -17,7 +17,7 @@ def connect(prepare=lambda link: None):
     link.connect(("127.0.0.1", PORT))
     return link
 
-def ask(link, name, method="GET", path="/agents?all=true", body=""):
+def ask(link, name, method="GET", path="/agents", body=""):
     token = open(name).read().strip()
     link.sendall((f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
@@ -194,7 +194,7 @@ fn an_agent_that_names_the_attempt_of_another_does_not_speak_as_that_agent() {
     let file = world.file("sly.yaml", &yaml);
     assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
     wait_for("the victim", || world.project().join("up").exists().then_some(()));
-    let run = world.json(&["runs", "--json"])[0]["run"].as_str().unwrap().to_owned();
+    let run = world.list(&["runs", "--json"])[0]["run"].as_str().unwrap().to_owned();
     let script = FORGER
         .replace("THE_PROJECT", world.project().to_str().unwrap())
         .replace("THE_RUN", world.home().join("runs").join(run).to_str().unwrap())
@@ -272,7 +272,7 @@ fn a_process_that_an_adopted_worker_leaves_is_not_the_user_before_it_is_ended() 
     wait_for("requests to the next daemon", || (count() > before + 200).then_some(()));
     kill(worker, "KILL");
     wait_for("the maker to be ended", || (!is_alive(maker)).then_some(()));
-    let tokens = world.json(&["token", "list", "--json"]);
+    let tokens = world.list(&["token", "list", "--json"]);
     assert!(tokens.as_array().unwrap().is_empty(), "{tokens}");
     assert_eq!(world.run(&["stop", "@sly", "--now"]).code, 0);
     kill(next.id(), "TERM");

@@ -8,13 +8,14 @@ mod failures;
 mod leftovers;
 mod secrets;
 mod testbed;
+mod turns;
 
 use serde_json::{Value, json};
 
 use self::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS};
 
 fn usage(testbed: &AgentTestbed) -> Value {
-    testbed.world.json(&["stats", "@team", "--json"])[0]["total"]["usage"].clone()
+    testbed.world.list(&["stats", "@team", "--json"])[0]["total"]["usage"].clone()
 }
 
 /// Checks that a mentioned agent uses the team's tools under its own name, and that its next turn continues the
@@ -36,7 +37,7 @@ fn check_team_tools_and_session(cli: Cli) {
     let spoken =
         [("user".to_owned(), program.to_owned()), ("me".to_owned(), "I am here".to_owned())];
     assert_eq!(testbed.channel_messages(), spoken, "{}", testbed.diagnostics("me"));
-    let notes = testbed.world.json(&["doc", "history", "--json"]);
+    let notes = testbed.world.list(&["doc", "history", "--json"]);
     assert_eq!(
         (notes.as_array().unwrap().len(), &notes[0]["author"]),
         (1, &json!("me")),

@@ -143,6 +143,14 @@ fn what_serve_answers_is_what_run_prints() {
             for dead in report["dead_letters"].as_array_mut().unwrap() {
                 dead.as_object_mut().unwrap().remove("seq");
             }
+            for answer in report["answers"].as_object_mut().unwrap().values_mut() {
+                assert!(answer.as_object_mut().unwrap().remove("seq").is_some());
+            }
+            for agent in report["agents"].as_object_mut().unwrap().values_mut() {
+                if let Some(failure) = agent["last_failure"].as_object_mut() {
+                    assert!(failure.remove("at").is_some() && failure.remove("attempt").is_some());
+                }
+            }
         }
         assert_eq!(served, printed);
     }
@@ -186,7 +194,7 @@ kickoff: '@coder begin'
     });
     assert_eq!(acked["with_this_turn"], serde_json::json!([sent["seq"]]));
     let one_turn = wait_for("the end of its turn", || {
-        let runs = world.json(&["ls", "--json"]);
+        let runs = world.list(&["ls", "--json"]);
         let agent = &runs[0];
         (agent["state"] == "idle").then(|| agent["turns"].clone())
     });

@@ -61,7 +61,7 @@ fn what_was_asked_before_the_daemon_was_killed_is_approved_after_it_and_done_onc
     kill(daemon, "KILL");
     wait_for("its death", || (!is_alive(daemon)).then_some(()));
     let open = wait_for("the request", || {
-        let open = world.json(&["pending", "--json"]);
+        let open = world.list(&["pending", "--json"]);
         (!open.as_array().unwrap().is_empty()).then_some(open)
     });
     assert_eq!(
@@ -79,7 +79,7 @@ fn what_was_asked_before_the_daemon_was_killed_is_approved_after_it_and_done_onc
     assert_eq!((code, &envelope["outcome"]), (0, &json!("done")), "{envelope}");
     assert_eq!(executed_commands(&world), "once\n");
     assert_eq!(world.run(&["approve", "1"]).code, 1, "once");
-    assert_eq!(world.json(&["pending", "--json"]), Value::Array(Vec::new()));
+    assert_eq!(world.list(&["pending", "--json"]), Value::Array(Vec::new()));
     let own = fs::read_to_string(world.project().join("own.txt")).unwrap();
     assert!(own.contains("only a person may answer an approval request"), "{own}");
 }

@@ -55,7 +55,7 @@ agents:
 
 fn proposals(world: &World) -> Vec<Value> {
     let listed = world.json(&["proposals", "--all", "--target", "@team", "--json"]);
-    listed["proposals"].as_array().unwrap().clone()
+    listed["items"].as_array().unwrap().clone()
 }
 
 fn document(world: &World) -> CommandOutput {
@@ -81,7 +81,7 @@ fn append(world: &World) {
 
 fn answers(world: &World) -> usize {
     let channel = world.json(&["peek", "@team", "-n", "100", "--json"]);
-    let messages = channel["messages"].as_array().unwrap();
+    let messages = channel["items"].as_array().unwrap();
     messages.iter().filter(|message| message["body"] == "tried").count()
 }
 
@@ -104,7 +104,7 @@ fn in_a_team_of_one_the_user_decides() {
     assert_eq!(made[0]["ballots"], json!([]), "its own ballot was refused");
     append(&world);
     assert_ne!(document(&world).code, 0, "the gate is closed");
-    let attention = || world.as_user("GET", "/attention?all=true", "").1;
+    let attention = || world.as_user("GET", "/attention", "").1;
     assert!(attention().contains("agent-worker vote 1 OPTION --target @team"), "{}", attention());
     let voted = world.run(&["vote", "1", "approve", "--target", "@team"]);
     assert!(voted.stdout.contains("gate release is open"), "{voted:?}");

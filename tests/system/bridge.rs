@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
     os::unix::fs::PermissionsExt as _,
+    path::Path,
     process::{Child, ChildStdin, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -32,7 +33,12 @@ struct BridgeProcess {
 
 impl BridgeProcess {
     fn start(world: &World, words: &[&str]) -> Self {
+        Self::start_in(&world.project(), world, words)
+    }
+
+    fn start_in(folder: &Path, world: &World, words: &[&str]) -> Self {
         let mut command = world.command(&[&["mcp"], words].concat());
+        command.current_dir(folder);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
         let (to, out) = (child.stdin.take(), child.stdout.take().unwrap());
@@ -107,7 +113,7 @@ fn started_team() -> World {
 
 fn bodies(world: &World) -> Vec<String> {
     let read = world.json(&["peek", "@team", "-n", "1000", "--json"]);
-    let messages = read["messages"].as_array().unwrap().iter();
+    let messages = read["items"].as_array().unwrap().iter();
     messages.map(|message| message["body"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -220,7 +226,7 @@ fn an_agents_shell_acts_as_that_agent_whatever_its_options_are() {
     wait_for("the agent's shell", || world.project().join("all.done").exists().then_some(()));
     let said = |name: &str| fs::read_to_string(world.project().join(name)).unwrap();
     let read = world.json(&["peek", "@team", "--json"]);
-    let by: Vec<_> = read["messages"]
+    let by: Vec<_> = read["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -325,7 +331,7 @@ fn a_program_may_what_it_was_given_and_is_given_something_else_when_asked() {
     fs::write(bin.join("claude"), "#!/bin/sh\nexit 1\n").unwrap();
     let mut failing = world.command(&["mcp", "install", "claude", "--allow", "read,run"]);
     assert!(!failing.env("PATH", &path).status().unwrap().success());
-    let listed = world.json(&["token", "list", "--json"]);
+    let listed = world.list(&["token", "list", "--json"]);
     assert_eq!(listed[0]["allow"], json!(["read"]), "{listed}");
     assert_eq!(bridge.end(), 0);
 }
@@ -366,7 +372,7 @@ fn a_program_speaks_with_its_token_until_that_is_taken_back() {
     bridge.initialize();
     assert_eq!(bridge.call("channel_send", &send)["result"]["isError"], json!(false));
     let read = world.json(&["peek", "@team", "--json"]);
-    assert_eq!(read["messages"].as_array().unwrap().last().unwrap()["from"], "client:mcp-claude");
+    assert_eq!(read["items"].as_array().unwrap().last().unwrap()["from"], "client:mcp-claude");
     assert_eq!(world.run(&["token", "revoke", "mcp-claude"]).code, 0);
     let refused = bridge.call("channel_send", &send);
     assert_eq!(refused["error"]["data"]["code"], "unauthorized", "{refused}");
@@ -383,4 +389,53 @@ fn a_program_speaks_with_its_token_until_that_is_taken_back() {
     renewed.initialize();
     assert_eq!(renewed.call("channel_send", &send)["result"]["isError"], json!(false));
     assert_eq!(renewed.end(), 0);
+}
+
+#[test]
+fn bridges_in_two_folders_reach_the_same_workflow_each_in_its_own() {
+    let world = World::new();
+    let folders = ["a", "b"].map(|name| world.project().join(name));
+    for folder in &folders {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("team.yaml"), TEAM).unwrap();
+        let mut start = world.command(&["start", "--background", "team.yaml"]);
+        assert!(start.current_dir(folder).output().unwrap().status.success());
+    }
+    let send = json!({"target": "@team", "message": "hello"});
+    for folder in &folders {
+        let mut bridge = BridgeProcess::start_in(folder, &world, &[]);
+        bridge.initialize();
+        let status = bridge.call("run_status", &json!({"target": "@team"}));
+        let project = &status["result"]["structuredContent"]["project"];
+        assert_eq!(Path::new(project.as_str().unwrap()), folder.canonicalize().unwrap());
+        assert_eq!(bridge.call("channel_send", &send)["result"]["isError"], json!(false));
+        assert_eq!(bridge.end(), 0);
+    }
+    for folder in &folders {
+        let mut peek = world.command(&["peek", "@team", "--find", "hello", "--json"]);
+        let said = peek.current_dir(folder).output().unwrap().stdout;
+        let read: Value = serde_json::from_slice(&said).unwrap();
+        assert_eq!(read["items"].as_array().unwrap().len(), 1, "{read}");
+    }
+}
+
+#[test]
+fn every_tool_can_be_called_and_a_run_is_started() {
+    let world = World::new();
+    world.file("one.yaml", "name: one\nagents:\n  a: { backend: mock, mock: [{ say: Hoo. }] }\n");
+    let mut bridge = BridgeProcess::start(&world, &[]);
+    bridge.initialize();
+    let listed = bridge.ask("tools/list", &json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    assert!(tools.len() > 20, "{listed}");
+    for tool in tools {
+        let name = tool["name"].as_str().unwrap();
+        let reply = bridge.call(name, &json!({}));
+        assert!(!reply.to_string().contains("idempotency_key"), "{name}: {reply}");
+    }
+    let file = world.project().join("one.yaml");
+    let started = bridge.call("run_start", &json!({"file": file, "mode": "start"}));
+    assert_eq!(started["result"]["isError"], json!(false), "{started}");
+    assert_eq!(world.list(&["runs", "--json"])[0]["instance"], "one");
+    assert_eq!(bridge.end(), 0);
 }

@@ -100,7 +100,7 @@ fn a_clients_run_has_the_path_of_the_daemon_and_the_variables_that_were_allowed(
         assert!(seen.lines().any(|one| one == line), "{line}: {seen}");
     }
     assert!(seen.lines().any(|one| one.starts_with("HOME=/")), "{seen}");
-    let listed = world.json(&["token", "list", "--json"]);
+    let listed = world.list(&["token", "list", "--json"]);
     assert_eq!(listed[0]["env"], json!(["COLOR"]), "{listed}");
     world.run(&["daemon", "stop", "--now"]);
     daemon.wait().unwrap();

@@ -68,7 +68,7 @@ enum ClientKind {
 fn senders(world: &World) -> Vec<Value> {
     let read = world.json(&["peek", "@team", "--json"]);
     let said = |message: &&Value| message["body"] == "said by a client";
-    let messages = read["messages"].as_array().unwrap().iter();
+    let messages = read["items"].as_array().unwrap().iter();
     messages.filter(said).map(|message| message["from"].clone()).collect()
 }
 

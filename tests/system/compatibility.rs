@@ -1,9 +1,10 @@
 //! A home that version 0.1 of the program (schema 16) left behind: the current program opens it and continues the
 //! work.
 //!
-//! `tests/compatibility/home-v16.tar.gz` contains that home and its project; `home-v16.json` records the reads and
-//! actions of the program that created it. The daemon of that home was killed, so the archive also has a
-//! write-ahead log, an attempt with its end recorded only in `events.jsonl`, and one that waited for an approval.
+//! `tests/compatibility/home-v16.tar.gz` contains that home and its project. `home-v16.json` has the reads and actions of
+//! the program that created it, and the fields that later versions add; `AW_RECORD=1` rewrites it. The daemon of that
+//! home was killed, so the archive also has a write-ahead log, an attempt with its end recorded only in `events.jsonl`,
+//! and one that waited for an approval.
 //!
 //! The database names the project by its absolute path, in rows with checksums. The project is therefore always
 //! unpacked at `PROJECT`, and a lock there separates two runs of this test; the home contains no path and is
@@ -119,7 +120,7 @@ fn a_home_of_the_version_before_opens_and_works_on() {
     tape.events("@waiting");
     tape.cli("daemon stop");
     daemon.wait().unwrap();
-    if is_set("AW_MAKE_HOME") { tape.write() } else { tape.check() }
+    if is_set("AW_MAKE_HOME") { tape.write() } else { tape.finish() }
 }
 
 /// Waits until the attempts that the daemon found are settled: one has ended, one asks again.
@@ -163,10 +164,10 @@ fn reads(tape: &mut Tape) {
     ] {
         tape.cli(line);
     }
-    for path in ["/attention?target=@waiting", "/workflows?all=true", "/agents/coder@done"] {
+    for path in ["/attention?target=@waiting", "/workflows", "/agents/coder@done"] {
         tape.get(path);
     }
-    let kept = tape.world.json(&["resource", "list", "--target", "@done", "--json"]);
+    let kept = tape.world.list(&["resource", "list", "--target", "@done", "--json"]);
     for one in kept.as_array().unwrap() {
         tape.get(&format!("/resources/{}?range=0..40&target=@done", one["id"].as_str().unwrap()));
     }
@@ -185,7 +186,7 @@ fn works_on(tape: &mut Tape) {
     tape.cli("resume @waiting --detach");
     tape.rest("@waiting");
     let inbox = tape.world.json(&["peek", "b@waiting", "--inbox", "--json"]);
-    assert_eq!(inbox["messages"], Value::Array(Vec::new()), "{inbox}");
+    assert_eq!(inbox["items"], Value::Array(Vec::new()), "{inbox}");
     tape.cli("receipts 3 @waiting");
     tape.cli("receipts 4 @waiting");
     tape.cli("dead redrive @waiting");

@@ -33,7 +33,7 @@ fn a_team_with_a_database_of_its_own_works_from_there_also_after_a_kill() {
     let begun = world.run(&["start", "team.yaml", "--background"]);
     assert_eq!(begun.code, 0, "{begun:?}");
     wait_for("the writer at work", || {
-        let agents = world.json(&["ls", "@team", "--json"]);
+        let agents = world.list(&["ls", "@team", "--json"]);
         agents
             .as_array()?
             .iter()
@@ -51,7 +51,7 @@ fn a_team_with_a_database_of_its_own_works_from_there_also_after_a_kill() {
             && !files_contain_messages(&home, "agent-worker.db")
     );
     let found = world.json(&["peek", "@team", "--find", "XYLO", "--json"]);
-    assert_eq!(found["messages"].as_array().unwrap().len(), 1, "{found}");
+    assert_eq!(found["items"].as_array().unwrap().len(), 1, "{found}");
     let health = world.run(&["doctor"]);
     assert!(health.stdout.contains("store"), "{health:?}");
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
@@ -62,7 +62,7 @@ fn a_team_with_a_database_of_its_own_works_from_there_also_after_a_kill() {
     let place = project.join("main.db");
     let why = format!("this team is kept in {}", place.canonicalize().unwrap().display());
     assert!(refused.stderr.contains(&why), "{refused:?}");
-    assert_eq!(world.run(&["rm", "@team"]).code, 0);
+    assert_eq!(world.run(&["rm", "@team", "--yes"]).code, 0);
     let left = fs::read_dir(&project).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains(".db")).collect();
     assert!(left.is_empty(), "{left:?}");

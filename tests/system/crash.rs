@@ -120,7 +120,7 @@ fn nothing_acknowledged_is_lost_and_nothing_finished_happens_twice_however_often
     }
     assert!(acknowledged.len() > kills, "the senders got through: {}", acknowledged.len());
     wait_for("everybody to be done", || {
-        let agents = world.json(&["ls", "@load", "--json"]);
+        let agents = world.list(&["ls", "@load", "--json"]);
         let agents = agents.as_array().unwrap();
         agents.iter().all(|agent| agent["state"] == "idle").then_some(())
     });

@@ -51,7 +51,7 @@ fn a_restart_keeps_the_workers_and_their_turns_happen_once() {
     open_gate(&world);
     wait_for("the answer", || world.run(&["peek", "@busy"]).stdout.contains("Bzz.").then_some(()));
     assert_eq!(turns(&world), "turn\n");
-    let agents = world.json(&["ls", "@busy", "--json"]);
+    let agents = world.list(&["ls", "@busy", "--json"]);
     assert_eq!(agents[0]["turns"], 1, "{agents}");
     assert_eq!(world.json(&["daemon", "restart", "--json"])["running"], true);
 }
@@ -78,8 +78,10 @@ fn a_restart_where_none_runs_starts_one_and_the_log_says_so() {
     ! no daemon was running; started: version 0.1.0, pid N
     $ agent-worker daemon stop
     ! the daemon is stopped
+    ! hint: to let the agents run again: agent-worker daemon start
     $ agent-worker daemon stop
     ! no daemon is running
+    ! hint: to let the agents run again: agent-worker daemon start
     $ agent-worker daemon logs -n 1 | cut -d' ' -f3-
     INFO stopped
     ");
@@ -119,7 +121,7 @@ fn a_stop_without_a_daemon_ends_the_workers_a_dead_one_left() {
     assert!(world.processes().is_empty(), "{:?}", world.processes());
     assert_eq!(world.json(&["daemon", "stop", "--json"])["ended"], 0);
     // The turn was interrupted, not lost.
-    assert_eq!(world.run(&["ls"]).code, 0);
+    assert_eq!(world.run(&["daemon", "start"]).code, 0);
     open_gate(&world);
     wait_for("the answer", || world.run(&["peek", "@busy"]).stdout.contains("Bzz.").then_some(()));
 }

@@ -97,7 +97,7 @@ fn a_daemon_starts_though_a_run_is_damaged_and_its_instance_can_be_removed() {
     let doctor = world.run(&["doctor"]);
     assert_eq!(doctor.code, 1, "{}", doctor.stdout);
     assert!(doctor.stdout.contains("run `1`"), "{}", doctor.stdout);
-    let removed = world.run(&["rm", "@team"]);
+    let removed = world.run(&["rm", "@team", "--yes"]);
     assert_eq!(removed.code, 0, "{removed:?}");
     assert_eq!(world.run(&["doctor"]).code, 0);
     world.run(&["daemon", "stop"]);

@@ -245,7 +245,7 @@ fn a_daemon_starts_on_a_full_disk_and_continues_when_there_is_space() {
         wait_for("the takeover", || (health(&home)["status"] == "ok").then_some(()));
         world.json(&["send", "a@load", "after", "--json"]);
         wait_for("the agent's turn", || {
-            let agents = world.json(&["ls", "@load", "--json"]);
+            let agents = world.list(&["ls", "@load", "--json"]);
             (agents[0]["turns"].as_u64()? > 0).then_some(())
         });
         assert_eq!(world.run(&["daemon", "stop"]).code, 0);
@@ -267,15 +267,15 @@ fn a_tool_call_is_held_while_the_disk_is_full_and_carried_out_once() {
     world.file("go", "");
     let messages = |world: &World| {
         let said = world.json(&["peek", "@load", "--find", "carried out", "--json"]);
-        said["messages"].as_array().unwrap().len()
+        said["items"].as_array().unwrap().len()
     };
     wait_for("the call", || in_project("called").exists().then_some(()));
     // Long enough for a few retries; the call itself leaves no trace on a full disk.
     thread::park_timeout(Duration::from_millis(600));
-    assert_eq!(world.json(&["ls", "@load", "--json"])[0]["state"], "running");
+    assert_eq!(world.list(&["ls", "@load", "--json"])[0]["state"], "running");
     mount.free();
     wait_for("the end of the turn", || {
-        (world.json(&["ls", "@load", "--json"])[0]["state"] == "idle").then_some(())
+        (world.list(&["ls", "@load", "--json"])[0]["state"] == "idle").then_some(())
     });
     assert_eq!(messages(&world), 1);
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);

@@ -22,7 +22,9 @@ use agent_worker_protocol::{
     DocumentPath, EventKind, Position,
     api::{DocumentMode, DocumentRequest, DocumentWritten},
 };
-use agent_worker_store::{Database, DocumentStore as _, EventQuery, InstanceQuery, RunStore as _};
+use agent_worker_store::{
+    Database, DocumentStore as _, EventQuery, InstanceQuery, ListRange, RunStore as _,
+};
 use serde_json::Value;
 
 use crate::world::{TEST_TIMEOUT, World, kill, wait_for};
@@ -53,7 +55,8 @@ fn start_team(world: &World) {
 fn attention(world: &World) -> Vec<Value> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let daemon = DaemonSocket::at(world.home().join("daemon.sock"));
-    runtime.block_on(daemon.get("/attention?target=@team")).unwrap()
+    let page: Value = runtime.block_on(daemon.get("/attention?target=@team")).unwrap();
+    page["items"].as_array().unwrap().clone()
 }
 
 fn document_content(world: &World) -> String {
@@ -81,7 +84,7 @@ fn decisions_are_a_read_only_file_and_an_edit_is_set_aside() {
     };
     decide(1);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o444);
-    let listed = world.json(&["doc", "list", "--target", "@team", "--json"]);
+    let listed = world.list(&["doc", "list", "--target", "@team", "--json"]);
     assert_eq!(listed[0]["file"], "decisions.md", "{listed}");
     decide(2);
     assert!(read_or_empty(&file).contains("## #1 "), "what was decided before stays");
@@ -235,7 +238,10 @@ fn save_stale_copy(world: &World, mut daemon: std::process::Child, file: &Path, 
         let gone = before.lines().filter(|line| !after.lines().any(|left| left == *line)).count();
         assert_eq!(last.data()["removed"], gone, "{last:?}");
         assert_eq!(last.by.as_deref(), Some("user"));
-        let history = store.document_history(team, DocumentPath::default(), 2).await.unwrap();
+        let history = store
+            .document_history(team, DocumentPath::default(), ListRange::first(2))
+            .await
+            .unwrap();
         let kept = store.document_get(team, DocumentPath::default(), Some(history[1].revision));
         assert_eq!(kept.await.unwrap().unwrap().content, before, "it is in the history");
         store.close().await;
@@ -255,7 +261,7 @@ fn what_a_person_does_to_the_files_is_done_to_the_documents() {
     fs::write(place.join("mine.md"), "mine\n").unwrap();
     fs::remove_file(&first).unwrap();
     let listed = wait_for("the new document", || {
-        let list = world.json(&["doc", "list", "--json"]);
+        let list = world.list(&["doc", "list", "--json"]);
         (list.as_array().unwrap().len() == 2).then_some(list)
     });
     assert_eq!((&listed[0]["file"], &listed[0]["author"]), (&"mine.md".into(), &"user".into()));
@@ -361,7 +367,7 @@ fn a_link_swapped_in_between_leads_nowhere() {
         fs::read_dir(&outside).unwrap().map(|one| one.unwrap().file_name()).collect();
     assert_eq!(there, ["first.md"], "nothing outside is written");
     assert_eq!(read_or_empty(&outside.join("first.md")), "secret\n");
-    for file in world.json(&["doc", "list", "--json"]).as_array().unwrap() {
+    for file in world.list(&["doc", "list", "--json"]).as_array().unwrap() {
         let name = file["file"].as_str().unwrap();
         let text = world.json(&["doc", "read", name, "--json"]);
         let text = text["content"].as_str().unwrap();
@@ -420,6 +426,6 @@ fn create_hostile_names(world: &World) {
         let read = world.run(&["doc", "read", "taken.md"]);
         (read.code == 0).then_some(())
     });
-    let list = world.json(&["doc", "list", "--json"]);
+    let list = world.list(&["doc", "list", "--json"]);
     assert_eq!(list.as_array().unwrap().len(), 2, "{list}");
 }

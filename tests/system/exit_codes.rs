@@ -165,7 +165,7 @@ fn a_user_who_interrupts_a_wait_is_shown_what_continues() {
         let child = command.spawn().unwrap();
         wait_for("the message", || {
             let reply = world.json(&["peek", "@team", "--json"]);
-            (reply["messages"].as_array()?.len() == number).then_some(())
+            (reply["items"].as_array()?.len() == number).then_some(())
         });
         wait_for("the turn", || up.exists().then_some(()));
         crate::world::kill(child.id(), "INT");
@@ -192,6 +192,6 @@ fn export_takes_json_as_every_other_command_does() {
     assert_eq!(world.run(&["send", "owl@team", "hello", "--wait"]).code, 0);
     let written = world.json(&["export", "@team", "--json"]);
     assert_eq!(written, world.json(&["export", "@team", "--format", "json"]));
-    assert_eq!(written["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(written["items"].as_array().unwrap().len(), 2);
     assert_eq!(world.run(&["export", "@team", "--json", "--format", "md"]).code, 2);
 }

@@ -82,7 +82,7 @@ fn three_runs() -> World {
     world.run(&["run", "loop.yaml", "--about", "nothing"]);
     world.run(&["run", "sick.yaml"]);
     wait_for("everybody to rest", || {
-        let agents = world.json(&["ls", "@loop", "--json"]);
+        let agents = world.list(&["ls", "@loop", "--json"]);
         agents.as_array().unwrap().iter().all(|one| one["state"] == "paused").then_some(())
     });
     world
@@ -105,11 +105,13 @@ fn why_explains_a_run_wherever_it_stands() {
       since  TIME ago
       because  hop limit (a chain of 3 messages, 2 allowed)
       wakes when  its limit is raised: agent-worker resume @loop --hops 4
+      next step  raise the limit: agent-worker resume @loop --hops 4
     $ agent-worker why @sick
     @sick is failed
       since  TIME ago
       because  the setup command on line 3 ended with status 7: it printed no error
       wakes when  the run is restarted: agent-worker restart @sick
+      next step  fix the cause and restart: agent-worker restart @sick
     $ agent-worker why @team
     @team is running
       since  TIME ago
@@ -149,8 +151,9 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       started  TIME ago
       since  TIME ago
       so far  3 turns, 4 messages, 0 tokens in, 0 out
-      limits  2 hops, 200 turns, 2h
+      limits  2 hops, 200 turns, TIME of 2h wall time used
       param  about: nothing
+      next step  raise the limit: agent-worker resume @loop --hops 4
 
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
     ping@loop  .  paused: hop limit (a chain of 3 messages, 2 allowed)  0  2  2
@@ -174,7 +177,8 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       started  TIME ago, lasted TIME
       since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
-      limits  50 hops, 200 turns, 2h
+      limits  50 hops, 200 turns, TIME of 2h wall time used
+      next step  fix the cause and restart: agent-worker restart @sick
 
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
     a@sick  .  stopped: its run's setup failed  0  0  0
@@ -206,7 +210,80 @@ fn runs_are_listed_newest_first_with_what_became_of_them() {
     ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     ");
-    let runs = world.json(&["runs", "--json"]);
+    let runs = world.list(&["runs", "--json"]);
     let names: Vec<&Value> = runs.as_array().unwrap().iter().map(|run| &run["instance"]).collect();
     assert_eq!(names, ["sick", "loop", "team"]);
+}
+
+/// A team whose agent reports a refused key.
+const REFUSED: &str = r#"name: refused
+agents:
+  coder:
+    backend: command
+    command: [sh, -c, "echo '{\"kind\":\"finished\",\"text\":\"\",\"outcome\":\"failed\",\"class\":\"auth\",\"why\":\"401 bad key\"}'"]
+kickoff: "@coder please begin"
+"#;
+
+#[test]
+fn the_cause_of_a_failed_run_is_in_every_command_that_shows_the_run() {
+    let world = World::new();
+    world.file("refused.yaml", REFUSED);
+    insta::assert_snapshot!(run_lines_normalized(&world, "
+        agent-worker run refused.yaml
+        agent-worker runs
+        agent-worker status @refused
+        agent-worker why @refused
+        agent-worker why coder@refused
+    "), @r"
+    $ agent-worker run refused.yaml
+    #1 user → coder: @coder please begin
+    ! coder: stopped: auth: 401 bad key
+    ! coder: will not get message #1: 1 message for a stopped agent
+    ! failed after TIME · 1 turn · 1 message · 1 dropped message
+    !  coder failed (auth): 401 bad key
+    !  #1 for coder is dropped: 1 message for a stopped agent
+    ! hint: give coder a valid key, then: agent-worker restart @refused
+    (exit 1)
+    $ agent-worker runs
+    INSTANCE  KIND  BEGUN  LASTED  TURNS  MESSAGES  OUTCOME
+    @refused  run  TIME ago  TIME  1  1  failed: coder failed (auth): 401 bad key
+    $ agent-worker status @refused
+    @refused  failed: coder failed (auth): 401 bad key
+      source  ./refused.yaml
+      run  ID (run)
+      started  TIME ago, lasted TIME
+      since  TIME ago
+      so far  1 turn, 1 message, 0 tokens in, 0 out
+      limits  50 hops, 200 turns, TIME of 2h wall time used
+      dropped  #1 for coder: 1 message for a stopped agent
+      last failure  coder: TIME ago, auth: 401 bad key
+      next step  give coder a valid key, then: agent-worker restart @refused
+
+    NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
+    coder@refused  .  stopped: its run failed  0  1  0
+    $ agent-worker why @refused
+    @refused is failed
+      since  TIME ago
+      because  #1 for coder is dropped: 1 message for a stopped agent
+      because  coder failed (auth): 401 bad key
+      wakes when  the run is restarted: agent-worker restart @refused
+      next step  give coder a valid key, then: agent-worker restart @refused
+    $ agent-worker why coder@refused
+    coder@refused is stopped: its run failed
+      since  TIME ago
+      because  last turn for #1, started TIME ago, took TIME: failed (auth): 401 bad key
+      wakes when  a new run of @refused
+      next step  give coder a valid key, then: agent-worker restart @refused
+    ");
+    let runs = world.list(&["runs", "--json"]);
+    let failure = &runs[0]["last_failures"][0];
+    assert_eq!((&failure["agent"], &failure["class"]), (&"coder".into(), &"auth".into()));
+    assert_eq!(
+        (&failure["message"], &failure["recovered"]),
+        (&"401 bad key".into(), &false.into())
+    );
+    // The cause stays known after the next run of the instance.
+    assert_eq!(world.run(&["run", "refused.yaml"]).code, 1);
+    let first = &world.list(&["runs", "--json"])[1];
+    assert_eq!((&first["run"], &first["last_failures"][0]), (&runs[0]["run"], failure));
 }

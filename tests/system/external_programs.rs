@@ -41,6 +41,11 @@ impl ExternalPrograms {
         self.isolated(command)
     }
 
+    /// Returns a command for a program from the Python packages.
+    pub(crate) fn python(&self, program: &str) -> Command {
+        self.isolated(Command::new(self.0.join("python/bin").join(program)))
+    }
+
     /// Returns a command for one of our scripts that use a third-party library. Copies the scripts to `folder`,
     /// next to the libraries.
     pub(crate) fn script(&self, name: &str, folder: &Path) -> Command {
@@ -50,7 +55,8 @@ impl ExternalPrograms {
         }
         // The script of another test may have created the link already.
         let _ = symlink(self.0.join("npm/node_modules"), folder.join("node_modules"));
-        let program = if name == "python.py" { "python/bin/python" } else { NODE };
+        let is_python = Path::new(name).extension().is_some_and(|end| end == "py");
+        let program = if is_python { "python/bin/python" } else { NODE };
         let mut command = Command::new(self.0.join(program));
         command.arg(folder.join(name));
         self.isolated(command)

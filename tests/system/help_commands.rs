@@ -31,7 +31,7 @@ fn a_first_file_is_valid_and_runs_as_it_is() {
     ! hint: try it: agent-worker run team.yaml
     $ agent-worker validate team.yaml
     valid: team (2 agents)
-      writer  mock
+      writer    mock
       reviewer  mock
       --topic VALUE  What to look at [default: the README]
     $ agent-worker run team.yaml --topic "the tests" > said
@@ -78,7 +78,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     $ agent-worker pek
     ! error: unrecognized subcommand 'pek'
     !
-    !   tip: a similar subcommand exists: 'peek'
+    !   hint: a similar subcommand exists: 'peek'
     !
     ! Usage: agent-worker [COMMAND]
     !
@@ -87,7 +87,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     $ agent-worker doc raed
     ! error: unrecognized subcommand 'raed'
     !
-    !   tip: some similar subcommands exist: 'append', 'read'
+    !   hint: a similar subcommand exists: 'read'
     !
     ! Usage: agent-worker doc <COMMAND>
     !
@@ -96,7 +96,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     $ agent-worker send owl hello --wiat
     ! error: unexpected argument '--wiat' found
     !
-    !   tip: a similar argument exists: '--wait'
+    !   hint: a similar argument exists: '--wait'
     !
     ! Usage: agent-worker send [OPTIONS] [TARGET] <MESSAGE>
     !
@@ -236,37 +236,40 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
     insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @"
     $ … backends
     mock      built in
-              no stream, cost, resume, approvals, mid-turn
-    api       not in this version
+              supports: max_steps; does not support: stream, cost, resume,
+              approvals, mid-turn, max_tokens
     claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
-              can stream, cost, resume, approvals; not mid-turn
+              supports: stream, cost, resume, approvals, max_steps, max_tokens; does
+              not support: mid-turn
               unverified: the vendor's own servers, a login of yours
     codex     found, version unknown; login: codex/auth.json
-              can stream (a message at a time), cost (by list price), resume; not
-              approvals, mid-turn
+              supports: stream (a message at a time), cost (by list price), resume;
+              does not support: approvals, mid-turn, max_steps, max_tokens
               unverified: this version (tested: 0.166.0), the vendor's own servers,
               a login of yours
     cursor    not found; no key or login found
-              can stream (a message at a time), resume; not cost, approvals,
-              mid-turn
+              supports: stream (a message at a time), resume; does not support:
+              cost, approvals, mid-turn, max_steps, max_tokens
               install: curl https://cursor.com/install -fsS | bash
-              unverified: all of it: it cannot be tried without an account at its
-              vendor
+              unverified: we cannot test it without a vendor account
     opencode  not found; key: ANTHROPIC_API_KEY
-              can stream (a message at a time), cost (where it knows the price),
-              resume; not approvals, mid-turn
+              supports: stream (a message at a time), cost (where it knows the
+              price), resume; does not support: approvals, mid-turn, max_steps,
+              max_tokens
               install: npm install --global opencode-ai
               unverified: the vendor's own servers, a login of yours
     gemini    not found; no key or login found
-              can stream, cost (by list price), resume; not approvals, mid-turn
+              supports: stream, cost (by list price), resume, max_steps, max_tokens;
+              does not support: approvals, mid-turn
               install: npm install --global @google/gemini-cli
               unverified: the vendor's own servers, a login of yours
     acp       built in
-              can stream, cost (if it says so), resume (if the agent can), approvals
-              (for what it asks for); not mid-turn
+              supports: stream, cost (if it says so), resume (if the agent can),
+              approvals (for what it asks for); does not support: mid-turn,
+              max_steps, max_tokens
     command   built in
-              can stream (line by line), cost (if it says so), resume (if it says
-              so); not approvals, mid-turn
+              supports: stream (line by line), cost (if it says so), resume (if it
+              says so); does not support: approvals, mid-turn, max_steps, max_tokens
     ");
     assert!(said.lines().skip(1).all(|line| line.chars().count() <= 80), "{said}");
     assert_eq!(world.daemon_pid(), None);
@@ -281,21 +284,20 @@ fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
     let expected = json!({
         "name": "codex", "in_this_version": true, "program": world.project().join("bin/codex"), "version": null, "about": "Codex CLI",
         "login": {"seen": "file", "at": "codex/auth.json"},
-        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "no", "mid_turn": "no"},
+        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "no", "mid_turn": "no", "max_steps": "no", "max_tokens": "no"},
         "unverified": ["this version (tested: 0.166.0)", "the vendor's own servers", "a login of yours"],
     });
-    assert_eq!(backends[3], expected);
+    assert_eq!(backends["items"][3], expected);
     let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor | grep backend"));
     insta::assert_snapshot!(doctor.stdout, @"
-    ok     backend mock: built in; no stream, cost, resume, approvals, mid-turn
-    note   backend api: not in this version
-    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; can stream, cost, resume, approvals; not mid-turn; unverified: the vendor's own servers, a login of yours
-    ok     backend codex: found, version unknown; login: codex/auth.json; can stream (a message at a time), cost (by list price), resume; not approvals, mid-turn; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
-    note   backend cursor: not found; no key or login found; can stream (a message at a time), resume; not cost, approvals, mid-turn; install: curl https://cursor.com/install -fsS | bash; unverified: all of it: it cannot be tried without an account at its vendor
-    note   backend opencode: not found; key: ANTHROPIC_API_KEY; can stream (a message at a time), cost (where it knows the price), resume; not approvals, mid-turn; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
-    note   backend gemini: not found; no key or login found; can stream, cost (by list price), resume; not approvals, mid-turn; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
-    ok     backend acp: built in; can stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for); not mid-turn
-    ok     backend command: built in; can stream (line by line), cost (if it says so), resume (if it says so); not approvals, mid-turn
+    ok     backend mock: built in; supports: max_steps; does not support: stream, cost, resume, approvals, mid-turn, max_tokens
+    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; supports: stream, cost, resume, approvals, max_steps, max_tokens; does not support: mid-turn; unverified: the vendor's own servers, a login of yours
+    ok     backend codex: found, version unknown; login: codex/auth.json; supports: stream (a message at a time), cost (by list price), resume; does not support: approvals, mid-turn, max_steps, max_tokens; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
+    note   backend cursor: not found; no key or login found; supports: stream (a message at a time), resume; does not support: cost, approvals, mid-turn, max_steps, max_tokens; install: curl https://cursor.com/install -fsS | bash; unverified: we cannot test it without a vendor account
+    note   backend opencode: not found; key: ANTHROPIC_API_KEY; supports: stream (a message at a time), cost (where it knows the price), resume; does not support: approvals, mid-turn, max_steps, max_tokens; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
+    note   backend gemini: not found; no key or login found; supports: stream, cost (by list price), resume, max_steps, max_tokens; does not support: approvals, mid-turn; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
+    ok     backend acp: built in; supports: stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for); does not support: mid-turn, max_steps, max_tokens
+    ok     backend command: built in; supports: stream (line by line), cost (if it says so), resume (if it says so); does not support: approvals, mid-turn, max_steps, max_tokens
     ");
     assert_eq!(world.daemon_pid(), None);
 }
@@ -306,12 +308,12 @@ fn no_provider_is_asked_by_us() {
     insta::assert_snapshot!(run_lines(&world, "
         agent-worker providers
         agent-worker providers --json
-    "), @"
+    "), @r#"
     $ agent-worker providers
-    ! this version calls no provider itself: the programs that its agents run call them, with their own logins or keys
+    ! this version calls no provider; each agent's program uses its own, with its own login or key
     $ agent-worker providers --json
-    []
-    ");
+    {"items":[],"next":null}
+    "#);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn run_with_open_file(world: &World, words: &str) -> CommandOutput {
 
 fn assert_three_open_files(world: &World) {
     let channel = world.json(&["peek", "@team", "-n", "100", "--json"]);
-    let messages = channel["messages"].as_array().unwrap();
+    let messages = channel["items"].as_array().unwrap();
     let bodies: Vec<_> = messages.iter().filter_map(|message| message["body"].as_str()).collect();
     let [setup, agent] = bodies[..] else { panic!("{bodies:?}") };
     // Bash keeps its script open as number 255.

@@ -87,7 +87,7 @@ fn a_terminated_daemon_interrupts_its_workers_and_the_next_one_tries_again() {
     let file = world.file("slow.yaml", yaml);
     world.json(&["start", file.to_str().unwrap(), "--background", "--json"]);
     wait_for("a running turn", || {
-        let agents = world.json(&["ls", "@slow", "--json"]);
+        let agents = world.list(&["ls", "@slow", "--json"]);
         (agents[0]["state"] == "running").then_some(())
     });
     kill(daemon.id(), "TERM");
@@ -96,7 +96,7 @@ fn a_terminated_daemon_interrupts_its_workers_and_the_next_one_tries_again() {
     let mut next = world.daemon();
     wait_for("the answer", || {
         let messages = world.json(&["peek", "@slow", "--json"]);
-        let messages = messages["messages"].as_array().unwrap();
+        let messages = messages["items"].as_array().unwrap();
         messages.iter().any(|message| message["body"] == "slept").then_some(())
     });
     kill(next.id(), "TERM");
@@ -247,9 +247,28 @@ fn a_run_whose_caller_hangs_up_is_cared_for_all_the_same() {
         drop(socket);
     }
     wait_for("every run that was made to be over", || {
-        let runs = world.json(&["ls", "--json"]);
+        let runs = world.list(&["ls", "--json"]);
         runs.as_array().unwrap().is_empty().then_some(())
     });
     kill(daemon.id(), "TERM");
     assert!(daemon.wait().unwrap().success());
+}
+
+#[test]
+fn daemon_status_names_the_holder_of_the_default_port() {
+    let world = World::new();
+    // Either this test or another process holds the port.
+    let _held = std::net::TcpListener::bind("127.0.0.1:5099");
+    let mut command = world.command(&["daemon", "--announce"]);
+    command.env_remove("AGENT_WORKER_PORT");
+    let mut daemon = world.announced(command);
+    let status = world.run(&["daemon", "status"]);
+    assert_eq!(status.code, 0, "{status:?}");
+    assert!(status.stdout.contains("port 5099 "), "{status:?}");
+    assert!(status.stdout.contains("clients must use the address above"), "{status:?}");
+    assert!(status.stderr.contains("agent-worker daemon restart"), "{status:?}");
+    let conflict = &world.json(&["daemon", "status", "--json"])["port_conflict"];
+    assert!(conflict.as_str().is_some_and(|text| text.contains("5099")), "{conflict}");
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    daemon.wait().unwrap();
 }

@@ -28,7 +28,7 @@ fn a_user_who_follows_a_run_to_its_limit_sees_the_current_turns_end_and_then_the
     world.file("go", "");
     let said = CommandOutput::from(run.wait_with_output().unwrap());
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.stderr.contains("slow (answer): At last."), "{said:?}");
+    assert!(said.stderr.contains("slow (answer to #1): At last."), "{said:?}");
     let envelope: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     let status = world.json(&["status", "@loop", "--json"]);
     let figures = |view: &serde_json::Value| (view["turns"].clone(), view["messages"].clone());
@@ -42,6 +42,48 @@ fn a_user_who_follows_a_run_to_its_limit_sees_the_current_turns_end_and_then_the
     assert_eq!(again.stdout.lines().count(), 1, "{again:?}");
     assert!(again.stdout.ends_with("user: after the pause\n"), "{again:?}");
     assert_eq!(world.run(&["stop", "@loop"]).code, 0);
+}
+
+#[test]
+fn a_run_at_its_wall_limit_stops_its_live_turn_after_the_grace_period_and_exits_with_3() {
+    let world = World::new();
+    let file = "name: slow\nagents:\n\
+        \x20 a: { backend: mock, mock: [{ run: 'touch up; until [ -e go ]; do sleep 0.05; done', say: Done. }] }\n\
+        kickoff: '@a go'\nlimits: { wall: 1s, wall_grace: 200ms }\n";
+    world.file("slow.yaml", file);
+    let (code, envelope) = world.envelope(&["run", "slow.yaml", "--json"]);
+    assert_eq!((code, &envelope["outcome"]), (3, &"limit".into()), "{envelope}");
+    assert_eq!(envelope["turns"], 0, "{envelope}");
+    assert!(world.project().join("up").exists(), "the turn had started");
+    let daemon = world.daemon_pid();
+    let others: Vec<_> =
+        world.processes().into_iter().filter(|(pid, _)| Some(*pid) != daemon).collect();
+    assert_eq!(others, [], "no process of the turn is left");
+    let ended = &world.json(&["status", "a@slow", "--json"])["attempts"][0]["ended"];
+    assert_eq!(ended["end"], "interrupted", "{ended}");
+    assert_eq!(ended["why"], "the run reached its wall limit");
+    let run = world.json(&["status", "@slow", "--json"]);
+    assert_eq!(
+        (&run["limits"]["wall_grace"], &run["agents"][0]["waiting"]),
+        (&"200ms".into(), &1.into())
+    );
+    world.file("go", "");
+    let resumed = world.run(&["resume", "@slow", "--wall", "1h"]);
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+}
+
+#[test]
+fn a_run_that_reaches_its_wall_limit_with_nothing_left_exits_with_3() {
+    let world = World::new();
+    let file = "name: late\nagents:\n\
+        \x20 a: { backend: mock, mock: [{ run: 'sleep 1.5', say: Done. }] }\n\
+        kickoff: '@a go'\nlimits: { wall: 1s }\n";
+    world.file("late.yaml", file);
+    let (code, envelope) = world.envelope(&["run", "late.yaml", "--json"]);
+    assert_eq!((code, &envelope["outcome"]), (3, &"limit".into()), "{envelope}");
+    assert_eq!((&envelope["turns"], &envelope["dropped"]), (&1.into(), &serde_json::json!([])));
+    let resumed = world.run(&["resume", "@late", "--wall", "1h"]);
+    assert_eq!(resumed.code, 0, "{resumed:?}");
 }
 
 #[test]
@@ -72,7 +114,7 @@ fn a_stop_of_the_only_agent_with_work_ends_the_run_and_stop_says_so() {
     let told = "warning: no other agent had work, so @lone is failed: #1 for a is dropped";
     assert!(said.stderr.starts_with(told), "{said:?}");
     assert!(said.stderr.ends_with("hint: restart it: agent-worker restart @lone\n"), "{said:?}");
-    assert_eq!(world.json(&["runs", "@lone", "--json"])[0]["outcome"], "failed");
+    assert_eq!(world.list(&["runs", "@lone", "--json"])[0]["outcome"], "failed");
 }
 
 #[test]
@@ -86,7 +128,7 @@ fn two_agents_that_never_stop_talking_are_paused_at_the_hop_limit() {
     let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
     assert_eq!((code, envelope["outcome"].as_str()), (3, Some("limit")), "{envelope}");
     let messages = world.json(&["peek", "@loop", "-n", "100", "--json"]);
-    let hops = messages["messages"].as_array().unwrap().iter().map(|one| one["hops"].as_u64());
+    let hops = messages["items"].as_array().unwrap().iter().map(|one| one["hops"].as_u64());
     assert_eq!(hops.max().unwrap(), Some(7), "the message that went too far is kept");
     assert_eq!(world.run(&["stop", "@loop"]).code, 0);
 }
@@ -116,7 +158,7 @@ fn one_poison_among_twenty_good_messages_dies_alone_after_three_attempts() {
     let mut finished = finished_messages(&world, envelope["run"].as_str().unwrap(), "b");
     finished.sort_unstable();
     let messages = world.json(&["peek", "@poison", "-n", "100", "--json"]);
-    let good = messages["messages"]
+    let good = messages["items"]
         .as_array()
         .unwrap()
         .iter()

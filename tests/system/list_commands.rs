@@ -42,8 +42,8 @@ pub(crate) fn send(world: &World, target: &str, text: &str) -> i64 {
 fn wait_for_state(world: &World, seq: i64, state: &str) {
     let seq = seq.to_string();
     wait_for(&format!("#{seq} to be {state}"), || {
-        let reply = world.json(&["receipts", &seq, "@team", "--json"]);
-        (reply["receipts"][0]["state"] == state).then_some(())
+        let reply = world.list(&["receipts", &seq, "@team", "--json"]);
+        (reply[0]["state"] == state).then_some(())
     });
 }
 
@@ -52,7 +52,7 @@ fn ls_and_ps_show_who_is_there_and_what_each_does() {
     let world = start_team();
     send(&world, "coder@team", "slow");
     wait_for("its turn", || {
-        let agents = world.json(&["ls", "coder", "--json"]);
+        let agents = world.list(&["ls", "coder", "--json"]);
         (agents[0]["state"] == "running").then_some(())
     });
     insta::assert_snapshot!(run_lines_normalized(&world, "
@@ -88,7 +88,7 @@ fn ls_and_ps_show_who_is_there_and_what_each_does() {
     ! For more information, try '--help'.
     (exit 2)
     ");
-    let agents = world.json(&["ps", "--json"]);
+    let agents = world.list(&["ps", "--json"]);
     let keys: Vec<&String> = agents[1].as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
@@ -115,7 +115,7 @@ fn where_nothing_ever_ran_every_look_says_so_and_starts_nothing() {
         agent-worker receipts 1
     "), @r"
     $ agent-worker ls
-    ! no daemon is running, so no agent is either
+    ! no daemon is running, so no agent is running
     $ agent-worker ps
     ! no live agents here; start a team with `agent-worker run`, or use --all
     $ agent-worker runs
@@ -145,7 +145,7 @@ fn where_nothing_ever_ran_every_look_says_so_and_starts_nothing() {
     ! hint: `agent-worker run FILE` starts a team, `agent-worker init` writes a first one
     (exit 1)
     ");
-    assert_eq!(world.json(&["runs", "--json"]), json!([]));
+    assert_eq!(world.list(&["runs", "--json"]), json!([]));
     assert_eq!(world.daemon_pid(), None);
 }
 
@@ -154,7 +154,7 @@ fn stats_count_turns_failures_and_times_by_agent() {
     let world = start_team();
     assert_eq!(world.run(&["send", "coder@team", "hello", "--wait"]).code, 0);
     wait_for("the other's turn", || {
-        let stats = world.json(&["stats", "--json"]);
+        let stats = world.list(&["stats", "--json"]);
         (stats[0]["total"]["turns"] == 2).then_some(())
     });
     insta::assert_snapshot!(run_lines_normalized(&world, "
@@ -177,7 +177,7 @@ fn stats_count_turns_failures_and_times_by_agent() {
     ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     ");
-    let stats = world.json(&["stats", "coder", "--json"]);
+    let stats = world.list(&["stats", "coder", "--json"]);
     assert_eq!(stats[0]["agents"].as_array().unwrap().len(), 1);
     assert!(stats[0]["agents"][0]["took"]["p95_ms"].is_u64(), "{stats}");
 }
@@ -211,7 +211,7 @@ fn receipts_and_dead_letters_tell_where_a_message_is_and_what_to_do() {
     MESSAGE  AGENT  STATE  FAILURES  WHY OR ANSWER
     #1       coder  dead   2         failed (fatal): scripted
     $ agent-worker receipts 99
-    ! error: there is no such message
+    ! error: there is no message #99 in @team
     (exit 1)
     $ agent-worker receipts one
     ! error: invalid value 'one' for '<NUMBER>': a message's number is a whole number from 1, as `peek` shows it
@@ -253,7 +253,7 @@ fn a_dead_letter_is_tried_again_or_given_up() {
         agent-worker dead
         agent-worker dead --json
         agent-worker dead drop
-    "), @r"
+    "), @r#"
     $ agent-worker dead drop 1 --why 'done by hand'
     #1 for coder@team is dropped
     $ agent-worker receipts 1
@@ -262,12 +262,12 @@ fn a_dead_letter_is_tried_again_or_given_up() {
     $ agent-worker dead
     ! no dead letters in live runs; --all includes ended runs
     $ agent-worker dead --json
-    []
+    {"items":[],"next":null}
     $ agent-worker dead drop
     ! error: there is no dead letter in @team
     ! hint: `agent-worker dead @team` lists the dead letters
     (exit 1)
-    ");
+    "#);
 }
 
 #[test]
@@ -322,16 +322,16 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
         cd here && agent-worker ls owl
     "), @r"
     $ cd here && agent-worker up team.yaml
-    @team continues
+    @team runs in the background
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ cd there && agent-worker up team.yaml 2> /dev/null
-    @team continues
+    @team runs in the background
     $ cd here && agent-worker send coder@team 'a note from here' --wait
     noted
     ! #1 → coder
     $ cd here && agent-worker peek @team -n 1
-    TIME ago #2 coder (answer): noted
+    TIME ago #2 coder (answer to #1): noted
     $ cd there && agent-worker peek @team
     ! no messages in this run, or the channel was cleared; --all shows everything
     $ cd there && agent-worker ls

@@ -93,7 +93,7 @@ fn an_invalid_agent_is_reported_before_a_daemon_is_started_for_it() {
     ! hint: did you mean `mock`?
     (exit 2)
     $ agent-worker new alice -m openai/gpt-5
-    ! error: the model `openai/gpt-5` does not imply a backend
+    ! error: the model `openai/gpt-5` needs the backend `api`, which is not in this version
     ! hint: add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice@review --workflow review -b mock
@@ -197,7 +197,7 @@ fn a_chosen_agent_is_meant_in_its_folder_and_nowhere_else() {
         agent-worker ask "and you?"
     "#), @r#"
     $ agent-worker use
-    ! no default agent in this folder
+    ! no target is selected in this folder
     (exit 1)
     $ agent-worker send "hello"
     #1 (wakes no agent)
@@ -207,20 +207,23 @@ fn a_chosen_agent_is_meant_in_its_folder_and_nowhere_else() {
     owl@echo
     $ agent-worker send "hello" --wait
     Hoo.
+    ! using owl@echo, selected with `use`
     ! #2 → owl
     $ agent-worker ask "and you?"
     Hoo.
+    ! using owl@echo, selected with `use`
     $ agent-worker send parrot@echo "not you" --wait
     Polly.
     ! #6 → parrot
     $ mkdir sub && cd sub && agent-worker use
-    ! no default agent in this folder
+    ! no target is selected in this folder
     (exit 1)
     $ agent-worker agent use owll@echo
     owll@echo
-    ! warning: there is no agent `owll@echo`
+    ! warning: there is no agent `owll` in @echo
+    ! hint: did you mean `owl@echo`?
     $ agent-worker use --none
-    ! no default agent in this folder
+    ! no target is selected in this folder
     $ agent-worker ask "and you?"
     ! error: no agent is named
     ! hint: name one: agent-worker ask agent@workflow "…"; or choose one for this folder: agent-worker use agent
@@ -249,6 +252,7 @@ fn session_is_the_old_name_of_agent_and_says_so() {
     NAME    SOURCE        STATUS  WAITING  TURNS  MESSAGES
     parrot  (standalone)  idle    0        0      0
     ! warning: `session` is deprecated and will be removed: use `agent`
+    ! only parrot, selected with `use`; --all shows everything
     $ agent-worker session end parrot
     removed parrot
     ! warning: `session` is deprecated and will be removed: use `agent`
@@ -359,7 +363,7 @@ fn standalone_agents_are_shown_alike_everywhere_and_stopped_with_all() {
     }
     assert_eq!(world.run(&["ask", "owl", "who?"]).stdout, "Hoo.\n");
     let places = |words: &[&str]| {
-        let shown = world.json(words);
+        let shown = world.list(words);
         let mut places: Vec<_> =
             shown.as_array().unwrap().iter().map(|one| one["instance"].to_string()).collect();
         places.dedup();

@@ -62,8 +62,8 @@ fn another_user_who_can_open_the_socket_learns_that_it_is_there_and_nothing_else
     let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     let stranger = SocketClient { words: &nobody, socket: &socket };
     for (method, path, body) in [
-        ("GET", "/agents?all=true", ""),
-        ("GET", "/runs?all=true", ""),
+        ("GET", "/agents", ""),
+        ("GET", "/runs", ""),
         ("GET", "/messages?target=@team", ""),
         ("GET", "/events?target=@team", ""),
         ("GET", "/tokens", ""),
@@ -79,8 +79,8 @@ fn another_user_who_can_open_the_socket_learns_that_it_is_there_and_nothing_else
     let told: Vec<&str> = health.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!((&*status, told), ("200", vec!["status", "version"]));
     // The same request in the same way, from the user.
-    let (status, agents) = ourselves.request("GET", "/agents?all=true", "");
-    assert_eq!((&*status, agents), ("200", Value::Array(Vec::new())));
+    let (status, agents) = ourselves.request("GET", "/agents", "");
+    assert_eq!((&*status, agents), ("200", json!({"items": [], "next": null})));
     kill(daemon.id(), "TERM");
     assert!(daemon.wait().unwrap().success());
 }
@@ -107,7 +107,7 @@ fn an_agent_of_one_home_is_refused_by_the_daemon_of_another() {
                    hint: an agent talks to the daemon that started it; leave AGENT_WORKER_HOME as it is\n";
     assert_eq!(tried, refused.repeat(4));
     // No agent was created there, and the home still belongs to its user.
-    let agents = theirs.json(&["ls", "--all", "--json"]);
+    let agents = theirs.list(&["ls", "--all", "--json"]);
     assert_eq!(agents, Value::Array(Vec::new()));
     kill(daemon.id(), "TERM");
     assert!(daemon.wait().unwrap().success());

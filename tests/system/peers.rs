@@ -61,7 +61,7 @@ if os.fork() == 0:
         if os.path.exists("go"):
             break
         time.sleep(0.01)
-    link.sendall(b"GET /agents?all=true HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    link.sendall(b"GET /agents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     with open("answer.part", "w") as answer:
         answer.write(link.recv(100).decode().split(" ")[1])
     os.rename("answer.part", "answer")
@@ -120,7 +120,7 @@ cd PROJECT
 status() { curl --silent --output /dev/null --max-time 30 --write-out '%{http_code}' --header "Authorization: Bearer $(cat $1)" "${@:2}"; }
 note() { echo "$1 $2" >> tried; }
 export -f status
-path='agents?all=true'
+path='agents'
 note port-boss "$(status boss http://127.0.0.1:PORT/$path)"
 note port-boss-fork "$(env -i PATH="$PATH" setsid --wait bash -c "$(declare -f status); status boss http://127.0.0.1:PORT/$path")"
 note port-reader "$(status reader http://127.0.0.1:PORT/$path)"
@@ -137,7 +137,7 @@ if os.fork() == 0:
         while os.getppid() == parent:
             time.sleep(0.01)
         token = open("boss").read().strip()
-        link.sendall(("GET /agents?all=true HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n" % token).encode())
+        link.sendall(("GET /agents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n" % token).encode())
         with open("orphan.part", "w") as answer:
             answer.write(link.recv(100).decode().split(" ")[1])
         os.rename("orphan.part", "orphan")
@@ -174,8 +174,8 @@ fn an_agent_cannot_decide_with_a_token_that_it_finds_on_disk() {
     assert_eq!(tried, expected);
     // The person who owns the token uses it at both places.
     for arguments in [
-        &["http://127.0.0.1:PORT/agents?all=true"][..],
-        &["--unix-socket", "SOCKET", "http://localhost/agents?all=true"],
+        &["http://127.0.0.1:PORT/agents"][..],
+        &["--unix-socket", "SOCKET", "http://localhost/agents"],
     ] {
         let token = fs::read_to_string(world.project().join("boss")).unwrap();
         let arguments = arguments.iter().map(|argument| {
@@ -246,7 +246,7 @@ fn an_agent_that_finds_the_tool_token_of_another_cannot_speak_as_that_agent() {
     assert_eq!((&*text("token-found"), &*text("stolen")), ("found\n", "000"), "{}", text("own"));
     let read = world.json(&["peek", "@team", "-n", "200", "--json"]);
     let said = |words: &str| {
-        let messages = read["messages"].as_array().unwrap().iter();
+        let messages = read["items"].as_array().unwrap().iter();
         messages.filter(|message| message["body"] == words).count()
     };
     assert_eq!((said("my own words"), said("words of a thief")), (1, 0), "{read}");

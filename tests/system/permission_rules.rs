@@ -112,7 +112,7 @@ fn a_request_of_codex_shows_the_program_that_is_no_known_shell() {
     let file = team(&world, CODEX, "default: ask", &[call]);
     let (code, envelope) = world.envelope(&["run", &file, "--json"]);
     assert_eq!(code, 4, "{envelope}\n{}", world.log());
-    let open = world.json(&["pending", "--json"]);
+    let open = world.list(&["pending", "--json"]);
     assert_eq!(open[0]["args"]["command"], json!(["/x/evil", "-lc", "git diff"]), "{open}");
 }
 

@@ -27,7 +27,7 @@ fn json_and_exports_contain_no_character_that_a_terminal_obeys_and_mean_the_same
     }
     for words in [&["peek", "@team", "--json"][..], &["export", "@team"]] {
         let said = world.json(words);
-        assert_eq!(said["messages"][0]["body"], HOSTILE, "{words:?}");
+        assert_eq!(said["items"][0]["body"], HOSTILE, "{words:?}");
     }
 }
 

@@ -38,7 +38,7 @@ fn silent_visitors_do_not_keep_a_client_with_a_token_out() {
     let (token, port) = (created["token"].as_str().unwrap(), world.port());
     let visitors: Vec<TcpStream> =
         (0..VISITORS).map(|_| TcpStream::connect(format!("127.0.0.1:{port}")).unwrap()).collect();
-    let (_client, status) = get(&port, token, "/agents?all=true");
+    let (_client, status) = get(&port, token, "/agents");
     assert_eq!(status, "200");
     drop(visitors);
     kill(daemon.id(), "TERM");
@@ -75,7 +75,7 @@ fn a_token_has_a_limited_number_of_connections() {
         world.json(&["token", "create", name, "--json"])["token"].as_str().unwrap().to_owned()
     };
     let (greedy, modest, port) = (token("greedy"), token("modest"), world.port());
-    let connect = |token: &str| get(&port, token, "/agents?all=true");
+    let connect = |token: &str| get(&port, token, "/agents");
     let mut open: Vec<_> = (0..64).map(|_| connect(&greedy)).collect();
     assert!(open.iter().all(|(_, status)| status == "200"));
     assert_eq!(connect(&greedy).1, "429");

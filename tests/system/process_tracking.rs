@@ -112,7 +112,7 @@ fn a_leftover_whose_worker_and_daemon_were_killed_is_never_the_user_and_is_ended
     fs::remove_file(world.home()).unwrap();
     fs::rename(world.home().with_extension("away"), world.home()).unwrap();
     assert!(!answer.contains("exit 0"), "{answer}");
-    assert!(other.json(&["token", "list", "--json"]).as_array().unwrap().is_empty());
+    assert!(other.list(&["token", "list", "--json"]).as_array().unwrap().is_empty());
     kill(others.id(), "TERM");
     others.wait().unwrap();
     let mut next = world.daemon();

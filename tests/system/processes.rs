@@ -54,7 +54,7 @@ env -i AGENT_WORKER_HOME={home} {binary} send @sly "hello from the shell" > out 
     let tried = std::fs::read_to_string(world.project().join("tried")).unwrap();
     assert_eq!(tried, "plain: 1\ncleared: 1\nsetsid: 1\nrun: 1\ntoken: 1\nforked: 1\nsend: 0\n");
     let messages = world.json(&["peek", "@sly", "--json"]);
-    let spoken = messages["messages"]
+    let spoken = messages["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -97,7 +97,7 @@ fn an_agents_next_run_waits_until_the_processes_of_the_last_one_are_gone() {
     let first = wait_for("the first process", || written_pids(&world).first().copied());
     let mut stop = world.command(&["stop", "@stubborn"]).spawn().unwrap();
     wait_for("the first run to be over", || (start().code == 0).then_some(()));
-    let agents = world.json(&["ls", "@stubborn", "--json"]);
+    let agents = world.list(&["ls", "@stubborn", "--json"]);
     assert!(is_alive(first), "it takes its time: {agents}");
     let second = wait_for("the second process", || written_pids(&world).get(1).copied());
     assert!(!is_alive(first), "{first} was still there when {second} began");
@@ -114,7 +114,7 @@ fn what_a_stop_that_was_cut_off_left_running_is_ended_at_the_next_start() {
     let pid = wait_for("its process", || written_pids(&world).first().copied());
     let mut stop = world.command(&["stop", "@stubborn"]).spawn().unwrap();
     wait_for("the run to be over", || {
-        world.json(&["ls", "--json"]).as_array().unwrap().is_empty().then_some(())
+        world.list(&["ls", "--json"]).as_array().unwrap().is_empty().then_some(())
     });
     stop.kill().unwrap();
     stop.wait().unwrap();

@@ -21,7 +21,7 @@ fn agents_of_ones_own_are_any_executables() {
     }
     let run = world.run(&["run", "examples/own.yaml"]);
     assert_eq!(run.code, 0, "{run:?}");
-    let answers = ["counter (answer): Counted.", "clerk (answer): Noted in notes.md."];
+    let answers = ["counter (answer to #1): Counted.", "clerk (answer to #2): Noted in notes.md."];
     assert!(answers.iter().all(|answer| run.stdout.contains(answer)), "{run:?}");
     let notes = world.run(&["doc", "read"]);
     assert_eq!(notes.stdout, "- clerk was asked: @clerk there are 1 files here\n");
@@ -37,7 +37,7 @@ fn received_input(world: &World, name: &str, prompt: &str) -> Value {
     let said = world.run(&["send", "me@team", prompt, "--wait"]);
     assert_eq!((said.code, said.stdout.trim()), (0, "Seen."), "{said:?}\n{}", world.log());
     let read = world.json(&["peek", "@team", "-n", "200", "--json"]);
-    let messages = read["messages"].as_array().unwrap().iter().rev();
+    let messages = read["items"].as_array().unwrap().iter().rev();
     let told = messages.filter(|it| it["kind"] == "message").find(|it| it["from"] == "me").unwrap();
     serde_json::from_str(told["body"].as_str().unwrap()).unwrap()
 }

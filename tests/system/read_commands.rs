@@ -62,7 +62,7 @@ fn peek_reads_the_channel_and_an_inbox_and_remembers_the_agent_of_use() {
     TIME ago #1 user → owl: one for the owl
     ");
     let inbox = world.json(&["peek", "owl", "--inbox", "--json"]);
-    assert_eq!(inbox["messages"][0]["wakes"], true, "{inbox}");
+    assert_eq!(inbox["items"][0]["wakes"], true, "{inbox}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn export_writes_all_messages_and_the_documents() {
 
     > please note it
 
-    ## #2 coder (answer)
+    ## #2 coder (answer to #1)
     *INSTANT*
 
     > noted
@@ -226,7 +226,7 @@ fn export_writes_all_messages_and_the_documents() {
     "#);
     let written: Value = serde_json::from_str(&world.run(&["export", "@team"]).stdout).unwrap();
     assert_eq!(written["instance"], "team");
-    assert_eq!(written["messages"].as_array().unwrap().len(), 3);
+    assert_eq!(written["items"].as_array().unwrap().len(), 3);
 }
 
 #[test]
@@ -237,13 +237,13 @@ fn export_writes_a_long_message_whole() {
     let sent = shell(&world, "agent-worker send @team - < long.txt");
     assert_eq!(sent.code, 0, "{sent:?}");
     let written: Value = serde_json::from_str(&world.run(&["export", "@team"]).stdout).unwrap();
-    let message = &written["messages"][0];
+    let message = &written["items"][0];
     assert!(message["body"].as_str().unwrap().trim_end() == long.trim_end(), "{}", message["seq"]);
     assert_eq!(message.get("resource"), None);
     let shown = world.run(&["export", "@team", "--format", "md"]).stdout;
     assert_eq!(shown.matches("12345678 ü\n").count(), 150_000);
     let peeked = world.json(&["peek", "@team", "--json"]);
-    assert!(peeked["messages"][0]["body"].as_str().unwrap().len() < 4_000);
+    assert!(peeked["items"][0]["body"].as_str().unwrap().len() < 4_000);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn export_reads_page_after_page_without_a_gap_and_a_reader_who_leaves_is_no_erro
         }
     });
     let written: Value = serde_json::from_str(&world.run(&["export", "@team"]).stdout).unwrap();
-    let bodies = written["messages"].as_array().unwrap().iter().map(|one| one["body"].clone());
+    let bodies = written["items"].as_array().unwrap().iter().map(|one| one["body"].clone());
     let expected = (1..=MANY).map(|n| Value::from(format!("number {n}")));
     assert!(bodies.eq(expected), "every one of them, once, in order");
     for line in ["export @team", "export @team --format md", "peek @team -n 1000", "runs --json"] {
@@ -290,7 +290,7 @@ fn a_long_text_is_kept_once_and_read_in_parts_by_its_own_team_alone() {
     let read = world.run(&["resource", "read", id]);
     assert_eq!((read.code, read.stdout.as_str()), (0, "all is well\n"), "{read:?}");
     assert_eq!(world.run(&["resource", "read", id, "--range", "4..6"]).stdout, "is");
-    let list = world.json(&["resource", "list", "--json"]);
+    let list = world.list(&["resource", "list", "--json"]);
     assert_eq!(list.as_array().unwrap().len(), 1);
     assert_eq!((&list[0]["id"], &list[0]["type"]), (&kept["id"], &"text/x-log".into()));
     let other = world.run(&["up", "team.yaml", "--tag", "other"]);

@@ -18,7 +18,7 @@ fn team_of_twenty(sleep: &str) -> String {
 }
 
 fn working_agents(world: &World) -> Vec<Value> {
-    let agents = world.json(&["ls", "@twenty", "--json"]);
+    let agents = world.list(&["ls", "@twenty", "--json"]);
     agents
         .as_array()
         .unwrap()
@@ -30,7 +30,7 @@ fn working_agents(world: &World) -> Vec<Value> {
 
 fn channel_bodies(world: &World) -> Vec<String> {
     let reply = world.json(&["peek", "@twenty", "-n", "200", "--json"]);
-    let messages = reply["messages"].as_array().unwrap();
+    let messages = reply["items"].as_array().unwrap();
     let bodies = messages.iter().filter(|message| message["kind"] == "message");
     let mut bodies: Vec<String> =
         bodies.map(|message| message["body"].as_str().unwrap().to_owned()).collect();
@@ -61,7 +61,7 @@ fn twenty_turns_under_way_when_the_daemon_is_killed_finish_once_in_their_first_a
     });
     wait_for("all to be idle", || working_agents(&world).is_empty().then_some(()));
     assert_eq!(channel_bodies(&world), expected);
-    for agent in world.json(&["ls", "@twenty", "--json"]).as_array().unwrap() {
+    for agent in world.list(&["ls", "@twenty", "--json"]).as_array().unwrap() {
         assert_eq!(agent["turns"], 1, "{agent}");
     }
     world.run(&["stop", "@twenty"]);
@@ -83,7 +83,7 @@ fn a_worker_that_finished_while_no_daemon_was_there_is_counted() {
         world.processes().is_empty().then_some(())
     });
     let mut next = world.daemon();
-    let agents = world.json(&["ls", "@alone", "--json"]);
+    let agents = world.list(&["ls", "@alone", "--json"]);
     assert_eq!((&agents[0]["state"], &agents[0]["turns"]), (&"idle".into(), &1.into()), "{agents}");
     let answer = world.run(&["peek", "@alone", "-n", "1"]).stdout;
     assert!(answer.contains("done alone"), "{answer}");
@@ -117,7 +117,7 @@ fn a_run_that_is_watched_survives_the_death_of_its_daemon() {
         .spawn()
         .unwrap();
     wait_for("the second run", || {
-        let runs = world.json(&["ls", "--all", "--json"]);
+        let runs = world.list(&["ls", "--all", "--json"]);
         runs.as_array().unwrap().iter().any(|agent| agent["state"] == "running").then_some(())
     });
     kill(daemon, "KILL");
@@ -127,7 +127,7 @@ fn a_run_that_is_watched_survives_the_death_of_its_daemon() {
     assert_eq!(second["outcome"], "done", "{second}\n{}", world.log());
     assert_ne!(world.daemon_pid(), Some(daemon));
     assert_eq!(second["turns"], first["turns"]);
-    assert_eq!(second["messages"], first["messages"]);
+    assert_eq!(second["items"], first["items"]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_run_that_is_watched_does_not_undo_a_stop_of_its_daemon() {
         .unwrap();
     wait_for("a running turn", || {
         world.home().join("agent-worker.db").exists().then_some(())?;
-        let agents = world.json(&["ls", "--json"]);
+        let agents = world.list(&["ls", "--json"]);
         (agents[0]["state"] == "running").then_some(())
     });
     assert_eq!(world.run(&["daemon", "stop"]).code, 0);
@@ -153,6 +153,6 @@ fn a_run_that_is_watched_does_not_undo_a_stop_of_its_daemon() {
     // The next command starts the daemon again, and the turn continues.
     wait_for("the answer", || {
         let messages = world.json(&["peek", "@slow", "--json"]);
-        messages["messages"].as_array()?.iter().any(|one| one["body"] == "slept").then_some(())
+        messages["items"].as_array()?.iter().any(|one| one["body"] == "slept").then_some(())
     });
 }

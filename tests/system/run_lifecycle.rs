@@ -38,7 +38,7 @@ fn follow_for_a_while(world: &World, target: &str) -> Vec<String> {
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "leaving is no failure: {talk}");
     assert!(talk.contains(&format!("follow it: agent-worker attach {target}")), "{talk}");
-    assert_eq!(said.pop(), Some(format!("{target} continues")));
+    assert_eq!(said.pop(), Some(format!("{target} runs in the background")));
     said
 }
 
@@ -156,7 +156,7 @@ fn attach_and_resume_say_what_they_cannot_follow_and_what_to_do() {
     (exit 1)
     $ agent-worker run quick.yaml
     #1 user → a: @a go
-    #2 a (answer): hi
+    #2 a (answer to #1): hi
     ! done in TIME · 1 turn · 2 messages
     $ agent-worker attach
     ! error: @quick has ended: done
@@ -235,8 +235,8 @@ fn a_started_team_goes_on_after_kill_9_of_its_daemon_with_nothing_lost() {
     // current turn continues, and the pending message is processed after it.
     let seq = waiting["seq"].to_string();
     wait_for("both to be acted upon", || {
-        let reply = world.json(&["receipts", &seq, "@durable", "--json"]);
-        (reply["receipts"][0]["state"] == "acted").then_some(())
+        let reply = world.list(&["receipts", &seq, "@durable", "--json"]);
+        (reply[0]["state"] == "acted").then_some(())
     });
     assert_ne!(world.daemon_pid(), Some(daemon));
     let turns = std::fs::read_to_string(world.project().join("turns")).unwrap();
@@ -262,12 +262,12 @@ fn two_signals_at_once_leave_no_run_that_goes_on() {
         wait_for("the agent at work", || {
             let said = world.run(&["ls", &format!("@slow:{tag}"), "--json"]);
             let agents: Value = serde_json::from_str(&said.stdout).ok()?;
-            (agents[0]["state"] == "running").then_some(())
+            (agents["items"][0]["state"] == "running").then_some(())
         });
         kill(run.id(), "INT");
         kill(run.id(), "TERM");
         run.wait().unwrap();
-        let runs = world.json(&["runs", &format!("@slow:{tag}"), "--json"]);
+        let runs = world.list(&["runs", &format!("@slow:{tag}"), "--json"]);
         assert_eq!(runs[0]["state"], "ended", "round {round}: {runs}");
     }
 }

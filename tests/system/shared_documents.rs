@@ -49,7 +49,7 @@ fn documents_are_read_written_and_never_lost_by_a_write_that_had_not_read_them()
         (&4.into(), &"whatever is there\n".into()),
         "{text}"
     );
-    let entries = world.json(&["doc", "history", "notes.md", "--json"]);
+    let entries = world.list(&["doc", "history", "notes.md", "--json"]);
     assert_eq!(entries.as_array().unwrap().len(), 4, "{entries}");
 }
 
@@ -105,7 +105,7 @@ fn what_changed_is_shown_and_suggestions_are_answered_by_the_user() {
     2       notes.md  user  accepted                spelling
     1       notes.md  user  rejected: there is one  a beginning
     "##);
-    let diffs = world.json(&["doc", "history", "--diff", "--json"]);
+    let diffs = world.list(&["doc", "history", "--diff", "--json"]);
     assert_eq!((&diffs[0]["from"], &diffs[1]["from"]), (&1.into(), &0.into()), "{diffs}");
 }
 
@@ -128,8 +128,8 @@ fn documents_are_listed_with_their_history_and_missing_ones_are_reported() {
     $ agent-worker doc list
     ! there are no documents
     $ agent-worker doc read
-    ! error: there is no such document
-    ! hint: `agent-worker doc list` lists what exists
+    ! error: there is no document `notes.md` in @echo
+    ! hint: `agent-worker doc list --target @echo` lists what exists
     (exit 1)
     $ agent-worker doc append notes.md "one"
     notes.md is at revision 1
@@ -148,8 +148,8 @@ fn documents_are_listed_with_their_history_and_missing_ones_are_reported() {
     notes.md  2  8  TIME ago  user
     plans/a.md  1  7  TIME ago  user
     $ agent-worker doc read nothing.md
-    ! error: there is no such document
-    ! hint: `agent-worker doc list` lists what exists
+    ! error: there is no document `nothing.md` in @echo
+    ! hint: `agent-worker doc list --target @echo` lists what exists
     (exit 1)
     $ agent-worker doc read ../secrets
     ! error: invalid value '../secrets' for '[FILE]': `../secrets` cannot be a document's path: use relative names of letters, digits, `.`, `-` and `_` with `/` between them, up to 200 characters
@@ -208,7 +208,7 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
     #2 → owl
     TIME ago #3 owl → crow: Thanks, @crow.
     #3 owl → crow: Thanks, @crow.
-    #4 owl (answer): Hoo.
+    #4 owl (answer to #2): Hoo.
     1 message done when this turn succeeds
     #5 (wakes no agent) (cc owl)
     error: this is not owl@team's shell, and only owl@team itself can send as owl@team
@@ -225,7 +225,7 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
     );
     let messages = world.json(&["peek", "@team", "--json"]);
     let from = |text: &str| {
-        let messages = messages["messages"].as_array().unwrap();
+        let messages = messages["items"].as_array().unwrap();
         messages.iter().find(|one| one["body"] == text).map(|one| one["from"].clone())
     };
     assert_eq!(from("@owl from the shell"), Some("crow".into()), "{messages}");
@@ -233,7 +233,7 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
     assert_eq!(from("as another"), None, "{messages}");
     let notes = world.json(&["doc", "read", "--target", "@team", "--json"]);
     assert_eq!(notes["author"], "crow", "{notes}");
-    let feedback = world.json(&["feedback", "list", "--json"]);
+    let feedback = world.list(&["feedback", "list", "--json"]);
     assert_eq!((&feedback[0]["by"], &feedback[0]["instance"]), (&"crow".into(), &"team".into()));
 }
 
@@ -246,7 +246,7 @@ fn outside_an_agents_shell_context_can_only_read() {
     );
     assert_eq!(world.run(&["start", "busy.yaml", "--background"]).code, 0);
     wait_for("the bee to be busy", || {
-        (world.json(&["ls", "--json"])[0]["state"] == "running").then_some(())
+        (world.list(&["ls", "--json"])[0]["state"] == "running").then_some(())
     });
     assert_eq!(world.run(&["send", "bee@busy", "and then this"]).code, 0);
     insta::assert_snapshot!(run_lines(&world, r#"
@@ -285,7 +285,7 @@ fn outside_an_agents_shell_context_can_only_read() {
     (exit 1)
     "#);
     let inbox = world.json(&["context", "inbox", "--agent", "bee@busy", "--json"]);
-    assert_eq!((&inbox["agent"], &inbox["messages"][0]["seq"]), (&"bee".into(), &2.into()));
+    assert_eq!((&inbox["agent"], &inbox["items"][0]["seq"]), (&"bee".into(), &2.into()));
     world.run(&["stop", "@busy"]);
 }
 
@@ -313,5 +313,5 @@ fn feedback_is_written_down_and_read_again() {
     ! error: the feedback is empty
     (exit 2)
     "#);
-    assert_eq!(world.json(&["feedback", "list", "--json"]).as_array().unwrap().len(), 2);
+    assert_eq!(world.list(&["feedback", "list", "--json"]).as_array().unwrap().len(), 2);
 }

@@ -42,7 +42,7 @@ fn a_worker_that_cannot_be_started_is_backed_off_and_makes_no_dead_letter() {
         let project = world.project();
         let agent = async || -> Value {
             let path = format!("/agents?target=@team&project={}", project.display());
-            client.get::<Value>(&path).await.unwrap()[0].clone()
+            client.get::<Value>(&path).await.unwrap()["items"][0].clone()
         };
         agent().await;
         limit_descriptors(daemon, tight_limit(daemon));
@@ -71,8 +71,8 @@ fn a_worker_that_cannot_be_started_is_backed_off_and_makes_no_dead_letter() {
         limit_descriptors(daemon, 1024);
         let seq = sent["seq"].to_string();
         let receipt = wait_for("the message to be acted upon", || {
-            let receipts = world.json(&["receipts", &seq, "@team", "--json"]);
-            let receipt = receipts["receipts"][0].clone();
+            let receipts = world.list(&["receipts", &seq, "@team", "--json"]);
+            let receipt = receipts[0].clone();
             (receipt["state"] != "pending" && receipt["state"] != "leased").then_some(receipt)
         });
         assert_eq!((&receipt["state"], &receipt["failures"]), (&json!("acted"), &json!(0)));

@@ -31,7 +31,7 @@ fn up_starts_in_the_background_and_down_ends_what_is_named_however_briefly() {
         agent-worker down
     "), @r"
     $ agent-worker up team.yaml
-    @team continues
+    @team runs in the background
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker up team.yaml
@@ -43,7 +43,7 @@ fn up_starts_in_the_background_and_down_ends_what_is_named_however_briefly() {
     ! hint: a similar argument exists: '--topic'
     (exit 2)
     $ agent-worker up team.yaml --tag pr-1 --topic dogs
-    @team:pr-1 continues
+    @team:pr-1 runs in the background
     ! hint: follow it: agent-worker attach @team:pr-1
     ! hint: stop it: agent-worker stop @team:pr-1
     $ agent-worker down
@@ -158,7 +158,7 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
         agent-worker status
     "), @r"
     $ agent-worker up team.yaml --topic dogs
-    @team continues
+    @team runs in the background
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker start team.yaml --lazy --background
@@ -166,11 +166,11 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
     ! hint: end it with `agent-worker stop @team`, replace it with --replace, or start another instance with --tag NAME
     (exit 1)
     $ agent-worker start team.yaml --topic mice --replace --background
-    @team continues
+    @team runs in the background
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker restart --detach
-    @team continues
+    @team runs in the background
     ! hint: follow it: agent-worker attach @team
     ! hint: stop it: agent-worker stop @team
     $ agent-worker restart coder
@@ -191,7 +191,7 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
     coder@team  .  idle  0  0  0
     owl@team  .  idle  0  0  0
     ");
-    let runs = world.json(&["runs", "--json"]);
+    let runs = world.list(&["runs", "--json"]);
     let ran: Vec<_> = runs
         .as_array()
         .unwrap()
@@ -212,7 +212,7 @@ fn what_is_removed_is_gone_for_good_and_never_while_it_goes_on() {
         agent-worker send coder@team hello --wait
         agent-worker rm @team
         agent-worker rm coder@team
-        agent-worker rm @team --force
+        agent-worker rm @team --force --yes
         agent-worker rm @team
         agent-worker runs
         agent-worker restart @team
@@ -223,13 +223,13 @@ fn what_is_removed_is_gone_for_good_and_never_while_it_goes_on() {
     ! #1 → coder
     $ agent-worker rm @team
     ! error: @team has a live run: running
-    ! hint: stop it first: agent-worker stop @team; or stop and remove it: agent-worker rm @team --force
+    ! hint: stop it first: agent-worker stop @team; or stop and remove it: agent-worker rm @team --force --yes
     (exit 1)
     $ agent-worker rm coder@team
     ! error: `coder` is an agent, and `rm` deletes whole instances
     ! hint: remove it from its run: agent-worker agent end coder@team
     (exit 2)
-    $ agent-worker rm @team --force
+    $ agent-worker rm @team --force --yes
     removed @team of PROJECT: 1 run and 2 messages
     ! stopped @team: no agent was working
     $ agent-worker rm @team
@@ -243,12 +243,8 @@ fn what_is_removed_is_gone_for_good_and_never_while_it_goes_on() {
     ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker rm
-    ! error: the following required arguments were not provided:
-    !   <TARGET>
-    !
-    ! Usage: agent-worker rm <TARGET>
-    !
-    ! For more information, try '--help'.
+    ! error: this command needs a target
+    ! hint: name it: agent-worker rm @workflow:tag
     (exit 2)
     ");
     assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
@@ -266,7 +262,7 @@ fn restart_begins_the_same_run_again_with_the_file_as_it_is_now() {
     let again = world.run(&["restart", "@once:x"]);
     assert_eq!(again.code, 0, "{again:?}");
     assert!(again.stdout.contains("@a greet once more Ada"), "{again:?}");
-    let runs = world.json(&["runs", "@once:x", "--json"]);
+    let runs = world.list(&["runs", "@once:x", "--json"]);
     assert_eq!(runs.as_array().unwrap().len(), 2);
     assert_eq!((&runs[0]["params"], &runs[0]["mode"]), (&json!({"who": "Ada"}), &"run".into()));
     world.file("once.yaml", &file.replace("name: once", "name: twice"));

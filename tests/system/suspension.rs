@@ -35,7 +35,7 @@ fn stop_for_a_while(pids: &[u32]) {
 }
 
 fn receipt(world: &World) -> Value {
-    world.json(&["receipts", "1", "@team", "--json"])["receipts"][0].clone()
+    world.list(&["receipts", "1", "@team", "--json"])[0].clone()
 }
 
 /// Returns the event that ended the first attempt.

@@ -70,7 +70,7 @@ fn a_token_for_a_folder_starts_no_file_outside_of_it_by_any_path() {
         }
     }
     assert!(!Path::new(&private).join("mark").exists());
-    assert_eq!(world.json(&["ls", "--all", "--json"]), json!([]), "no instance was created");
+    assert_eq!(world.list(&["ls", "--all", "--json"]), json!([]), "no instance was created");
     // The token still starts the files of its folder, also through a link that stays in it.
     world.file("team.yaml", TEAM);
     symlink("../team.yaml", project.join("sub/inner.yaml")).unwrap();
@@ -129,13 +129,13 @@ fn a_folder_is_one_project_by_whatever_path_a_caller_names_it() {
     let around = project.join("../project/team.yaml");
     assert_eq!(start(&around), (400, 400), "a path with `..` is refused");
     assert_eq!(start(&alias.join("team.yaml")), (409, 409), "the run is live");
-    let runs = world.json(&["runs", "--all", "--json"]);
+    let runs = world.list(&["runs", "--all", "--json"]);
     assert_eq!(runs.as_array().unwrap().len(), 1, "{runs}");
     assert_eq!(runs[0]["project"], json!(project.canonicalize().unwrap()));
     // A token for the alias is a token for the folder.
     let scope = alias.to_str().unwrap();
     let token = world.token("alias", &["--allow", "read", "--instance", scope]);
-    let listed = http_request(&world.address(), &token, "GET", "/runs?all=true", "").1;
+    let listed = http_request(&world.address(), &token, "GET", "/runs", "").1;
     assert!(listed.contains(&runs[0]["run"].as_str().unwrap().to_owned()), "{listed}");
     // A folder in a query has one spelling too.
     let odd = format!("/runs?project={}/../project", project.display());

@@ -55,7 +55,8 @@ fn entry(text: &str) -> Option<Value> {
     let number = |word: &str| word.strip_prefix('#')?.parse::<i64>().ok();
     let answer = words.contains(&"answer");
     let reply = match words.iter().position(|word| *word == "to") {
-        Some(at) => Some(number(words.get(at + 1)?)?),
+        // An answer names every message that its turn acted on, the oldest first.
+        Some(at) => Some(number(words.get(at + 1)?.trim_end_matches(','))?),
         None => None,
     };
     let body = unescaped(body.trim_end_matches('\n'));
@@ -86,7 +87,7 @@ fn stored_messages(world: &World) -> Vec<Value> {
         let body = message["body"].as_str().unwrap();
         json!([message["ts"], from, message["seq"], answer, message["reply_to"], body])
     };
-    messages["messages"].as_array().unwrap().iter().map(entry).collect()
+    messages["items"].as_array().unwrap().iter().map(entry).collect()
 }
 
 /// Waits until the file equals the store; shows the difference on a timeout.
@@ -155,7 +156,7 @@ fn channel_md_says_what_the_channel_says_however_often_the_daemon_is_killed() {
         sender.join().unwrap();
     }
     wait_for("everybody to be done", || {
-        let agents = world.json(&["ls", "@team", "--json"]);
+        let agents = world.list(&["ls", "@team", "--json"]);
         agents.as_array().unwrap().iter().all(|one| one["state"] == "idle").then_some(())
     });
     let there = wait_until_equal(&world, &file);
@@ -218,7 +219,7 @@ fn state_tells_what_waits_and_what_is_voted_on() {
         let agents = state("inbox-state.json")["agents"].clone();
         (agents == json!({ "a": { "pending": [2] }, "b": { "pending": [1, 2] } })).then_some(())
     });
-    let active = world.json(&["proposals", "--target", "@team", "--json"])["proposals"].clone();
+    let active = world.json(&["proposals", "--target", "@team", "--json"])["items"].clone();
     assert_eq!(active.as_array().unwrap().len(), 1, "{active}");
     wait_for("the vote", || (state("proposals.json")["active"] == active).then_some(()));
     assert_eq!(world.run(&["veto", "1", "--target", "@team"]).code, 0);
@@ -245,10 +246,10 @@ fn the_first_form_names_the_folder_the_channel_and_the_document() {
     let (channel, document) = (place.join("discussion.md"), place.join("documents/workspace.md"));
     let text = |file: &Path| fs::read_to_string(file).unwrap_or_default();
     wait_for("the document", || (text(&document) == "hello\n").then_some(()));
-    wait_for("the channel", || text(&channel).contains("[a] #2 answer\nok\n").then_some(()));
+    wait_for("the channel", || text(&channel).contains("[a] #2 answer to #1\nok\n").then_some(()));
     assert_eq!(world.run(&["doc", "read", "--target", "@first"]).stdout, "hello\n");
     // The files of a deleted instance stay, until a new run of that name starts its own.
-    assert_eq!(world.run(&["rm", "@first"]).code, 0);
+    assert_eq!(world.run(&["rm", "@first", "--yes"]).code, 0);
     assert!(text(&channel).contains("@a go") && text(&document) == "hello\n");
     assert_eq!(world.run(&["run", "first.yaml"]).code, 0);
     wait_for("the new channel", || (text(&channel).matches("\n### ").count() == 2).then_some(()));
@@ -328,7 +329,7 @@ fn who_deletes_an_instance_has_its_folder_back_though_its_file_could_not_be_writ
     wait_for("it to be told", || {
         world.log().contains("syncing a channel to its file failed").then_some(())
     });
-    assert_eq!(world.run(&["rm", "@team", "--force"]).code, 0);
+    assert_eq!(world.run(&["rm", "@team", "--force", "--yes"]).code, 0);
     fs::remove_dir(&file).unwrap();
     start_team(&world);
     world.run(&["send", "@team", "of the second"]);

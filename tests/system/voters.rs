@@ -19,8 +19,8 @@ use std::{
 use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::{EventKind, Position, Proposal};
 use agent_worker_store::{
-    AdminStore as _, Database, DecisionStore as _, EventQuery, InstanceQuery, ProposalQuery,
-    RunStore as _,
+    AdminStore as _, Database, DecisionStore as _, EventQuery, InstanceQuery, ListRange,
+    ProposalQuery, RunStore as _,
 };
 use serde_json::{Value, json};
 
@@ -205,7 +205,8 @@ async fn check_decisions(world: &World, counted: &[BTreeMap<usize, &str>], count
     let store = Database::open(&world.home()).unwrap();
     let team = store.instance_list(InstanceQuery::All).await.unwrap();
     let team = team.iter().find(|one| one.instance.to_string() == "council").unwrap().id;
-    let all = store.proposal_list(team, ProposalQuery::All, store.now()).await.unwrap();
+    let all =
+        store.proposal_list(team, ProposalQuery::All(ListRange::all()), store.now()).await.unwrap();
     assert_eq!(all.len(), count);
     for proposal in &all {
         let id = usize::try_from(proposal.id.get()).unwrap();

@@ -58,7 +58,7 @@ kickoff: "@lead begin"
 
 fn bodies(world: &World, target: &str) -> Vec<String> {
     let channel = world.json(&["peek", target, "-n", "100", "--json"]);
-    let messages = channel["messages"].as_array().unwrap();
+    let messages = channel["items"].as_array().unwrap();
     messages.iter().map(|message| message["body"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -84,7 +84,7 @@ fn three_agents_elect_an_owner_debate_by_suggestions_decide_and_keep_to_it() {
     assert!(
         at("Suggestion for notes.md:\nsay why") < at("Accepted: notes.md has what you suggested")
     );
-    let history = world.json(&["doc", "history", "notes.md", "--target", "@council", "--json"]);
+    let history = world.list(&["doc", "history", "notes.md", "--target", "@council", "--json"]);
     let authors: Vec<_> = history.as_array().unwrap().iter().map(|one| &one["author"]).collect();
     assert_eq!(authors, ["scribe", "scribe"], "only its owner wrote it");
     let thread = world.run(&["peek", "@council", "--thread", "10"]);
@@ -100,7 +100,7 @@ fn three_agents_elect_an_owner_debate_by_suggestions_decide_and_keep_to_it() {
     );
     let list = world.json(&["proposals", "--all", "--target", "@council", "--json"]);
     let states: Vec<_> =
-        list["proposals"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
+        list["items"].as_array().unwrap().iter().map(|one| &one["state"]).collect();
     assert_eq!(states, ["resolved", "resolved"]);
     let decisions = world.run(&["doc", "read", "decisions.md", "--target", "@council"]);
     assert!(
@@ -128,7 +128,7 @@ fn a_run_that_needs_a_person_says_so_and_goes_on_with_the_answer() {
     let file = world.file("asking.yaml", ASKING_TEAM);
     let (code, envelope) = world.envelope(&["run", file.to_str().unwrap(), "--json"]);
     assert_eq!((code, &envelope["outcome"]), (4, &Value::from("human")), "{envelope}");
-    let open = world.json(&["answer", "--json"]);
+    let open = world.list(&["answer", "--json"]);
     assert_eq!(open[0]["question"], "Drop the old table?");
     let wrong = world.run(&["answer", "1", "maybe"]);
     assert_eq!(wrong.code, 2, "{wrong:?}");

@@ -97,6 +97,15 @@ impl World {
         serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
     }
 
+    /// Runs a command that lists something, and returns its items.
+    pub(crate) fn list(&self, words: &[&str]) -> Value {
+        let mut page = self.json(words);
+        assert_eq!(page["next"], Value::Null, "a command prints a whole list: {page}");
+        let items = page["items"].take();
+        assert!(items.is_array(), "{words:?} lists no items: {items}");
+        items
+    }
+
     /// Runs a workflow and returns its exit code and envelope, whatever its outcome.
     pub(crate) fn envelope(&self, words: &[&str]) -> (i32, Value) {
         let said = self.run(words);

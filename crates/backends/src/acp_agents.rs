@@ -118,6 +118,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
             ("DISABLE_AUTOUPDATER", "1"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("CLAUDE_CODE_MAX_RETRIES", "3"),
+            ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
         ],
         homes: &[("CLAUDE_CONFIG_DIR", "claude")],
         variables: CLAUDE_VARIABLES,

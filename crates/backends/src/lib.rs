@@ -17,7 +17,10 @@ pub use acp_agents::{
 };
 pub use models::{ModelNames, ModelPrice, find_price, model_name, request_window};
 pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
-pub use registry::{BACKENDS, available_backends, backend_variables, find_backend};
+pub use registry::{
+    BACKENDS, available_backends, backend_programs, backend_variables, find_backend,
+    install_command,
+};
 pub use spec::{
     ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
     PermissionSupport, TEAM_SERVER_NAME,

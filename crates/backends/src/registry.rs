@@ -71,6 +71,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         name: "mock",
         description: "follows a script: no model, no key, no cost; for tests and for trying out",
         kind: BackendKind::Mock,
+        can: BackendCapabilities { max_steps: Yes, ..BackendCapabilities::NONE },
         ..EMPTY
     },
     BackendSpec {
@@ -95,6 +96,8 @@ pub static BACKENDS: [BackendSpec; 9] = [
             cost: Yes,
             resume: Yes,
             approvals: Yes,
+            max_steps: Yes,
+            max_tokens: Yes,
             ..BackendCapabilities::NONE
         },
         permissions: PermissionSupport::PerTool,
@@ -143,7 +146,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         permissions: PermissionSupport::DefaultOnly {
             hint: "set `default: allow` or `default: deny`",
         },
-        unverified: &["all of it: it cannot be tried without an account at its vendor"],
+        unverified: &["we cannot test it without a vendor account"],
         ..EMPTY
     },
     BackendSpec {
@@ -205,6 +208,8 @@ pub static BACKENDS: [BackendSpec; 9] = [
             stream: Yes,
             cost: Limited("by list price"),
             resume: Yes,
+            max_steps: Yes,
+            max_tokens: Yes,
             ..BackendCapabilities::NONE
         },
         tested_version: Some("0.61.0"),
@@ -262,6 +267,32 @@ pub fn backend_variables(backend: &Backend) -> &'static [&'static str] {
         }
         Backend::Mock { .. } | Backend::Command { .. } => &[],
     }
+}
+
+/// Returns the names or paths under which the program of a backend is searched for; empty if it needs none. A command
+/// of the workflow file replaces the usual names.
+pub fn backend_programs(backend: &Backend) -> Vec<&str> {
+    let (command, usual): (&[String], &[&str]) = match backend {
+        Backend::Mock { .. } => (&[], &[]),
+        Backend::Command { command } => (command, &[]),
+        Backend::Native(native) => {
+            let row = find_backend(native.cli.word());
+            (&native.command, row.map_or(&[], |row| row.programs))
+        }
+        Backend::Acp(acp) => {
+            let row = acp.agent.as_ref().and_then(|agent| find_acp_agent(agent.word()));
+            (&acp.command, row.map_or(&[], |row| std::slice::from_ref(&row.program)))
+        }
+    };
+    match command.first() {
+        Some(program) => vec![program],
+        None => usual.to_vec(),
+    }
+}
+
+/// Returns the command that installs a program.
+pub fn install_command(program: &str) -> Option<&'static str> {
+    BACKENDS.iter().find(|row| row.programs.contains(&program)).and_then(|row| row.install)
 }
 
 #[cfg(test)]

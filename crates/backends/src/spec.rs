@@ -84,6 +84,10 @@ pub struct BackendCapabilities {
     pub approvals: CapabilitySupport,
     /// Announces mail that arrives during a turn.
     pub mid_turn: CapabilitySupport,
+    /// Ends a turn after `max_steps` model calls.
+    pub max_steps: CapabilitySupport,
+    /// Limits each answer of the model to `max_tokens`.
+    pub max_tokens: CapabilitySupport,
 }
 
 /// The degree of an ability.
@@ -133,17 +137,21 @@ impl BackendCapabilities {
         resume: CapabilitySupport::No,
         approvals: CapabilitySupport::No,
         mid_turn: CapabilitySupport::No,
+        max_steps: CapabilitySupport::No,
+        max_tokens: CapabilitySupport::No,
     };
 
     /// Returns each ability with its word.
-    pub fn entries(self) -> [(&'static str, CapabilitySupport); 5] {
-        let Self { stream, cost, resume, approvals, mid_turn } = self;
+    pub fn entries(self) -> [(&'static str, CapabilitySupport); 7] {
+        let Self { stream, cost, resume, approvals, mid_turn, max_steps, max_tokens } = self;
         [
             ("stream", stream),
             ("cost", cost),
             ("resume", resume),
             ("approvals", approvals),
             ("mid-turn", mid_turn),
+            ("max_steps", max_steps),
+            ("max_tokens", max_tokens),
         ]
     }
 }

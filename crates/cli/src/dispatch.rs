@@ -10,6 +10,7 @@ use crate::{
     input::{
         context::{CommandContext, Format},
         invocation::CliCommand,
+        resolve_run,
         settings::CliSettings,
     },
     output::{console::Console, text::one_line, verdict::RunVerdict},
@@ -41,7 +42,12 @@ fn execute_command(
         CliError::with_source(CliErrorKind::Failed, "could not start the runtime", error)
     })?;
     let mut ctx = CommandContext { settings, console };
-    let (verdict, left_out) = runtime.block_on(observe_damage(command.0.run(&mut ctx)));
+    let (verdict, left_out) = runtime.block_on(observe_damage(async {
+        match Box::pin(command.0.run(&mut ctx)).await {
+            Err(error) => Err(resolve_run::with_restart_hint(error, &ctx).await),
+            verdict => verdict,
+        }
+    }));
     for row in &left_out {
         console.warn(&one_line(&format!("left out: {row}")))?;
     }

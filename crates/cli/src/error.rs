@@ -5,7 +5,7 @@
 
 use std::{fmt, io};
 
-use agent_worker_protocol::{Code, Problem, api::ReportError};
+use agent_worker_protocol::{Code, InstanceRef, Problem, ProblemDetails, api::ReportError};
 use agent_worker_workflow as workflow;
 
 use crate::output::{hint::hint, verdict::RunVerdict};
@@ -101,6 +101,14 @@ impl CliError {
     /// Returns the workflow file's error, which renders the affected lines, if that is the cause.
     pub(crate) fn workflow_error(&self) -> Option<&workflow::Error> {
         self.source.downcast_ref()
+    }
+
+    /// Returns the instance without a live run, if that is the reason.
+    pub(crate) fn instance_without_run(&self) -> Option<&InstanceRef> {
+        match self.source.downcast_ref::<Problem>()?.details.as_deref()? {
+            ProblemDetails::NoRun { instance } => Some(instance),
+            _ => None,
+        }
     }
 
     /// Returns the verdict, which determines the exit code.

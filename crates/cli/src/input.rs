@@ -8,3 +8,4 @@ pub(crate) mod params;
 pub(crate) mod resolve_run;
 pub(crate) mod settings;
 pub(crate) mod signals;
+pub(crate) mod target_args;

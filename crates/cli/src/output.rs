@@ -3,8 +3,11 @@
 pub(crate) mod clock;
 pub(crate) mod console;
 pub(crate) mod exit_report;
+pub(crate) mod failure_text;
 pub(crate) mod hint;
+pub(crate) mod next_steps;
 pub(crate) mod report;
+pub(crate) mod restart_method;
 #[cfg(test)]
 pub(crate) mod samples;
 pub(crate) mod state_text;

@@ -10,14 +10,17 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
         ProblemDetails::UnknownAgent { suggestion, .. } => {
             return suggestion.as_ref().map(|name| format!("did you mean `{name}`?"));
         }
+        ProblemDetails::UnknownTarget { suggestion, .. } => {
+            return suggestion.as_ref().map(|target| format!("did you mean `{target}`?"));
+        }
         ProblemDetails::InvalidAgent { correction } => return Some(correction.clone()),
         ProblemDetails::GateClosed { gate, .. } => {
             return Some(format!(
                 "a binding proposal with gate `{gate}` opens it when `approve` wins"
             ));
         }
-        ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
-            "give the full target: agent@workflow:tag"
+        ProblemDetails::AmbiguousTarget { target: Some(_), candidates } => {
+            ambiguous_hint(candidates)
         }
         ProblemDetails::AmbiguousTarget { target: None, .. } => "name an instance: @workflow:tag",
         ProblemDetails::HopLimit => "end this turn; a message from a person resets the hop count",
@@ -42,8 +45,7 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
         ProblemDetails::UnknownSession => {
             "start a new session with `initialize`; sessions end when the daemon stops"
         }
-        ProblemDetails::UnknownTarget { .. }
-        | ProblemDetails::NoRun { .. }
+        ProblemDetails::NoRun { .. }
         | ProblemDetails::AlreadyRunning { .. }
         | ProblemDetails::WrongRunState { .. }
         | ProblemDetails::PermanentRun
@@ -65,6 +67,15 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
     Some(hint.to_owned())
 }
 
+/// The hint at several matches; the full name does not tell two folders with the same instance apart.
+fn ambiguous_hint(candidates: &[String]) -> &'static str {
+    if candidates.len() > 1 && candidates.windows(2).all(|pair| pair[0] == pair[1]) {
+        "pass `project`, the folder of the one you mean"
+    } else {
+        "give the full target: agent@workflow:tag"
+    }
+}
+
 /// The hint at a limit; `resume` says how this interface raises it.
 pub(crate) fn limit_hint(mode: RunMode, needs: &ResumeRequest, resume: &str) -> String {
     match (mode, needs) {
@@ -72,7 +83,7 @@ pub(crate) fn limit_hint(mode: RunMode, needs: &ResumeRequest, resume: &str) -> 
             format!("the run resumes by itself within a day; to resume it now, {resume}")
         }
         (_, ResumeRequest { wall: Some(_), .. }) => {
-            format!("allow more time, counted from the start of the run: {resume}")
+            format!("allow more time; pauses and waiting for a person do not count: {resume}")
         }
         (RunMode::Run | RunMode::Start, _) => format!("raise the limit: {resume}"),
     }

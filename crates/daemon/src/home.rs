@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_host::HoldMark;
 use agent_worker_protocol::{AttemptId, RunId};
 
 /// The folder `~/.agent-worker`, checked: owned by us and closed to other users.
@@ -82,6 +83,9 @@ impl DaemonHome {
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+    pub(crate) fn hold_mark(&self) -> HoldMark {
+        HoldMark::of_home(&self.root)
     }
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join("daemon.lock")

@@ -39,6 +39,7 @@ mod workflows;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
+use agent_worker_host::HoldMark;
 use agent_worker_kernel::Kernel;
 use agent_worker_protocol::Millis;
 use agent_worker_store::observe_damage;
@@ -81,6 +82,8 @@ pub(crate) struct AppState {
     pub(crate) health: HealthFacts,
     /// Handle that requests the daemon's shutdown.
     pub(crate) shutdown: Shutdown,
+    /// The mark that holds the next daemon after a stop.
+    pub(crate) hold_mark: HoldMark,
     /// Signal that ends the streams of a revoked token.
     pub(crate) revocations: Revocations,
     /// The open streams of each token.

@@ -221,6 +221,10 @@ async fn run_daemon(
     shutdown: &Shutdown,
     exit_deadline: &mut ExitDeadline,
 ) -> Result<(), Error> {
+    if settings.started_by == StartedBy::Person {
+        // A person who starts the daemon wants its work to continue.
+        home.hold_mark().clear().map_err(io_error("clearing the mark `held`"))?;
+    }
     let groups = Cgroups::open(home, settings.tracking);
     let kill_grace = settings.options.kill_grace.duration();
     let runner = ProcessRunner::new(home.clone(), kill_grace, groups.clone());
@@ -299,6 +303,7 @@ async fn start_listeners(
         revocations: Revocations::default(),
         streams: StreamCounts::default(),
         health,
+        hold_mark: home.hold_mark(),
         tasks: tracker.clone(),
         #[cfg(debug_assertions)]
         fixtures: settings.fixtures,

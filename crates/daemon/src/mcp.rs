@@ -5,6 +5,7 @@
 //! restart; only an older client that asks for a stream gets one (`session_registry`).
 
 mod agents;
+mod attention;
 mod call;
 mod channel;
 mod completion;
@@ -16,6 +17,7 @@ mod feedback;
 #[cfg(debug_assertions)]
 mod fixtures;
 mod hint;
+mod legacy_arguments;
 mod progress;
 mod prompts;
 mod proposals;
@@ -100,7 +102,7 @@ async fn as_problem_response(response: Response) -> Response {
         StatusCode::FORBIDDEN => (status, Code::Forbidden),
         StatusCode::NOT_FOUND => (status, Code::NotFound),
         StatusCode::PAYLOAD_TOO_LARGE => (status, Code::TooLarge),
-        StatusCode::METHOD_NOT_ALLOWED => (status, Code::BadRequest),
+        StatusCode::METHOD_NOT_ALLOWED => (status, Code::MethodNotAllowed),
         _ if status.is_server_error() => {
             tracing::error!(%status, text, "the MCP transport failed");
             (status, Code::Internal)

@@ -154,6 +154,15 @@ impl Runner for ProcessRunner {
         tokio::fs::remove_dir_all(self.home.run(run)).await
     }
 
+    fn hold_is_set(&self) -> bool {
+        self.home.hold_mark().is_set()
+    }
+
+    async fn hold_clear(&self) -> io::Result<()> {
+        let mark = self.home.hold_mark();
+        run_blocking(move || mark.clear()).await.unwrap_or(Err(io::ErrorKind::Interrupted.into()))
+    }
+
     fn files_mark_pending(&self, run: RunId) {
         if let Err(error) = std::fs::write(self.files_marker(run), "") {
             tracing::error!(%run, %error, "could not mark the files of a run as pending");

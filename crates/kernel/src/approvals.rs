@@ -10,7 +10,7 @@ use std::{path::PathBuf, time::Duration};
 use agent_worker_protocol::{
     AgentSettings, ApprovalId, AttemptId, Consent, EffectKey, OnAsk, Permission, PermissionAction,
     Sender,
-    api::{ApprovalView, ConsentRequest, PermitReply, PermitRequest},
+    api::{ApprovalView, ConsentRequest, ListPage, PermitReply, PermitRequest},
 };
 use agent_worker_store::{
     Approval, ApprovalAnswer, ApprovalQuery, ChangeCursor, Error as StoreError, Instance,
@@ -24,7 +24,7 @@ use crate::{
     error::{Error, Result},
     kernel::{AgentPrincipal, Kernel, Principal, RunContext},
     messaging::size_limits,
-    views::ListingScope,
+    views::{ListingScope, page::PageRequest},
 };
 
 /// Maximum size of arguments that are shown to a person.
@@ -95,11 +95,13 @@ impl Approvals<'_> {
         let selector = InstanceSelector { target: request.target, project: request.project };
         let (instance, _) = self.0.live_instance(who, &selector).await?;
         let asked = self.0.store.approval_list(instance.id, ApprovalQuery::One(id)).await?.pop();
-        let asked = asked.ok_or(Error::Store(StoreError::NotFound("approval")))?;
+        let missing = || Error::missing(format!("approval request #{id}"), &instance.instance);
+        let asked = asked.ok_or_else(missing)?;
         let reason = request.reason.filter(|reason| !reason.trim().is_empty());
         size_limits::check("a reason", reason.as_ref().map_or(0, String::len), MAX_REASON_BYTES)?;
         let (by, now) = (who.author_with_key(key)?, self.0.now());
         self.0.store.approval_answer(by, instance.id, id, consent, reason, now).await?;
+        self.0.end_hold(who).await;
         Ok(ApprovalView { answer: Some(consent), ..approval_view(&instance, asked) })
     }
 
@@ -109,12 +111,19 @@ impl Approvals<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<ApprovalView>> {
-        let mut views = Vec::new();
+        page: &PageRequest,
+    ) -> Result<ListPage<ApprovalView>> {
+        let mut page = page.start("approvals")?;
         for instance in self.0.instances_in_scope(who, selector, scope).await? {
-            views.extend(self.0.approvals_of(&instance).await?);
+            if page.is_complete() {
+                break;
+            }
+            let open = self.0.approvals_of(&instance).await?;
+            for request in open {
+                page.push((instance.id, request.id), request);
+            }
         }
-        Ok(views)
+        page.finish()
     }
 }
 
@@ -205,6 +214,6 @@ fn permit_reply(answer: ApprovalAnswer, on_ask: OnAsk) -> PermitReply {
 fn approval_view(instance: &Instance, approval: Approval) -> ApprovalView {
     let Approval { id, run, agent, attempt: _, tool, args, asked, answer } = approval;
     let answer = answer.map(|answer| answer.consent);
-    let instance = instance.instance.clone();
-    ApprovalView { instance, id, run, agent, tool, args, asked, answer }
+    let (instance, project) = (instance.instance.clone(), instance.project.clone().into());
+    ApprovalView { instance, project, id, run, agent, tool, args, asked, answer }
 }

@@ -8,9 +8,11 @@ pub(crate) mod resources;
 pub(crate) mod suggestions;
 pub(crate) mod transcript;
 
+use std::cmp::Reverse;
+
 use agent_worker_protocol::{
     DocumentPath, EffectKey, Permission, Revision, ToolName, WorkflowId,
-    api::{DocumentDiff, DocumentEntry, DocumentNamed, DocumentText, DocumentWritten},
+    api::{DocumentDiff, DocumentEntry, DocumentNamed, DocumentText, DocumentWritten, ListPage},
 };
 use agent_worker_store::{
     Document, DocumentBase, DocumentInfo, DocumentWrite, Error as StoreError,
@@ -21,12 +23,12 @@ use crate::{
     documents::document_files::CONFLICT_SUFFIX,
     error::{Error, Result},
     kernel::{Kernel, Principal},
+    views::page::PageRequest,
     voting::proposals::DecisionsDocument,
 };
 
 /// Maximum size of a document.
 pub(crate) const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
-const MAX_REVISIONS: u32 = 1_000;
 
 /// Reads and writes the documents of an instance.
 #[derive(Clone, Copy)]
@@ -66,19 +68,38 @@ impl DocumentLibrary<'_> {
                 self.0.decisions_document(instance.id).await?;
             let (revision, author) = (Revision::new(count), "system".to_owned());
             if at.is_some_and(|at| at != revision) {
-                return Err(StoreError::NotFound("revision").into());
+                return Err(missing_document(&file, at, &instance));
             }
             return Ok(DocumentText { file, revision, author, content });
         }
         let found = match (who, at) {
             // The base of the next write is the revision read here.
             (Principal::Agent(attempt), None) => {
-                self.0.store.document_show(attempt.fence.clone(), file).await?
+                self.0.store.document_show(attempt.fence.clone(), file.clone()).await?
             }
-            _ => self.0.store.document_get(instance.id, file, at).await?,
+            _ => self.0.store.document_get(instance.id, file.clone(), at).await?,
         };
-        let Document { info, content } = found.ok_or(StoreError::NotFound("document"))?;
+        let Document { info, content } =
+            found.ok_or_else(|| missing_document(&file, at, &instance))?;
         Ok(DocumentText { file: info.path, revision: info.revision, author: info.author, content })
+    }
+
+    /// Returns the newest text of a document; empty, with revision 0 and no author, if it does not exist yet.
+    pub async fn read_or_empty(
+        self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        file: DocumentPath,
+    ) -> Result<DocumentText> {
+        match self.read(who, selector, file.clone(), None).await {
+            Err(Error::Missing { .. }) => Ok(DocumentText {
+                file,
+                revision: Revision::new(0),
+                author: String::new(),
+                content: String::new(),
+            }),
+            read => read,
+        }
     }
 
     /// Lists the documents of an instance.
@@ -86,14 +107,20 @@ impl DocumentLibrary<'_> {
         self,
         who: &Principal,
         selector: &InstanceSelector,
-    ) -> Result<Vec<DocumentEntry>> {
+        page: &PageRequest,
+    ) -> Result<ListPage<DocumentEntry>> {
         who.require(Permission::Read)?;
+        let mut page = page.start::<String, _>("documents")?;
         let instance = self.0.resolve_instance(who, selector).await?;
-        let list = self.0.store.document_list(instance.id).await?;
+        let range = page.range(|path| path.parse().ok());
+        let list = self.0.store.document_list(instance.id, range).await?;
         let mut list: Vec<_> = list.into_iter().map(document_entry).collect();
         list.extend(self.0.decisions_entry(instance.id).await?);
         list.sort_by(|one, other| one.file.as_str().cmp(other.file.as_str()));
-        Ok(list)
+        for entry in list {
+            page.push(entry.file.as_str().to_owned(), entry);
+        }
+        page.finish()
     }
 
     /// Lists a document's revisions, newest first.
@@ -102,14 +129,20 @@ impl DocumentLibrary<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         file: DocumentPath,
-    ) -> Result<Vec<DocumentEntry>> {
+        page: &PageRequest,
+    ) -> Result<ListPage<DocumentEntry>> {
         who.require(Permission::Read)?;
+        let mut page = page.start::<Reverse<Revision>, _>("revisions")?;
         let instance = self.0.resolve_instance(who, selector).await?;
-        let revisions = self.0.store.document_history(instance.id, file, MAX_REVISIONS).await?;
-        if revisions.is_empty() {
-            return Err(StoreError::NotFound("document").into());
+        let range = page.range(|&Reverse(revision)| Some(revision));
+        let revisions = self.0.store.document_history(instance.id, file.clone(), range).await?;
+        if revisions.is_empty() && page.after().is_none() {
+            return Err(missing_document(&file, None, &instance));
         }
-        Ok(revisions.into_iter().map(document_entry).collect())
+        for info in revisions {
+            page.push(Reverse(info.revision), document_entry(info));
+        }
+        page.finish()
     }
 
     /// Returns the difference between two revisions of a document; by default the change of the newest.
@@ -123,14 +156,14 @@ impl DocumentLibrary<'_> {
         who.require(Permission::Read)?;
         let instance = self.0.resolve_instance(who, selector).await?;
         let found = self.0.store.document_get(instance.id, file.clone(), between.1).await?;
-        let after = found.ok_or(StoreError::NotFound("revision"))?;
+        let after = found.ok_or_else(|| missing_document(&file, between.1, &instance))?;
         let to = after.info.revision;
         let from = between.0.unwrap_or(Revision::new(to.get() - 1));
         let before = if from == Revision::new(0) {
             String::new()
         } else {
             let found = self.0.store.document_get(instance.id, file.clone(), Some(from)).await?;
-            found.ok_or(StoreError::NotFound("revision"))?.content
+            found.ok_or_else(|| missing_document(&file, Some(from), &instance))?.content
         };
         let names = [format!("{file} {from}"), format!("{file} {to}")];
         // A comparison of long texts takes a while.
@@ -222,6 +255,20 @@ pub(crate) fn document_too_long(error: StoreError) -> Error {
             Error::TooLarge { what: "this document", size, most: MAX_DOCUMENT_BYTES }
         }
         other => other.into(),
+    }
+}
+
+/// Returns the error for a document or a revision that the instance does not have.
+fn missing_document(
+    file: &DocumentPath,
+    at: Option<Revision>,
+    instance: &agent_worker_store::Instance,
+) -> Error {
+    match at {
+        Some(at) => {
+            Error::missing(format!("revision {at} of document `{file}`"), &instance.instance)
+        }
+        None => Error::missing(format!("document `{file}`"), &instance.instance),
     }
 }
 

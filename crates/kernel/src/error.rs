@@ -1,7 +1,8 @@
 //! The errors of this crate, and the only place that maps them to problems for callers.
 
 use agent_worker_protocol::{
-    Code, InstanceRef, PauseCause, Permission, Problem, ProblemDetails, RunMode, Seq, Target,
+    Code, InstanceRef, PauseCause, Permission, Problem, ProblemDetails, QuestionId, RunMode, Seq,
+    Target,
     api::{ResumeRequest, UnknownMention},
 };
 use agent_worker_store as store;
@@ -41,6 +42,14 @@ pub enum Error {
     /// No instance has that name.
     #[error("there is no {0}")]
     NoInstance(String),
+    /// No agent or instance has the name of the target.
+    #[error("there is no {wanted}")]
+    UnknownTarget {
+        /// The kind of thing and its name, such as ``agent `coder` ``.
+        wanted: String,
+        /// Target with the nearest name.
+        suggestion: Option<Target>,
+    },
     /// The instance has no matching dead letter.
     #[error("there is no dead letter{} in @{instance}", .seq.map(|seq| format!(" #{seq}")).unwrap_or_default())]
     NoDeadLetter {
@@ -92,9 +101,20 @@ pub enum Error {
     /// The run has not started its work and cannot be paused.
     #[error("@{0} is not running yet")]
     NotRunning(InstanceRef),
+    /// The run has ended and cannot change any more.
+    #[error("the run of @{0} has ended")]
+    RunEnded(InstanceRef),
+    /// The data of the run was deleted at its end.
+    #[error(
+        "the last run of @{0} kept nothing: `provider: memory` deletes the data of a run at its end"
+    )]
+    RunForgotten(InstanceRef),
     /// The instance already has a live run.
     #[error("@{0} is already running")]
     AlreadyRunning(InstanceRef),
+    /// The instance already has a live run, which is paused.
+    #[error("@{0} already has a live run (paused)")]
+    AlreadyPaused(InstanceRef),
     /// The request has no target, and several instances match.
     #[error("several runs match: {}", .0.join(", "))]
     AmbiguousDefault(Vec<String>),
@@ -104,6 +124,22 @@ pub enum Error {
     /// The instance has no live run.
     #[error("@{0} has no live run")]
     NoRun(InstanceRef),
+    /// The instance has nothing of this number or name.
+    #[error("there is no {what} in @{instance}")]
+    Missing {
+        /// Kind and name, such as ``document `plan.md` ``.
+        what: String,
+        /// The instance that was searched.
+        instance: InstanceRef,
+    },
+    /// The question was asked in a run that has ended.
+    #[error("question #{question} belonged to an earlier run of @{instance}")]
+    EarlierRun {
+        /// Number of the question.
+        question: QuestionId,
+        /// The instance with another live run.
+        instance: InstanceRef,
+    },
     /// The value exceeds its size limit.
     #[error("{what} is {size} bytes; the limit is {most}")]
     TooLarge {
@@ -137,6 +173,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error for something that `instance` does not have.
+    pub(crate) fn missing(what: impl std::fmt::Display, instance: &InstanceRef) -> Self {
+        Self::Missing { what: what.to_string(), instance: instance.clone() }
+    }
+
     /// Returns true if the log should contain the cause.
     pub fn is_internal(&self) -> bool {
         matches!(self.code(), Code::Internal | Code::ReadOnly | Code::Damaged)
@@ -171,15 +212,22 @@ impl Error {
             | Self::UndeclaredEnv(_)
             | Self::GateClosed { .. } => Code::Forbidden,
             Self::Unauthorized => Code::Unauthorized,
-            Self::NoInstance(_) | Self::NoAgent(_) | Self::NoDeadLetter { .. } => Code::NotFound,
+            Self::NoInstance(_)
+            | Self::UnknownTarget { .. }
+            | Self::NoAgent(_)
+            | Self::Missing { .. }
+            | Self::NoDeadLetter { .. }
+            | Self::RunForgotten(_) => Code::NotFound,
             Self::Ambiguous { .. }
             | Self::AmbiguousDefault(_)
             | Self::AlreadyRunning(_)
+            | Self::AlreadyPaused(_)
             | Self::AgentExists(_)
             | Self::NotPaused(_)
             | Self::NotRunning(_)
             | Self::PermanentRun => Code::Conflict,
             Self::StillLimited { .. } | Self::HopLimit(_) => Code::Limit,
+            Self::RunEnded(_) | Self::EarlierRun { .. } => Code::RunEnded,
             Self::NoRun(_) => Code::NoRun,
             Self::TooLarge { .. } => Code::TooLarge,
             Self::Draining | Self::RunFolder(_) => Code::Unavailable,
@@ -213,7 +261,10 @@ impl Error {
             Self::NoDeadLetter { instance, seq } => {
                 ProblemDetails::NoDeadLetter { instance: instance.clone(), seq: *seq }
             }
-            Self::NoInstance(wanted) => ProblemDetails::UnknownTarget { wanted: wanted.clone() },
+            Self::NoInstance(wanted) => unknown_target(wanted, None),
+            Self::UnknownTarget { wanted, suggestion } => {
+                unknown_target(wanted, suggestion.as_ref())
+            }
             Self::Ambiguous { target, candidates } => ProblemDetails::AmbiguousTarget {
                 target: Some(target.clone()),
                 candidates: candidates.clone(),
@@ -221,16 +272,21 @@ impl Error {
             Self::AmbiguousDefault(candidates) => {
                 ProblemDetails::AmbiguousTarget { target: None, candidates: candidates.clone() }
             }
-            Self::AlreadyRunning(instance) => {
+            Self::AlreadyRunning(instance) | Self::AlreadyPaused(instance) => {
                 ProblemDetails::AlreadyRunning { instance: instance.clone() }
             }
-            Self::NoRun(instance) => ProblemDetails::NoRun { instance: instance.clone() },
+            Self::RunEnded(instance) | Self::NoRun(instance) => {
+                ProblemDetails::NoRun { instance: instance.clone() }
+            }
             Self::TooLarge { size, most, .. } => {
                 ProblemDetails::TextTooLarge { size: *size, limit: *most }
             }
             Self::Store(error) => return store_details(error),
             Self::Workflow(_)
+            | Self::RunForgotten(_)
             | Self::BadRequest(_)
+            | Self::Missing { .. }
+            | Self::EarlierRun { .. }
             | Self::Forbidden(_)
             | Self::NotAllowed(_)
             | Self::ProtectedEnv(_)
@@ -242,6 +298,10 @@ impl Error {
         };
         Some(details)
     }
+}
+
+fn unknown_target(wanted: &str, suggestion: Option<&Target>) -> ProblemDetails {
+    ProblemDetails::UnknownTarget { wanted: wanted.to_owned(), suggestion: suggestion.cloned() }
 }
 
 /// The facts of an error of the store.
@@ -306,10 +366,12 @@ fn store_code(error: &store::Error) -> Code {
         | store::Error::WrongRunState(_)
         | store::Error::ProposalClosed { .. }
         | store::Error::SuggestionAnswered(_)
+        | store::Error::VerdictFixed(_)
         | store::Error::AgentBusy => Code::Conflict,
-        store::Error::NotOwner(_) | store::Error::NoVote(_) | store::Error::NotCreator(_) => {
-            Code::Forbidden
-        }
+        store::Error::NotOwner(_)
+        | store::Error::NoVote(_)
+        | store::Error::NotCreator(_)
+        | store::Error::NotFinisher(_) => Code::Forbidden,
         store::Error::DocumentTooLong(_) => Code::TooLarge,
         store::Error::SingleDatabaseOnly | store::Error::OptionLikePath(_) => Code::BadRequest,
         store::Error::NoRun => Code::RunEnded,

@@ -11,9 +11,9 @@ use agent_worker_protocol::{
     api::TokenView, sync,
 };
 use agent_worker_store::{
-    AgentRow, AttemptRow, Fence, Now, RunQuery, RunRow, Store, StoreTime, WriteActor, WriteContext,
+    AgentRow, AttemptRow, Fence, Now, RunQuery, RunRow, Store, WriteActor, WriteContext,
 };
-use agent_worker_workflow::{Documents, Workflow};
+use agent_worker_workflow::{AnswerHandling, Documents, Provider, Workflow};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -22,7 +22,7 @@ use crate::{
     clock::{Clock, RandomSource},
     error::{Error, Result},
     scheduling::{Options, Scheduler},
-    scheduling::{live_state::LiveState, runner::Runner, wall_clock::WallClockWatch},
+    scheduling::{hold::Hold, live_state::LiveState, runner::Runner, wall_clock::WallClockWatch},
 };
 
 /// A cloneable handle to the kernel. HTTP and MCP call its methods; nothing else writes to the store.
@@ -103,7 +103,6 @@ pub(crate) struct RunContext {
     pub(crate) instance: InstanceRef,
     pub(crate) project: String,
     pub(crate) limits: Limits,
-    pub(crate) started: StoreTime,
     pub(crate) script: RunScript,
     pub(crate) agents: Vec<AgentSettings>,
     pub(crate) team: Vec<AgentName>,
@@ -142,8 +141,8 @@ impl Kernel {
             store: parts.store,
             clock: parts.clock,
             random: parts.random,
+            scheduler: Scheduler::new(parts.options, Hold::of(&*parts.runner)),
             runner: parts.runner,
-            scheduler: Scheduler::new(parts.options),
             live_state: LiveState::default(),
             viewers: RunPresence::default(),
             approval_waits: RunPresence::default(),
@@ -198,6 +197,9 @@ impl RunContext {
         let garbled = |what: &str, error: serde_json::Error| {
             agent_worker_store::Error::InvalidValue(format!("{what}: {error}"))
         };
+        if row.script.is_empty() {
+            return Err(Error::RunForgotten(row.instance));
+        }
         let script: RunScript =
             serde_json::from_str(&row.script).map_err(|error| garbled("run script", error))?;
         let agents: Vec<AgentSettings> = match agents {
@@ -215,7 +217,6 @@ impl RunContext {
             instance: row.instance,
             project: row.project,
             limits: row.limits,
-            started: row.store_started,
             script,
             agents,
             team,
@@ -229,6 +230,14 @@ impl RunContext {
             Documents::Off => {
                 Err(Error::Forbidden("this workflow has no documents (`context` disables them)"))
             }
+        }
+    }
+
+    /// Returns the treatment of answers in the run. Agents that share nothing do not get each other's answers.
+    pub(crate) fn answer_handling(&self) -> AnswerHandling {
+        match self.script.workflow.context.provider {
+            Provider::Sqlite | Provider::File | Provider::Memory => self.script.workflow.answers,
+            Provider::Off => AnswerHandling::Record,
         }
     }
 

@@ -38,13 +38,14 @@ pub use documents::{
 pub use error::Error;
 pub use kernel::{AgentPrincipal, Kernel, KernelParts, Principal};
 pub use messaging::{
-    channel::{ChannelQuery, Messages},
+    channel::{ChannelPosition, ChannelQuery, Messages},
     inbox::{InboxAckResult, InboxMessages, Inboxes},
 };
 pub use runs::{
     Runs,
     instances::{FeedbackEntries, Instances},
     members::Agents,
+    team_parts::TeamParts,
 };
 pub use scheduling::{
     Options, RecoverySummary,
@@ -58,5 +59,6 @@ pub use views::{
     ActivityCounts, KernelHealth, ListingScope,
     agent_detail::{AgentExplanation, WakeCondition},
     events::{EventSubscription, WatchSubject},
+    page::PageRequest,
 };
 pub use voting::proposals::{ProposalFilter, Proposals};

@@ -4,15 +4,17 @@ pub(crate) mod agent_join;
 pub(crate) mod instances;
 pub(crate) mod members;
 mod run_paths;
+pub(crate) mod team_parts;
+mod verdict;
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use agent_worker_protocol::{
-    EffectKey, InstanceRef, Limits, Permission, Role, RunId, RunState, WorkflowId,
+    AgentName, EffectKey, InstanceRef, Limits, Permission, Role, RunId, RunState, WorkflowId,
     api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
 use agent_worker_store::{Error as StoreError, NewAgent, NewRun, Retention, RunQuery};
-use agent_worker_workflow::{DocumentOwner, Provider};
+use agent_worker_workflow::{DocumentOwner, Provider, Workflow};
 
 use crate::{
     access::client_env,
@@ -47,7 +49,7 @@ impl Runs<'_> {
         let view = self.0.current_run_view(run).await?;
         match view.state {
             RunState::Paused { .. } => Ok(view),
-            RunState::Ended { .. } => Err(Error::NoRun(row.instance)),
+            RunState::Ended { .. } => Err(Error::RunEnded(row.instance)),
             RunState::Setup | RunState::Electing | RunState::Running => {
                 Err(Error::NotRunning(row.instance))
             }
@@ -80,16 +82,17 @@ impl Kernel {
             return Err(Error::Draining);
         }
         let asked_file = request.file.display().to_string();
-        let RunFile { workflow, path, folder, cwd } =
-            open_file(who, request.file, request.cwd).await?;
-        let project = folder.to_string_lossy().into_owned();
+        let file = open_file(who, request.file, request.cwd).await?;
+        let project = file.folder.to_string_lossy().into_owned();
         let tag = request.tag.unwrap_or_default();
-        let instance = InstanceRef { name: workflow.name.clone(), tag: tag.clone() };
+        let instance = InstanceRef { name: file.workflow.name.clone(), tag: tag.clone() };
         if !who.can_reach(&project, &instance) {
             return Err(Error::NoInstance(format!("workflow file {asked_file} in your scope")));
         }
-        let declares = |name: &str| workflow.declares_env(name);
+        let declares = |name: &str| file.workflow.declares_env(name);
         let env = client_env::requested_env(who, request.env, &self.base_env, declares)?;
+        let (file, env) = require_env(file, env).await?;
+        let RunFile { workflow, path, folder, cwd, .. } = file;
         // Report invalid parameters now, before the run exists.
         workflow.scope(&request.params, &env, &tag, &folder)?;
         let database = workflow.context.layout.database(&workflow.name, &tag);
@@ -110,13 +113,26 @@ impl Kernel {
         if let Err(error) = self.store.run_create(id, new, now).await {
             self.runner.run_close(run).await;
             return Err(match error {
-                StoreError::RunLive(_) => Error::AlreadyRunning(instance),
+                StoreError::RunLive(_) => self.already_running_error(id, instance).await?,
                 other => other.into(),
             });
         }
+        self.end_hold(who).await;
         let run_context = self.run_context(run).await?;
         self.spawn_run(run_context, BusyAgents::new(self.scheduler.options.workers_per_instance));
         Ok(RunStarted { run, instance, agents })
+    }
+
+    /// Returns the error for an instance that has a live run, with the state of that run.
+    pub(crate) async fn already_running_error(
+        &self,
+        workflow: WorkflowId,
+        instance: InstanceRef,
+    ) -> Result<Error> {
+        let newest = self.store.run_list(RunQuery::OfInstance(workflow, 1)).await?;
+        let is_paused = newest.iter().any(|run| matches!(run.state, RunState::Paused { .. }));
+        let kind = if is_paused { Error::AlreadyPaused } else { Error::AlreadyRunning };
+        Ok(kind(instance))
     }
 
     /// Ends the live run of an instance, if there is one.
@@ -125,7 +141,7 @@ impl Kernel {
         let Some(live) = newest.into_iter().find(|run| run.state.is_live()) else { return Ok(()) };
         match self.end_run(who, live.id).await {
             // The run ended on its own meanwhile.
-            Ok(_) | Err(Error::Store(StoreError::NoRun)) => Ok(()),
+            Ok(_) | Err(Error::RunEnded(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -138,10 +154,15 @@ impl Kernel {
         request: ResumeRequest,
     ) -> Result<RunView> {
         let row = self.require_run(who, run).await?;
+        if self.scheduler.hold.is_held() && row.state.can_work() {
+            self.end_hold(who).await;
+            return self.current_run_view(run).await;
+        }
         let limits = Limits {
             hops: request.hops.unwrap_or(row.limits.hops),
             turns: request.turns.or(row.limits.turns),
             wall: request.wall.or(row.limits.wall),
+            wall_grace: row.limits.wall_grace,
         };
         let now = self.now();
         match &row.state {
@@ -157,27 +178,45 @@ impl Kernel {
             }
             // This very call may have resumed the run: the store knows its key.
             _ if key.is_some() => {}
-            RunState::Setup | RunState::Electing | RunState::Running | RunState::Ended { .. } => {
+            RunState::Ended { .. } => return Err(Error::RunEnded(row.instance)),
+            RunState::Setup | RunState::Electing | RunState::Running => {
                 return Err(Error::NotPaused(row.instance));
             }
         }
         let resumed = self.store.run_resume(who.author_with_key(key)?, run, limits, now).await;
         self.run_context_evict(run);
         match resumed {
-            Ok(()) => self.current_run_view(run).await,
-            Err(StoreError::WrongRunState(_) | StoreError::NoRun) => {
-                Err(Error::NotPaused(row.instance))
+            Ok(()) => {
+                self.end_hold(who).await;
+                self.current_run_view(run).await
             }
+            Err(StoreError::NoRun) => Err(Error::RunEnded(row.instance)),
+            Err(StoreError::WrongRunState(_)) => Err(Error::NotPaused(row.instance)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
+/// Refuses a file that uses variables which `env` lacks, with their places in the file.
+async fn require_env(
+    mut file: RunFile,
+    env: BTreeMap<String, String>,
+) -> Result<(RunFile, BTreeMap<String, String>)> {
+    let check = move || match file.unset_env(&env) {
+        Some(error) => Err(error.into()),
+        None => Ok((file, env)),
+    };
+    tokio::task::spawn_blocking(check).await.map_err(interrupted_read)?
+}
+
+fn interrupted_read(_: tokio::task::JoinError) -> Error {
+    Error::BadRequest("reading the file was interrupted".into())
+}
+
 async fn open_file(who: &Principal, file: PathBuf, cwd: PathBuf) -> Result<RunFile> {
     let who = who.clone();
     let opened = move || run_paths::open_run_file(&who, &file, &cwd);
-    let interrupted = |_| Error::BadRequest("reading the file was interrupted".into());
-    tokio::task::spawn_blocking(opened).await.map_err(interrupted)?
+    tokio::task::spawn_blocking(opened).await.map_err(interrupted_read)?
 }
 
 fn new_run(
@@ -198,14 +237,21 @@ fn new_run(
         mode,
         limits: workflow.limits.for_mode(mode),
         agents: agents.collect::<Result<_>>()?,
-        roles: match &workflow.context.document_owner {
-            DocumentOwner::Agent(name) => vec![(Role::DocumentOwner, name.clone())],
-            DocumentOwner::Everybody | DocumentOwner::Elect => Vec::new(),
-        },
+        roles: initial_roles(workflow),
         retention: match workflow.context.provider {
             Provider::Memory => Retention::WhileLive,
             Provider::Sqlite | Provider::File | Provider::Off => Retention::Always,
         },
         script: serde_json::to_string(script).map_err(json)?,
     })
+}
+
+/// Returns the roles that the file assigns.
+fn initial_roles(workflow: &Workflow) -> Vec<(Role, AgentName)> {
+    let owner = match &workflow.context.document_owner {
+        DocumentOwner::Agent(name) => Some((Role::DocumentOwner, name.clone())),
+        DocumentOwner::Everybody | DocumentOwner::Elect => None,
+    };
+    let finisher = workflow.finisher.as_ref().map(|name| (Role::Finisher, name.clone()));
+    owner.into_iter().chain(finisher).collect()
 }

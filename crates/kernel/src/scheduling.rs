@@ -44,9 +44,12 @@
 //! Invariant: first start, wake, retry and crash recovery are one path: read the store and carry out the next step.
 //! Invariant: the handle of a worker is registered before its attempt is leased, so that a stop never misses a worker.
 
+mod answer_draft;
+mod answer_policy;
 pub(crate) mod attempts;
 pub(crate) mod batch;
 pub(crate) mod dead_letter_policy;
+pub(crate) mod hold;
 pub(crate) mod limits;
 pub(crate) mod live_state;
 pub(crate) mod prompt;
@@ -54,6 +57,7 @@ pub(crate) mod retry_policy;
 pub(crate) mod run_step;
 pub(crate) mod runner;
 pub(crate) mod wall_clock;
+pub(crate) mod wall_limit;
 
 mod recovery;
 pub(crate) mod run_loop;
@@ -114,6 +118,7 @@ pub(crate) struct Scheduler {
     draining: CancellationToken,
     /// Ends the loops; workers continue.
     closing: CancellationToken,
+    pub(crate) hold: hold::Hold,
     worker_slots: Arc<Semaphore>,
     pub(crate) indexer: search_index::Indexer,
     adopted_runs: Arc<Mutex<HashMap<RunId, CancellationToken>>>,
@@ -123,12 +128,13 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    pub(crate) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: Options, hold: hold::Hold) -> Self {
         Self {
             options,
             tracker: TaskTracker::new(),
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),
+            hold,
             worker_slots: Arc::new(Semaphore::new(options.workers)),
             indexer: search_index::Indexer::default(),
             adopted_runs: Arc::default(),
@@ -187,6 +193,11 @@ impl Scheduler {
     /// Returns true if the worker of an attempt is registered.
     fn has_worker(&self, attempt: AttemptId) -> bool {
         self.lock_workers().contains_key(&attempt)
+    }
+
+    /// Returns true if a worker of a run is registered.
+    fn has_worker_in(&self, run: RunId) -> bool {
+        self.lock_workers().values().any(|worker| worker.run == run)
     }
 
     fn release_run(&self, run: RunId) {

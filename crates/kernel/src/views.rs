@@ -3,6 +3,9 @@
 pub(crate) mod agent_detail;
 pub(crate) mod events;
 mod imminent_change;
+pub(crate) mod page;
+mod run_list;
+mod run_results;
 pub(crate) mod stats;
 
 use crate::runs::Runs;
@@ -19,41 +22,46 @@ use std::{
 
 use agent_worker_protocol::{
     AgentSettings, AgentState, DeliveryState, LimitKind, Outcome, PauseCause, Permission, RunId,
-    RunMode, RunState,
-    api::{AgentView, ResumeRequest, RunError, RunErrorCode, RunView},
+    RunMode, RunState, WorkflowId,
+    api::{AgentView, ListPage, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, Instance, InstanceQuery, Now, QuestionRow, RunFacts, RunQuery, RunRow,
-    RunSnapshot, RunStep, StoreFault, WaitReason,
+    AgentRow, Approval, Instance, InstanceQuery, Now, QuestionRow, Retention, RunFacts, RunQuery,
+    RunRow, RunSnapshot, RunStep, StoreFault, WaitReason,
 };
 use serde::Deserialize;
 
 use crate::{
-    access::{instance_resolution::InstanceSelector, target},
+    access::{
+        instance_resolution::InstanceSelector,
+        target::{self, InstanceChoice},
+        target_suggestion::unknown_member,
+    },
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    scheduling::limits,
-    views::imminent_change::imminent_change,
+    scheduling::{hold, limits, wall_limit},
+    views::{imminent_change::imminent_change, page::PageRequest},
 };
 
-const MAX_RUNS: u32 = 100;
 /// Time for which a successful write proves that the store accepts writes.
 const STORE_CHECK_VALIDITY: Duration = Duration::from_secs(1);
 
-/// The scope of a list without a target.
+/// The scope of a list without a target, within the folder of the request if it names one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingScope {
-    /// Live instances of the caller's project.
-    Project,
-    /// All instances that the caller may read.
+    /// Live runs only.
+    Live,
+    /// Everything that the caller may read.
     All,
 }
 
-/// The number of live runs and workers.
+/// The numbers of live runs, of their agents, and of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActivityCounts {
     /// Number of live runs.
     pub runs: u32,
+    /// Number of agents of the live runs.
+    pub agents: u32,
     /// Number of registered workers.
     pub attempts: u32,
 }
@@ -70,60 +78,83 @@ impl Runs<'_> {
         self.0.current_run_view(run).await
     }
 
-    /// Lists the runs of a target, of the caller's project, or all; newest first.
-    pub async fn list(
+    /// Returns the live, else the last, run of an instance. For a permission other than `read` the instance is never
+    /// one of another folder unless the target names it.
+    pub async fn find(
         self,
         who: &Principal,
         selector: &InstanceSelector,
-        scope: ListingScope,
-    ) -> Result<Vec<RunView>> {
-        let mut rows = Vec::new();
-        for instance in self.0.instances_in_scope(who, selector, scope).await? {
-            rows.extend(self.0.store.run_list(RunQuery::OfInstance(instance.id, MAX_RUNS)).await?);
-        }
-        rows.sort_by_key(|row| (!row.state.is_live(), std::cmp::Reverse(row.started)));
-        // Live runs are never cut off.
-        let live = rows.iter().filter(|row| row.state.is_live()).count();
-        rows.truncate(live.max(MAX_RUNS as usize));
-        let mut views = Vec::new();
-        for row in rows {
-            views.push(self.0.current_run_view(row.id).await?);
-        }
-        Ok(views)
+        permission: Permission,
+    ) -> Result<RunId> {
+        who.require(permission)?;
+        let instance = if permission == Permission::Read {
+            self.0.resolve_instance(who, selector).await?
+        } else {
+            // A second stop of a run must not reach a live run of another folder.
+            let choice = InstanceChoice::Exact;
+            self.0.resolve_instance_for_write(who, selector, choice).await?
+        };
+        instance.live.or(instance.last).ok_or(Error::NoRun(instance.instance))
     }
 }
 
 impl Agents<'_> {
-    /// Lists the agents of a target, of the caller's project, or all.
+    /// Lists the agents of a target, of a folder, or all: those of the live, else the last, run of each instance.
     pub async fn list(
         self,
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<AgentView>> {
-        let mut views = Vec::new();
+        page: &PageRequest,
+    ) -> Result<ListPage<AgentView>> {
+        let mut page = page.start::<(WorkflowId, i64), AgentView>("agents")?;
         let wanted = selector.target.as_ref().and_then(|target| target.agent.as_ref());
+        let mut is_known = wanted.is_none();
         for instance in self.0.instances_in_scope(who, selector, scope).await? {
-            let Some(run) = instance.live.or(instance.last) else { continue };
-            views.extend(self.0.agent_views_of(&self.0.store.run_snapshot(run).await?));
-        }
-        views.retain(|view| wanted.is_none_or(|name| *name == view.name));
-        match (wanted, &selector.target) {
-            (Some(_), Some(target)) if views.is_empty() => {
-                Err(Error::NoInstance(format!("agent `{target}`")))
+            if page.is_complete() {
+                break;
             }
-            _ => Ok(views),
+            let Some(run) = instance.live.or(instance.last) else { continue };
+            if page.after().is_some_and(|(workflow, _)| instance.id < *workflow) {
+                continue;
+            }
+            let snapshot = self.0.store.run_snapshot(run).await?;
+            let places: Vec<_> = snapshot.agents.iter().map(|row| row.place).collect();
+            let views = self.0.agent_views_of(&snapshot);
+            let is_wanted = |view: &AgentView| wanted.is_none_or(|name| *name == view.name);
+            if let Some(wanted) = wanted.filter(|_| !views.iter().any(is_wanted)) {
+                let names: Vec<_> = views.iter().map(|view| view.name.clone()).collect();
+                return Err(unknown_member(wanted, &instance.instance, &names));
+            }
+            is_known = true;
+            for (place, view) in places.into_iter().zip(views) {
+                if is_wanted(&view) {
+                    page.push((instance.id, place), view);
+                }
+            }
+        }
+        match wanted {
+            Some(wanted) if !is_known => Err(Error::NoInstance(format!("agent `{wanted}`"))),
+            _ => page.finish(),
         }
     }
 }
 
 impl KernelHealth<'_> {
-    /// Returns the number of live runs and workers.
+    /// Returns the numbers of live runs, of their agents, and of workers.
     pub async fn activity_counts(self) -> Result<ActivityCounts> {
-        let runs = self.0.store.run_list(RunQuery::Live).await?.len();
+        let runs = self.0.store.run_list(RunQuery::Live).await?;
+        let mut agents = 0;
+        for run in &runs {
+            agents += self.0.run_context(run.id).await?.team.len();
+        }
         let attempts = self.0.scheduler.worker_count();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Ok(ActivityCounts { runs: count(runs), attempts: count(attempts) })
+        Ok(ActivityCounts {
+            runs: count(runs.len()),
+            agents: count(agents),
+            attempts: count(attempts),
+        })
     }
 
     /// Checks that the store accepts writes with a write to disk; a success within the last second still counts,
@@ -146,7 +177,7 @@ impl KernelHealth<'_> {
 }
 
 impl Kernel {
-    /// Returns the instances of a request: a named one, else the near ones, else all.
+    /// Returns the instances of a list in the order of their ids: the named one, else those of the folder, else all.
     pub(crate) async fn instances_in_scope(
         &self,
         who: &Principal,
@@ -158,15 +189,16 @@ impl Kernel {
             return Ok(vec![self.resolve_instance(who, selector).await?]);
         }
         let project = selector.plain_project()?;
-        let mut instances = match scope {
-            ListingScope::All => self.store.instance_list(InstanceQuery::All).await?,
-            ListingScope::Project => {
-                let mut live = self.store.instance_list(InstanceQuery::Live).await?;
-                live.retain(|instance| target::is_near(instance, project.as_deref()));
-                live
-            }
+        let which = match scope {
+            ListingScope::All => InstanceQuery::All,
+            ListingScope::Live => InstanceQuery::Live,
         };
+        let mut instances = self.store.instance_list(which).await?;
+        if let Some(project) = &project {
+            instances.retain(|instance| target::is_near(instance, Some(project)));
+        }
         who.retain_reachable(&mut instances);
+        instances.sort_by_key(|instance| instance.id);
         Ok(instances)
     }
 
@@ -175,8 +207,16 @@ impl Kernel {
         self.run_view_of(self.store.run_snapshot(run).await?).await
     }
 
-    /// Returns the view of a run at the time of `snapshot`.
+    /// Returns the view of a run at the time of `snapshot`, with its results.
     pub(crate) async fn run_view_of(&self, snapshot: RunSnapshot) -> Result<RunView> {
+        let (answers, document) =
+            (self.run_answers(&snapshot).await?, self.run_document(&snapshot.run).await?);
+        let view = self.run_overview(snapshot).await?;
+        Ok(RunView { answers, document, ..view })
+    }
+
+    /// Returns the view of a run without its answers and its document, for lists.
+    async fn run_overview(&self, snapshot: RunSnapshot) -> Result<RunView> {
         let agents = self.agent_views_of(&snapshot);
         let RunSnapshot { run: row, failures, position, .. } = &snapshot;
         let in_state = |state| failures.iter().filter(move |one| one.state == state).cloned();
@@ -185,11 +225,16 @@ impl Kernel {
         let needs = self.resume_needs(row).await?;
         let (dead, dropped) = (DeliveryState::Dead, DeliveryState::Dropped);
         let (dead_letters, dropped) = (in_state(dead).collect(), in_state(dropped).collect());
-        let row = snapshot.run;
-        let lasted = row.store_ended.unwrap_or_else(|| self.now().store).since(row.store_started);
+        let is_busy = snapshot.agents.iter().any(|agent| agent.live.is_some());
+        let RunSnapshot { run: row, last_failures, verdict, .. } = snapshot;
+        let now = self.now();
+        let lasted = row.store_ended.unwrap_or(now.store).since(row.store_started);
+        let grace_ends = wall_limit::grace_end(&row.state, &row.limits, row.clock, row.store_since);
+        let grace_ends = grace_ends.filter(|_| is_busy).map(|end| now.wall_at(end));
         let mut view = RunView {
             position,
             pending,
+            held: false,
             imminent: None,
             run: row.id,
             needs,
@@ -199,7 +244,13 @@ impl Kernel {
             limits: row.limits,
             dead_letters,
             dropped,
+            last_failures,
+            unheard: snapshot.unheard,
             agents,
+            memory: row.retention == Retention::WhileLive,
+            answers: BTreeMap::new(),
+            document: None,
+            verdict,
             instance: row.instance,
             project: row.project.into(),
             mode: row.mode,
@@ -208,12 +259,16 @@ impl Kernel {
             error: row.error,
             started: row.started,
             ended: row.ended,
-            lasted_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+            lasted_ms: millis(lasted),
+            wall_used_ms: millis(row.clock.elapsed(now.store)),
+            grace_ends,
             turns: row.turns,
             messages: row.messages,
             usage: row.usage,
         };
-        view.imminent = imminent_change(&view);
+        view.held = self.scheduler.hold.is_held() && view.state.can_work();
+        // A held daemon changes nothing by itself.
+        view.imminent = imminent_change(&view).filter(|_| !view.held);
         Ok(view)
     }
 
@@ -246,10 +301,20 @@ impl Kernel {
         Ok(counted.load(Ordering::Relaxed))
     }
 
+    /// Returns the state of an agent under a hold: no message is leased, so an agent with messages is not queued.
+    fn held_state(&self, state: AgentState) -> AgentState {
+        match state {
+            AgentState::Queued if self.scheduler.hold.is_held() => {
+                AgentState::Paused { why: hold::HELD.to_owned() }
+            }
+            other => other,
+        }
+    }
+
     /// Returns the agents of a run and the state of each.
     pub(crate) fn agent_views_of(&self, snapshot: &RunSnapshot) -> Vec<AgentView> {
         let now = self.now();
-        let RunSnapshot { run, agents, questions, approvals, .. } = snapshot;
+        let RunSnapshot { run, agents, questions, approvals, last_failures, .. } = snapshot;
         let with_settings = agents.iter().map(|row| (agent_settings(row), row));
         with_settings
             .map(|(settings, row)| AgentView {
@@ -265,7 +330,14 @@ impl Kernel {
                         let asked: Vec<_> = asked.collect();
                         let wanted = approvals.iter().filter(|wanted| wanted.agent == row.name);
                         let wanted: Vec<_> = wanted.collect();
-                        agent_state(row, &run.state, run.error.as_ref(), (&asked, &wanted), now)
+                        let state = agent_state(
+                            row,
+                            &run.state,
+                            run.error.as_ref(),
+                            (&asked, &wanted),
+                            now,
+                        );
+                        self.held_state(state)
                     }
                 },
                 name: row.name.clone(),
@@ -275,9 +347,17 @@ impl Kernel {
                 turns: row.turns,
                 messages: row.messages,
                 usage: row.usage,
+                last_failure: last_failures
+                    .iter()
+                    .find(|failed| failed.agent == row.name)
+                    .map(|failed| failed.failure.clone()),
             })
             .collect()
     }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns the number of items of a live run that wait for votes, answers or approval.
@@ -359,10 +439,14 @@ fn agent_state(
 /// theirs.
 fn ended_reason(outcome: Outcome, error: Option<&RunError>) -> String {
     match error.map(|error| error.code) {
-        None => format!("its run is {outcome}"),
+        None => match outcome {
+            Outcome::Failed => "its run failed".to_owned(),
+            Outcome::Done | Outcome::Stopped => format!("its run is {outcome}"),
+        },
         Some(RunErrorCode::NobodyWoken) => "its run woke no agent".to_owned(),
         Some(RunErrorCode::BadFile) => "its run could not use its file".to_owned(),
         Some(RunErrorCode::SetupFailed) => "its run's setup failed".to_owned(),
+        Some(RunErrorCode::Verdict) => "its run failed by the team's verdict".to_owned(),
     }
 }
 
@@ -381,6 +465,7 @@ mod tests {
     fn agent() -> AgentRow {
         AgentRow {
             name: "coder".parse().unwrap(),
+            place: 0,
             settings: String::new(),
             stopped: None,
             since: Millis::new(0),
@@ -477,7 +562,7 @@ mod tests {
     #[test]
     fn a_run_that_failed_before_its_agents_started_is_not_reported_as_their_failure() {
         for (error, expected) in [
-            (None, "its run is failed"),
+            (None, "its run failed"),
             (Some(RunErrorCode::NobodyWoken), "its run woke no agent"),
             (Some(RunErrorCode::BadFile), "its run could not use its file"),
             (Some(RunErrorCode::SetupFailed), "its run's setup failed"),

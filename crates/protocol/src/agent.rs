@@ -23,8 +23,9 @@ pub struct AgentSettings {
     /// Maximum number of tokens that a model may write in one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Maximum number of model calls in one attempt.
-    pub max_steps: u32,
+    /// Maximum number of model calls in one attempt. Earlier versions stored a default as `max_steps` for every backend.
+    #[serde(default, rename = "step_limit", skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
     /// Maximum duration of an attempt.
     pub timeout: Span,
     /// Maximum time without output.
@@ -69,6 +70,19 @@ pub struct Limits {
     pub hops: u32,
     /// Maximum number of turns of a run.
     pub turns: Option<u32>,
-    /// Maximum duration of a run.
+    /// Maximum time in which a run can work; pauses and the time in which only answers of a person are missing do
+    /// not count.
     pub wall: Option<Span>,
+    /// Time for which live turns may continue after the wall limit.
+    #[serde(default = "default_wall_grace")]
+    pub wall_grace: Span,
+}
+
+impl Limits {
+    /// The grace period of a workflow file that names none.
+    pub const WALL_GRACE: Span = Span::from_secs(30);
+}
+
+fn default_wall_grace() -> Span {
+    Limits::WALL_GRACE
 }

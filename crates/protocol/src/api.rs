@@ -8,12 +8,16 @@ mod documents;
 mod health;
 mod instances;
 mod messages;
+mod page;
 mod proposals;
 mod report;
 mod runs;
 mod tokens;
 
-pub use agents::{AgentDetail, AgentRequest, AgentStopped, AgentView, AttemptView, LogReply, Mail};
+pub use agents::{
+    AgentDetail, AgentFailure, AgentRequest, AgentStopped, AgentView, AttemptView, LastFailure,
+    LogReply, Mail,
+};
 pub use approvals::{ApprovalView, ConsentRequest, PermitReply, PermitRequest};
 pub use documents::{
     DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
@@ -27,16 +31,18 @@ pub use instances::{
     FeedbackRequest, FeedbackView, InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView,
 };
 pub use messages::{
-    AckReply, AckRequest, DeadLetter, DeadReply, DeadRequest, InboxReply, MessagesReply,
-    ReceiptsReply, SendReply, SendRequest, UnknownMention,
+    AckReply, AckRequest, DeadLetter, DeadReply, DeadRequest, InboxReply, MessagesReply, SendReply,
+    SendRequest, UnknownMention,
 };
+pub use page::{DEFAULT_PAGE_ITEMS, ListPage, MAX_PAGE_ITEMS};
 pub use proposals::{
     AnswerRequest, AskReply, AskRequest, CancelRequest, ProposalOutcome, ProposalRequest,
-    ProposalsReply, QuestionView, VoteRequest,
+    ProposalView, ProposalsReply, QuestionView, VoteRequest,
 };
 pub use report::{AgentReport, ReportError, RunReport, RunVerdict};
 pub use runs::{
-    ActivityStats, AgentStats, AttentionItem, AttentionKind, DurationPercentiles, ImminentChange,
-    ResumeRequest, RunError, RunErrorCode, RunRequest, RunStarted, RunStopped, RunView, StatsView,
+    ActivityStats, AgentStats, AnswerView, AttentionItem, AttentionKind, DurationPercentiles,
+    FinishReply, FinishRequest, ImminentChange, ResumeRequest, RunError, RunErrorCode, RunRequest,
+    RunStarted, RunStopped, RunView, StatsView, TeamVerdict, UnheardMention,
 };
 pub use tokens::{TokenCreated, TokenRequest, TokenView};

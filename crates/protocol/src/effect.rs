@@ -38,6 +38,9 @@ pub struct EffectKey {
     pub tool: String,
     /// Hash of tool and arguments; the same key with another hash is an error.
     pub args: Hash,
+    /// Essential arguments of the call, for the journal of a later attempt.
+    #[serde(default)]
+    pub summary: String,
 }
 
 impl EffectKey {
@@ -47,6 +50,7 @@ impl EffectKey {
             key,
             tool: tool.to_owned(),
             args: hash(&[tool.as_bytes(), canonical_json(args).as_bytes()]),
+            summary: arguments_summary(args),
         }
     }
 
@@ -56,6 +60,42 @@ impl EffectKey {
         let hash = hash(&[tool.as_bytes(), canonical_json(args).as_bytes(), &n.to_le_bytes()]);
         hash[..16].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
     }
+}
+
+/// Arguments that tell two calls of a tool apart for a reader, in the order of a summary. Contents are not among them.
+const ESSENTIAL_ARGUMENTS: [&str; 16] = [
+    "to",
+    "cc",
+    "reply_to",
+    "message",
+    "file",
+    "title",
+    "options",
+    "question",
+    "proposal",
+    "choice",
+    "suggestion",
+    "accept",
+    "agent",
+    "name",
+    "type",
+    "until",
+];
+/// Maximum length of an argument in a summary, in characters.
+const MAX_ARGUMENT_CHARS: usize = 240;
+
+/// Formats the essential arguments of a call on one line: `to: ["b"], message: "please fix line 42"`.
+fn arguments_summary(args: &Value) -> String {
+    let essential = ESSENTIAL_ARGUMENTS.iter().filter_map(|name| {
+        let value = args.get(name).filter(|value| !value.is_null())?;
+        let mut text = value.to_string();
+        if let Some((end, _)) = text.char_indices().nth(MAX_ARGUMENT_CHARS) {
+            text.truncate(end);
+            text.push('…');
+        }
+        Some(format!("{name}: {text}"))
+    });
+    essential.collect::<Vec<_>>().join(", ")
 }
 
 /// Serializes equal values to equal texts: object keys are sorted, and there are no spaces.
@@ -95,6 +135,29 @@ mod tests {
         let keys =
             [("t", 1), ("t", 2), ("u", 1)].map(|(t, n)| EffectKey::nth_call_key(t, &args, n));
         assert!(keys[0] != keys[1] && keys[0] != keys[2]);
+    }
+
+    #[test]
+    fn a_key_has_the_essential_arguments_of_its_call_on_one_line() {
+        let long = "x".repeat(300);
+        for (args, expected) in [
+            (
+                serde_json::json!({"message": "@b fix\nline 42", "to": ["c"], "cc": null}),
+                r#"to: ["c"], message: "@b fix\nline 42""#.to_owned(),
+            ),
+            (
+                serde_json::json!({"file": "notes.md", "content": "secret"}),
+                r#"file: "notes.md""#.to_owned(),
+            ),
+            (
+                serde_json::json!({"proposal": 3, "choice": "sqlite"}),
+                r#"proposal: 3, choice: "sqlite""#.to_owned(),
+            ),
+            (serde_json::json!({"message": long}), format!("message: \"{}…", "x".repeat(239))),
+            (serde_json::json!({}), String::new()),
+        ] {
+            assert_eq!(EffectKey::new("k".into(), "t", &args).summary, expected);
+        }
     }
 
     #[test]

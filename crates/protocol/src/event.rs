@@ -22,9 +22,10 @@ pub use self::{
         ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
         AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData,
         ClockJumpedData, ConflictRevisions, DeliveryData, DocumentConflictData,
-        DocumentWrittenData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
-        RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, SetupRanData,
-        SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+        DocumentWrittenData, MentionUnheardData, ProposalActiveData, ProposalEndedData,
+        QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData,
+        RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData,
+        TextData, ToolCallData, ToolResultData,
     },
 };
 use crate::{

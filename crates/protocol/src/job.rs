@@ -59,8 +59,12 @@ pub struct WorkerJob {
     /// Permissions of the agent: the daemon decides, and a program may know the rules in advance.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
-    /// Maximum number of model calls.
-    pub max_steps: u32,
+    /// Maximum number of model calls; absent: the backend's own limit, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u32>,
+    /// Maximum number of tokens of one answer of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
     /// Time limits that the worker enforces.
     pub limits: JobLimits,
 }

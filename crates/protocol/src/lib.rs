@@ -22,6 +22,7 @@ mod name;
 mod problem;
 mod problem_details;
 mod proposal;
+mod run_predicates;
 mod scope;
 pub mod shell_words;
 mod span;
@@ -43,9 +44,10 @@ pub use event::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
     AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,
     ConflictRevisions, DeliveryData, DocumentConflictData, DocumentWrittenData, Event, EventBody,
-    EventKind, ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData,
-    RunEndedData, RunPausedData, RunRunningData, RunSetupData, SetupRanData,
-    SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+    EventKind, MentionUnheardData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
+    RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
+    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
+    ToolResultData,
 };
 pub use event_line::BadEventLine;
 pub use id::{
@@ -63,8 +65,8 @@ pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
 pub use problem::{Code, DAMAGED_HEADER, Problem, ProblemBody};
 pub use problem_details::ProblemDetails;
 pub use proposal::{
-    APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, Rule, Terms,
-    TieBreaker, VoteOutcome,
+    APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, ResolvedBy,
+    Rule, Terms, TieBreaker, VoteOutcome,
 };
 pub use scope::{
     BadPattern, FolderScope, InstancePattern, NoSuchPermission, Permission, Scopes,
@@ -73,7 +75,7 @@ pub use scope::{
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,
-    PauseCause, Role, RunMode, RunState, SuggestionState,
+    PauseCause, Role, RunMode, RunState, SuggestionState, VerdictOutcome,
 };
 pub use suspension::SuspensionDetector;
 pub use target::{BadTarget, InstanceRef, Target, is_ancestor_or_descendant};

@@ -24,6 +24,9 @@ pub const REVISION_HEADER: &str = "mcp-protocol-version";
 pub const METHOD_HEADER: &str = "mcp-method";
 /// The header that repeats the name of the tool, prompt or resource.
 pub const NAME_HEADER: &str = "mcp-name";
+/// The header with the percent-encoded path of the caller's folder, which the bridge sends. Instances of that folder
+/// come first if a target fits several.
+pub const PROJECT_HEADER: &str = "agent-worker-project";
 /// The header that names the session.
 pub const SESSION_HEADER: &str = "mcp-session-id";
 
@@ -44,6 +47,8 @@ pub const INVALID_REQUEST: i32 = -32600;
 pub const METHOD_NOT_FOUND: i32 = -32601;
 /// The parameters do not fit the method.
 pub const INVALID_PARAMS: i32 = -32602;
+/// Error code of the protocol: the server failed.
+pub const INTERNAL_ERROR: i32 = -32603;
 /// The server failed.
 pub const SERVER_ERROR: i32 = -32000;
 /// The headers contradict the body.

@@ -31,6 +31,9 @@ pub struct Message {
     /// Message to which this one replies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Seq>,
+    /// Messages that the turn of an answer acted on, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acts_on: Vec<Seq>,
     /// Number of messages in the chain that led to this one.
     pub hops: u32,
     /// Urgency in the inboxes of its recipients.
@@ -65,7 +68,7 @@ pub struct Message {
 pub enum MessageKind {
     /// Text that a user, a client or an agent sent.
     Message,
-    /// Final text of an attempt, which wakes no agent.
+    /// Final text of an attempt. It wakes the agents to which it hands work, if the run delivers answers.
     Answer,
     /// Notice of the daemon about an occurrence.
     System,

@@ -57,6 +57,9 @@ pub enum BadName {
 const RESERVED: [&str; 5] = ["all", "user", "system", "global", "nobody"];
 
 impl AgentName {
+    /// Maximum length of a name.
+    pub const MAX_BYTES: usize = 32;
+
     /// Returns the spelling that decides the equality of two names.
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()
@@ -69,7 +72,7 @@ impl FromStr for AgentName {
         if RESERVED.iter().any(|word| word.eq_ignore_ascii_case(text)) {
             return Err(BadName::Reserved(text.to_owned()));
         }
-        let shaped = text.len() <= 32
+        let shaped = text.len() <= Self::MAX_BYTES
             && text.starts_with(|c: char| c.is_ascii_alphabetic())
             && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if shaped { Ok(Self(text.to_owned())) } else { Err(BadName::Agent(text.to_owned())) }

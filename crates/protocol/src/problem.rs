@@ -52,6 +52,8 @@ pub enum Code {
     Forbidden,
     /// The requested object does not exist.
     NotFound,
+    /// The path does not support the method of the request.
+    MethodNotAllowed,
     /// The request conflicts with the current state.
     Conflict,
     /// The attempt is no longer the live one.
@@ -109,6 +111,7 @@ impl Code {
             Self::Unauthorized => 401,
             Self::Forbidden => 403,
             Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
             Self::Conflict | Self::StaleEpoch | Self::RunEnded | Self::NoRun => 409,
             Self::TooLarge => 413,
             Self::Limit => 429,

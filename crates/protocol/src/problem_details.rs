@@ -17,6 +17,9 @@ pub enum ProblemDetails {
     UnknownTarget {
         /// The kind of thing and its name, such as ``agent `coder` ``.
         wanted: String,
+        /// The target with the nearest name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suggestion: Option<Target>,
     },
     /// The team has no agent of this name.
     UnknownAgent {

@@ -109,6 +109,22 @@ pub enum TieBreaker {
     CreatorDecides,
 }
 
+/// Event that ended a proposal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResolvedBy {
+    /// The quorum was reached, and the proposal closes at its quorum.
+    Quorum,
+    /// The whole electorate has voted.
+    AllVoted,
+    /// The missing votes could not change the winner.
+    Decided,
+    /// The deadline passed.
+    Deadline,
+    /// The proposal was withdrawn.
+    Cancelled,
+}
+
 /// One option of a proposal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "ProposalOptionInput")]
@@ -170,6 +186,9 @@ pub struct Terms {
     /// Number of votes that suffices at the deadline; absent: the votes of the whole electorate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u32>,
+    /// True if the proposal is counted as soon as the quorum is reached.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub close_at_quorum: bool,
     /// Method that chooses between tied options.
     pub tie_breaker: TieBreaker,
     /// True if the daemon enforces the decision.
@@ -268,6 +287,9 @@ pub struct Proposal {
     /// Time of the decision, expiry or cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Millis>,
+    /// Event that ended the proposal; absent for a proposal that an older version resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<ResolvedBy>,
     /// Number of messages in the chain that led to the proposal.
     pub hops: u32,
     /// State of the vote. It is read before the terms, which have the fallback as well.
@@ -312,16 +334,6 @@ impl ProposalState {
             Self::Resolved { verdict: VoteOutcome::NoDecision, .. }
             | Self::Active
             | Self::Cancelled { .. } => None,
-        }
-    }
-
-    /// Returns the cause of the end, in the terms of older clients.
-    pub fn resolved_by(&self) -> Option<&'static str> {
-        match self {
-            Self::Active => None,
-            Self::Resolved { .. } => Some("quorum"),
-            Self::Expired { .. } => Some("timeout"),
-            Self::Cancelled { .. } => Some("cancelled"),
         }
     }
 
@@ -489,6 +501,7 @@ mod tests {
             options: vec![ProposalOption::new("sqlite"), ProposalOption::new("postgres")],
             rule: Rule::Plurality,
             quorum: None,
+            close_at_quorum: false,
             tie_breaker: TieBreaker::First,
             binding: true,
             role: None,
@@ -510,6 +523,7 @@ mod tests {
             created: Millis::new(0),
             deadline: Millis::new(600_000),
             ended: None,
+            resolved_by: None,
             hops: 0,
             terms,
             state,

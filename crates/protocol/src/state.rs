@@ -59,6 +59,31 @@ pub enum Role {
     DocumentOwner,
     /// The agent that receives messages without a recipient.
     Coordinator,
+    /// The agent that, like the coordinator, sets the verdict of the run.
+    Finisher,
+}
+
+/// Outcome that a team gives to its own run.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictOutcome {
+    /// The team did its work.
+    Done,
+    /// The team could not do its work: a run that would be done has failed.
+    Failed,
 }
 
 /// State of a suggestion.
@@ -241,6 +266,8 @@ pub enum FailureClass {
     ContextOverflow,
     /// The attempt needed a permission that it does not have.
     Permission,
+    /// The backend's program is not installed or not executable.
+    MissingProgram,
     /// A retry is unlikely to succeed, and happens anyway.
     Fatal,
     /// The provider asked the client to wait.
@@ -337,24 +364,6 @@ pub enum AgentState {
     },
 }
 
-impl RunState {
-    /// Returns true if the daemon wakes the agents of such a run.
-    pub fn wakes_agents(&self) -> bool {
-        match self {
-            Self::Electing | Self::Running => true,
-            Self::Setup | Self::Paused { .. } | Self::Ended { .. } => false,
-        }
-    }
-
-    /// Returns true if the run holds its instance, so that no second run may start.
-    pub fn is_live(&self) -> bool {
-        match self {
-            Self::Setup | Self::Electing | Self::Running | Self::Paused { .. } => true,
-            Self::Ended { .. } => false,
-        }
-    }
-}
-
 impl FailureClass {
     /// Returns true if the failure counts against the deliveries that it affected.
     pub fn is_counted(self) -> bool {
@@ -364,7 +373,25 @@ impl FailureClass {
             | Self::ContextOverflow
             | Self::Permission
             | Self::Fatal => true,
-            Self::RateLimited | Self::Transient | Self::Auth | Self::Billing => false,
+            Self::RateLimited
+            | Self::Transient
+            | Self::Auth
+            | Self::Billing
+            | Self::MissingProgram => false,
+        }
+    }
+
+    /// Returns true if no retry helps before a person has acted: the agent is stopped, and its mail waits.
+    pub fn stops_agent(self) -> bool {
+        match self {
+            Self::Auth | Self::Billing | Self::MissingProgram => true,
+            Self::Crash
+            | Self::Timeout
+            | Self::ContextOverflow
+            | Self::Permission
+            | Self::Fatal
+            | Self::RateLimited
+            | Self::Transient => false,
         }
     }
 }

@@ -51,6 +51,8 @@ pub enum ToolName {
     ProposalCancel,
     /// Asks a person a question.
     AskHuman,
+    /// Sets the verdict of the run.
+    RunFinish,
     /// Lists the instances.
     WorkflowList,
     /// Lists the runs.
@@ -73,6 +75,20 @@ pub enum ToolName {
     AgentResume,
     /// Removes an agent from its run.
     AgentRemove,
+    /// Lists the open approval requests.
+    ApprovalList,
+    /// Approves or denies a requested call.
+    ApprovalAnswer,
+    /// Lists the open questions of agents.
+    QuestionList,
+    /// Answers a question of an agent.
+    QuestionAnswer,
+    /// Lists the dead letters.
+    DeadList,
+    /// Delivers dead letters again.
+    DeadRedrive,
+    /// Drops dead letters.
+    DeadDrop,
 }
 
 impl ToolName {
@@ -101,13 +117,18 @@ impl ToolName {
             | Self::Vote
             | Self::ProposalCancel
             | Self::AskHuman
+            | Self::RunFinish
             | Self::RunStart
             | Self::RunStop
             | Self::RunResume
             | Self::AgentNew
             | Self::AgentStop
             | Self::AgentResume
-            | Self::AgentRemove => true,
+            | Self::AgentRemove
+            | Self::ApprovalAnswer
+            | Self::QuestionAnswer
+            | Self::DeadRedrive
+            | Self::DeadDrop => true,
             Self::ChannelRead
             | Self::InboxCheck
             | Self::InboxAck
@@ -120,7 +141,10 @@ impl ToolName {
             | Self::WorkflowList
             | Self::RunList
             | Self::RunStatus
-            | Self::AgentShow => false,
+            | Self::AgentShow
+            | Self::ApprovalList
+            | Self::QuestionList
+            | Self::DeadList => false,
         }
     }
 

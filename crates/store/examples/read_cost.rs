@@ -41,7 +41,8 @@ async fn main() {
 /// Appends one message under an idempotency key.
 async fn send(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
     let key = uuid::Uuid::now_v7().to_string();
-    let key = EffectKey { key, tool: "send".into(), args: hash(&[b"args"]) };
+    let key =
+        EffectKey { key, tool: "send".into(), args: hash(&[b"args"]), summary: String::new() };
     let by = WriteContext { actor: WriteActor::User, key: Some(key) };
     store.message_append(by, workflow, message(7), None, NOW).await.unwrap();
     1
@@ -51,6 +52,7 @@ async fn messages(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
     let query = MessageQuery {
         run: None,
         after: Seq::new(0),
+        before: None,
         search: None,
         order: MessageOrder::NewestFirst,
         limit: MESSAGES,
@@ -69,7 +71,7 @@ async fn fill(store: &Arc<dyn Store>) -> WorkflowId {
     let run = NewRun {
         id: RunId::new(uuid::Uuid::from_u64_pair(1, 1)),
         mode: RunMode::Start,
-        limits: Limits { hops: 50, turns: None, wall: None },
+        limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
         script: "s".repeat(4_000),
         agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
         roles: Vec::new(),

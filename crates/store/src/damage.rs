@@ -63,6 +63,21 @@ pub(crate) fn collect_intact<T>(rows: impl Iterator<Item = db::Result<T>>) -> Re
     Ok(kept)
 }
 
+/// Returns the first `limit` intact rows; reports the damaged ones before them. A damaged row uses no part of the
+/// limit: only fewer rows than `limit` mean that there are no more.
+pub(crate) fn take_intact<T>(
+    mut rows: impl Iterator<Item = db::Result<T>>,
+    limit: u32,
+) -> Result<Vec<T>> {
+    let mut kept = Vec::new();
+    while kept.len() < limit as usize
+        && let Some(row) = rows.next()
+    {
+        kept.extend(intact_or_skip(row)?);
+    }
+    Ok(kept)
+}
+
 /// Returns the row, or reports that it is damaged.
 pub(crate) fn intact_or_skip<T>(row: db::Result<T>) -> Result<Option<T>> {
     match row.map_err(Error::from) {

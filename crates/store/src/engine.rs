@@ -2,6 +2,4 @@
 
 mod sqlite;
 
-#[cfg(test)]
-pub(crate) use sqlite::open_in_memory;
-pub(crate) use sqlite::{DatabaseFault, SqliteEngine, newest_copy};
+pub(crate) use sqlite::{DatabaseFault, SqliteEngine, newest_copy, open_in_memory};

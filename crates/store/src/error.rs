@@ -45,6 +45,12 @@ pub enum Error {
     /// Documents have an owner, and the writer is another agent.
     #[error("{0} owns the documents of this run")]
     NotOwner(AgentName),
+    /// The caller is neither the coordinator nor the finisher of the run, which are these agents.
+    #[error("{}", finisher_text(.0))]
+    NotFinisher(Vec<AgentName>),
+    /// This agent set the verdict `failed`, and a verdict does not become better.
+    #[error("the verdict of {0} is `failed`, and a verdict does not become better")]
+    VerdictFixed(AgentName),
     /// The proposal is no longer voted on.
     #[error("proposal #{id} is {how}")]
     ProposalClosed {
@@ -157,6 +163,17 @@ pub enum Error {
     /// A file of the store could not be opened, written or read.
     #[error("cannot access a file of the store: {0}")]
     File(std::io::Error),
+}
+
+/// Names the agents that may set the verdict of a run.
+fn finisher_text(agents: &[AgentName]) -> String {
+    let names: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
+    match names.as_slice() {
+        [] => {
+            "the run has neither a coordinator nor a finisher, so no agent sets its verdict".into()
+        }
+        names => format!("only {} sets the verdict of this run", names.join(" or ")),
+    }
 }
 
 impl Error {

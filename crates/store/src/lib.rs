@@ -26,19 +26,21 @@ pub use damage::{DamagedRow, observe_damage};
 pub use database::Database;
 pub use error::Error;
 pub use model::{
-    AgentRow, Approval, ApprovalAnswer, ApprovalQuery, AttemptRow, BaseNumber, BindingEffect,
-    Blame, ChangeCursor, DeadLetterText, DeadlineStatus, DeliveryFailureCounts, DeliveryRule,
-    DeliveryVerdict, Document, DocumentBase, DocumentConflict, DocumentEdit, DocumentInfo,
-    DocumentWrite, EndRecipients, EventQuery, ExchangeMode, Fence, FileBase, FileImport,
-    FileIntent, FileSlot, FileState, FileStep, FinishedAttempt, HopContext, ImportOutcome,
-    Instance, InstanceQuery, IntegrityReport, JournalEntry, Lease, LeaseFacts, LeaseOutcome,
-    LeaseRule, LeaseStep, LeasedDelivery, LimitScope, LiveAttempt, MessageOrder, MessageQuery,
+    AgentRow, AnswerDraft, AnswerFacts, AnswerRule, AnswerStep, Approval, ApprovalAnswer,
+    ApprovalQuery, AttemptRow, BaseNumber, BindingEffect, Blame, ChangeCursor, DeadLetterText,
+    DeadlineStatus, DeliveryFailureCounts, DeliveryRule, DeliveryVerdict, Document, DocumentBase,
+    DocumentConflict, DocumentEdit, DocumentInfo, DocumentWrite, EndRecipients, EventQuery,
+    ExchangeMode, FeedbackKey, FeedbackRow, Fence, FileBase, FileImport, FileIntent, FileSlot,
+    FileState, FileStep, FinishedAttempt, HopContext, ImportOutcome, InboxKey, Instance,
+    InstanceQuery, IntegrityReport, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule,
+    LeaseStep, LeasedDelivery, LimitScope, ListRange, LiveAttempt, MessageOrder, MessageQuery,
     NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal,
-    NewQuestion, NewRun, NewSuggestion, NotBefore, Once, OutSlot, PendingConflictFile,
+    NewQuestion, NewRun, NewSuggestion, NewVerdict, NotBefore, Once, OutSlot, PendingConflictFile,
     ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery, QuestionRow, ReadyAgent,
-    Recipient, ResourceInfo, ResourcePart, Retention, RunBlockers, RunFacts, RunQuery, RunRow,
-    RunRule, RunSnapshot, RunStep, Settlement, ShownMessage, StoreFault, SuggestionAnswer,
-    SuggestionVerdict, TallyRule, TurnRow, WaitReason, Wake, WriteActor, WriteContext,
+    Recipient, ResourceInfo, ResourceKey, ResourcePart, Retention, RunBlockers, RunClock,
+    RunClockSwitch, RunFacts, RunKey, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, Settlement,
+    ShownMessage, StoreFault, StoredVerdict, SuggestionAnswer, SuggestionVerdict, TallyRule,
+    TurnRow, UnheardAgent, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
 pub use store::{

@@ -5,15 +5,17 @@ mod attempts;
 mod documents;
 mod files;
 mod integrity;
+mod list_range;
 mod messages;
 mod proposals;
 mod runs;
 
 pub use approvals::{Approval, ApprovalAnswer, ApprovalQuery, NewApproval};
 pub use attempts::{
-    AttemptRow, Blame, DeadLetterText, DeliveryFailureCounts, DeliveryRule, DeliveryVerdict,
-    FinishedAttempt, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep,
-    LeasedDelivery, LimitScope, NewAttempt, Settlement, ShownMessage, TurnRow,
+    AnswerDraft, AnswerFacts, AnswerRule, AnswerStep, AttemptRow, Blame, DeadLetterText,
+    DeliveryFailureCounts, DeliveryRule, DeliveryVerdict, FinishedAttempt, JournalEntry, Lease,
+    LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep, LeasedDelivery, LimitScope, NewAttempt,
+    Settlement, ShownMessage, TurnRow, UnheardAgent, WakingMessage,
 };
 pub use documents::{
     Document, DocumentBase, DocumentConflict, DocumentEdit, DocumentInfo, DocumentWrite,
@@ -24,6 +26,7 @@ pub use files::{
     ImportOutcome, OutSlot, PendingConflictFile,
 };
 pub use integrity::IntegrityReport;
+pub use list_range::{FeedbackKey, FeedbackRow, InboxKey, ListRange, ResourceKey, RunKey};
 pub use messages::{MessageOrder, MessageQuery, NewMessage, Once, Recipient, Wake};
 pub use proposals::{
     BindingEffect, DeadlineStatus, EndRecipients, HopContext, NewBallot, NewCancellation,
@@ -31,8 +34,9 @@ pub use proposals::{
     QuestionRow, TallyRule,
 };
 pub use runs::{
-    AgentRow, Instance, InstanceQuery, LiveAttempt, NewAgent, NewRun, NotBefore, ReadyAgent,
-    Retention, RunBlockers, RunFacts, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, WaitReason,
+    AgentRow, Instance, InstanceQuery, LiveAttempt, NewAgent, NewRun, NewVerdict, NotBefore,
+    ReadyAgent, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunQuery, RunRow,
+    RunRule, RunSnapshot, RunStep, StoredVerdict, WaitReason,
 };
 
 use std::path::PathBuf;

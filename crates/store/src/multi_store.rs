@@ -114,6 +114,13 @@ impl MultiStore {
         std::iter::once(self.0.home.clone()).chain(others).collect()
     }
 
+    /// Returns the databases with their numbers; the number of the home's database is 0.
+    pub(crate) fn numbered_stores(&self) -> Vec<(i64, Database)> {
+        let databases = sync::read(&self.0.databases);
+        let others = databases.iter().map(|(number, database)| (*number, database.store.clone()));
+        std::iter::once((0, self.0.home.clone())).chain(others).collect()
+    }
+
     /// Returns the database of an instance.
     pub(crate) fn store_for(&self, workflow: WorkflowId) -> Result<Database> {
         match workflow.get() >> team_databases::DATABASE_NUMBER_SHIFT {

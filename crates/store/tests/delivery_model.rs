@@ -18,9 +18,9 @@ use agent_worker_protocol::{
     Millis, Priority, RunId, RunMode, Seq, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Blame, Database, Error, Fence, FinishedAttempt, LeaseOutcome, NewAgent, NewAttempt, NewMessage,
-    NewRun, Now, Recipient, Retention, Settlement, ShownMessage, Store, StoreTime, Wake,
-    WriteActor, WriteContext,
+    Blame, Database, Error, Fence, FinishedAttempt, LeaseOutcome, ListRange, NewAgent, NewAttempt,
+    NewMessage, NewRun, Now, Recipient, Retention, Settlement, ShownMessage, Store, StoreTime,
+    Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
@@ -163,7 +163,7 @@ impl StoreAndModel {
         let new = NewRun {
             id: RunId::new(Uuid::from_u64_pair(1, seed)),
             mode: RunMode::Start,
-            limits: Limits { hops: 50, turns: None, wall: None },
+            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
             script: String::new(),
             agents: (0..AGENTS.len()).map(agent).collect(),
             roles: Vec::new(),
@@ -306,7 +306,7 @@ impl StoreAndModel {
     async fn show(&mut self, agent: usize) {
         let (fence, passes) = self.fence(agent);
         let epoch = fence.epoch.get();
-        let shown = self.store.inbox_show(fence, 5).await;
+        let shown = self.store.inbox_show(fence, ListRange::first(5)).await;
         if !passes {
             assert!(matches!(shown, Err(Error::Fenced)), "{shown:?}");
             return;
@@ -341,7 +341,11 @@ impl StoreAndModel {
 
     /// Compares the pending deliveries and the state of every delivery.
     async fn read(&self, agent: usize) {
-        let pending = self.store.inbox_pending(self.workflow, name(agent), 1_000).await.unwrap();
+        let pending = self
+            .store
+            .inbox_pending(self.workflow, name(agent), ListRange::first(1_000))
+            .await
+            .unwrap();
         let expected: Vec<_> = self.model.inbox(agent).iter().map(|mail| mail.seq).collect();
         assert_eq!(seqs(&pending), expected);
         for seq in 1..=self.model.last {

@@ -30,7 +30,7 @@ fn new_run() -> NewRun {
     NewRun {
         id: RunId::new(Uuid::now_v7()),
         mode: RunMode::Start,
-        limits: Limits { hops: 50, turns: None, wall: None },
+        limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
         script: "{}".into(),
         agents: Vec::new(),
         roles: Vec::new(),

@@ -3,10 +3,10 @@
 
 use std::{fs, path::Path};
 
-use agent_worker_protocol::{InstanceRef, Limits, Millis, RunId, RunMode, WorkflowId};
+use agent_worker_protocol::{InstanceRef, Limits, Millis, Outcome, RunId, RunMode, WorkflowId};
 use agent_worker_store::{
-    AdminStore as _, Database, Error, InstanceQuery, MultiStore, NewRun, Now, Retention, RunQuery,
-    RunStore as _, StoreTime,
+    AdminStore as _, Database, Error, InstanceQuery, ListRange, MultiStore, NewRun, Now, Retention,
+    RunKey, RunQuery, RunStep, RunStore as _, StoreTime,
 };
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ async fn start_run(multi_store: &MultiStore, workflow: WorkflowId, number: u128)
     let millis = i64::try_from(number).unwrap();
     let (store, wall) = (StoreTime::new(millis), Millis::new(millis));
     let now = Now { store, wall };
-    let limits = Limits { hops: 50, turns: Some(200), wall: None };
+    let limits = Limits { hops: 50, turns: Some(200), wall: None, wall_grace: Limits::WALL_GRACE };
     let script = String::new();
     let new = NewRun {
         id,
@@ -66,14 +66,26 @@ async fn a_team_is_in_its_own_file_and_found_as_every_other_one() {
     let (old, new) =
         (start_run(&multi_store, first, 1).await, start_run(&multi_store, own, 2).await);
     assert_eq!(instance_tags(&multi_store).await, ["a", "b"]);
-    let newest = |most| {
-        let multi_store = multi_store.clone();
-        async move {
-            let runs = multi_store.run_list(RunQuery::Newest(most)).await.unwrap();
-            runs.into_iter().map(|run| run.id).collect::<Vec<_>>()
-        }
+    let live = multi_store.run_list(RunQuery::Live).await.unwrap();
+    assert_eq!(live.into_iter().map(|run| run.id).collect::<Vec<_>>(), [new, old]);
+    for run in [old, new] {
+        let why = "the run ended".to_owned();
+        let step = RunStep::End { outcome: Outcome::Done, why, error: None };
+        let over = Box::new(move |_: &_| step.clone());
+        multi_store.run_settle(run, over, multi_store.now()).await.unwrap();
+    }
+    let ended = async |of: Option<Vec<WorkflowId>>, range| {
+        let runs = multi_store.run_list(RunQuery::Ended(of, range)).await.unwrap();
+        runs.into_iter().map(|run| (run.started, run.id)).collect::<Vec<_>>()
     };
-    assert_eq!((newest(9).await, newest(1).await), (vec![new, old], vec![new]));
+    let [first_part, all] = [ListRange::first(1), ListRange::first(9)];
+    let newest = ended(None, first_part).await;
+    let (started, run) = newest[0];
+    let rest = ListRange { after: Some(RunKey { started, run }), limit: 9 };
+    let ids = |runs: Vec<(_, RunId)>| runs.into_iter().map(|(_, run)| run).collect::<Vec<_>>();
+    assert_eq!(ids(ended(None, all).await), [new, old]);
+    assert_eq!((ids(newest), ids(ended(None, rest).await)), (vec![new], vec![old]));
+    assert_eq!(ids(ended(Some(vec![first]), all).await), [old]);
     assert_eq!(multi_store.run_get(new).await.unwrap().workflow, own);
     multi_store.close().await;
     let alone = Database::open(&home).unwrap();

@@ -16,8 +16,8 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     AdminStore as _, Database, DocumentBase, DocumentStore as _, DocumentWrite, Error, Fence,
-    MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewMessage, NewRun, Now, Recipient,
-    Retention, RunStep, RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
+    ListRange, MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewMessage, NewRun, Now,
+    Recipient, Retention, RunStep, RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -56,7 +56,7 @@ async fn instance(store: &Database, keep: Retention) -> (WorkflowId, RunId) {
     let new = NewRun {
         id: RunId::new(Uuid::now_v7()),
         mode: RunMode::Start,
-        limits: Limits { hops: 50, turns: None, wall: None },
+        limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
         script: "{}".into(),
         agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
         roles: Vec::new(),
@@ -173,6 +173,7 @@ async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched
         run: None,
         search: Some("needle".into()),
         after: Seq::new(0),
+        before: None,
         order: MessageOrder::OldestFirst,
         limit: 1,
     };
@@ -344,13 +345,22 @@ async fn what_was_acknowledged_survives_kill_nine() {
         let (workflow, _) = instance(&store, Retention::Always).await;
         store.instance_verify(workflow).await.unwrap();
         let order = MessageOrder::OldestFirst;
-        let query =
-            MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: u32::MAX };
+        let query = MessageQuery {
+            run: None,
+            after: Seq::new(0),
+            before: None,
+            search: None,
+            order,
+            limit: u32::MAX,
+        };
         let stored = store.message_list(workflow, query).await.unwrap();
         let bodies: BTreeSet<_> = stored.iter().map(|message| message.body.clone()).collect();
         assert_eq!(bodies.len(), stored.len(), "something is there twice");
         assert!(acknowledged.is_subset(&bodies), "something acknowledged is gone");
-        let inbox = store.inbox_pending(workflow, "a".parse().unwrap(), u32::MAX).await.unwrap();
+        let inbox = store
+            .inbox_pending(workflow, "a".parse().unwrap(), ListRange::first(u32::MAX))
+            .await
+            .unwrap();
         assert_eq!(inbox.len(), stored.len());
         let events = store.event_last(workflow).await.unwrap().get();
         assert_eq!(events, i64::try_from(stored.len()).unwrap() + 1);

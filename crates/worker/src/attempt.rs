@@ -189,11 +189,11 @@ impl Attempt {
             if let Some(gap) = suspension.observe(started.elapsed()) {
                 self.report.record_suspension(gap);
             }
-            let (active, answered) = self.report.last_activity_and_reply();
+            let answered = self.report.last_reply();
             let (held, waiting) = self.report.paused_time();
             let times = AttemptClockReadings {
                 began: self.began + held,
-                last_activity: active,
+                last_activity: self.report.last_activity(),
                 last_reply: answered,
                 approval_wait: waiting,
             };
@@ -213,7 +213,7 @@ impl Attempt {
     /// The event is on disk by then, and a later daemon reads it from there. If the write failed, this process has
     /// the only copy and waits for as long as a daemon answers.
     async fn report_finished(&self, finished: Finished) -> Result<(), Error> {
-        let (_, answered) = self.report.last_activity_and_reply();
+        let answered = self.report.last_reply();
         let last = self.report.record(WorkerEvent::Finished(finished));
         let outcome = async {
             tokio::select! {
@@ -226,7 +226,7 @@ impl Attempt {
         let outcome = loop {
             let deadline = answered + self.job.limits.orphan_grace.duration();
             let outcome = timeout_at(deadline, &mut outcome).await;
-            let (_, latest) = self.report.last_activity_and_reply();
+            let latest = self.report.last_reply();
             if outcome.is_ok() || latest <= answered || !self.report.has_write_error() {
                 break outcome;
             }

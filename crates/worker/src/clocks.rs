@@ -10,8 +10,8 @@ use tokio::time::Instant;
 pub(crate) struct AttemptClockReadings {
     /// Start of the worker, shifted by all time that does not count: waiting for people, suspension.
     pub(crate) began: Instant,
-    /// Time of the last event, text or tool traffic.
-    pub(crate) last_activity: Instant,
+    /// Time of the last event, text or tool traffic; none while a tool call runs, which may be silent.
+    pub(crate) last_activity: Option<Instant>,
     /// Time of the last reply of a daemon.
     pub(crate) last_reply: Instant,
     /// Current state of waiting for a person.
@@ -37,12 +37,13 @@ pub(crate) enum Expiry {
 /// only the daemon's absence counts.
 pub(crate) fn next_expiry(times: AttemptClockReadings, limits: &JobLimits) -> (Instant, Expiry) {
     let wall = (times.began + limits.wall.duration(), Expiry::Wall);
-    let silence = (times.last_activity + limits.silence.duration(), Expiry::Silence);
+    let silence =
+        times.last_activity.map(|last| (last + limits.silence.duration(), Expiry::Silence));
     let orphaned = (times.last_reply + limits.orphan_grace.duration(), Expiry::Orphaned);
     if times.approval_wait == WorkerApprovalWait::Waiting {
         return orphaned;
     }
-    [wall, silence, orphaned].into_iter().min_by_key(|(at, _)| *at).unwrap_or(wall)
+    [wall, orphaned].into_iter().chain(silence).min_by_key(|(at, _)| *at).unwrap_or(wall)
 }
 
 impl Expiry {
@@ -94,11 +95,13 @@ mod tests {
             let waiting = WorkerApprovalWait::NotWaiting;
             let times = AttemptClockReadings {
                 began,
-                last_activity: at(active),
+                last_activity: Some(at(active)),
                 last_reply: at(answered),
                 approval_wait: waiting,
             };
             assert_eq!(next_expiry(times, &limits), expected, "{active} {answered}");
+            let in_call = AttemptClockReadings { last_activity: None, ..times };
+            assert_ne!(next_expiry(in_call, &limits).1, Expiry::Silence);
             let times =
                 AttemptClockReadings { approval_wait: WorkerApprovalWait::Waiting, ..times };
             assert_eq!(next_expiry(times, &limits), (at(answered + 60), Expiry::Orphaned));

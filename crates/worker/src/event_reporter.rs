@@ -5,7 +5,7 @@
 //! numbers rise by one and are posted in order.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     convert::Infallible,
     io,
     path::Path,
@@ -70,6 +70,8 @@ struct Outbox {
     next_heartbeat: Instant,
     last_activity: Instant,
     last_reply: Instant,
+    /// Ids of the tool calls without a result so far.
+    open_calls: HashSet<String>,
     /// Number of waits for a person that are open now, their start, and the total duration of earlier ones.
     pause_count: usize,
     paused_since: Instant,
@@ -108,6 +110,7 @@ impl EventReporter {
             next_heartbeat: now + heartbeat,
             last_activity: now,
             last_reply: now,
+            open_calls: HashSet::new(),
             pause_count: 0,
             paused_since: now,
             paused_total: Duration::ZERO,
@@ -150,12 +153,14 @@ impl EventReporter {
 
     /// Records the start of a tool call.
     pub(crate) fn record_tool_call(&self, id: &str, tool: &str, args: Value) {
+        self.outbox().open_calls.insert(id.to_owned());
         let (id, tool) = (id.to_owned(), tool.to_owned());
         self.record(WorkerEvent::ToolCall { id, tool, args: truncate_args(args) });
     }
 
     /// Records the result of a tool call.
     pub(crate) fn record_tool_result(&self, id: &str, tool: &str, result: &ToolResult) {
+        self.outbox().open_calls.remove(id);
         let (id, tool, ok) = (id.to_owned(), tool.to_owned(), result.is_done());
         let summary = truncate(result.text(), MAX_RESULT_SUMMARY_BYTES);
         self.record(WorkerEvent::ToolResult { id, tool, ok, summary });
@@ -180,10 +185,20 @@ impl EventReporter {
         self.outbox().last_activity = Instant::now();
     }
 
-    /// Returns the time of the last activity and the time of the daemon's last reply.
-    pub(crate) fn last_activity_and_reply(&self) -> (Instant, Instant) {
+    /// Returns the time of the last activity; none while a tool call runs.
+    pub(crate) fn last_activity(&self) -> Option<Instant> {
         let outbox = self.outbox();
-        (outbox.last_activity, outbox.last_reply)
+        outbox.open_calls.is_empty().then_some(outbox.last_activity)
+    }
+
+    /// Forgets the open tool calls of a program that has ended.
+    pub(crate) fn forget_open_calls(&self) {
+        self.outbox().open_calls.clear();
+    }
+
+    /// Returns the time of the daemon's last reply.
+    pub(crate) fn last_reply(&self) -> Instant {
+        self.outbox().last_reply
     }
 
     /// Suspends the time limits, because the attempt waits for a person, until the returned guard is dropped.

@@ -100,6 +100,8 @@ struct ProgramExit {
     status: ExitStatus,
     /// The end of its stderr.
     stderr_tail: String,
+    /// True if the worker ended the program, which had reported its result and did not exit.
+    ended_after_result: bool,
 }
 
 /// The outcome of one process.
@@ -113,12 +115,16 @@ enum ProgramOutcome {
 
 /// One kind of program: the way to start it, and the state of reading its output. Created for each process.
 trait ProgramAdapter: Send {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> std::io::Result<ProgramInvocation>;
+    fn invocation(&mut self, turn: &ProgramTurn<'_>) -> std::io::Result<ProgramInvocation>;
     fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent>;
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome;
     /// Parses a line of the program's log on stderr. Returns `None` if the line is a complaint and not a log line.
     fn parse_log_line(&mut self, _line: &str) -> Option<Vec<ProgramEvent>> {
         None
+    }
+    /// Returns true once the program has reported the result of the turn: it has only its own end left.
+    fn has_result(&self) -> bool {
+        false
     }
     /// Returns the deadline for the next line, and the failure after that deadline.
     fn wait_limit(&self) -> Option<(Instant, TurnFailure)> {
@@ -204,6 +210,7 @@ impl ProgramBackend {
                 ProgramOutcome::Answered(text) => return Ok(text.into()),
                 ProgramOutcome::Failed(failure) => return Err(failure),
                 ProgramOutcome::SessionLost if turn.session.take().is_some() => {
+                    turn.context.reporter.forget_open_calls();
                     let why = "the program lost its conversation; starting a new one".to_owned();
                     turn.context.reporter.record(WorkerEvent::Retry { why });
                 }
@@ -245,6 +252,11 @@ impl ProgramInvocation {
 }
 
 impl ProgramExit {
+    /// Returns true if the program exited with success, or had only its own end left.
+    fn is_clean(&self) -> bool {
+        self.status.success() || self.ended_after_result
+    }
+
     /// Returns the failure of a program that ended without a result.
     fn crash_failure(&self) -> TurnFailure {
         TurnFailure::new(
@@ -259,11 +271,11 @@ impl ProgramExit {
     }
 
     fn description(&self) -> String {
-        format!(
-            "{}: {}",
-            exit_status_text(self.status),
-            truncate(self.stderr_tail.trim(), MAX_FAILURE_DETAIL_BYTES)
-        )
+        let status = exit_status_text(self.status);
+        match self.stderr_tail.trim() {
+            "" => status,
+            complaint => format!("{status}: {}", truncate(complaint, MAX_FAILURE_DETAIL_BYTES)),
+        }
     }
 }
 

@@ -11,6 +11,9 @@ use crate::{
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
+/// Maximum number of model calls of a turn, if the workflow file sets none.
+const DEFAULT_MAX_STEPS: u32 = 30;
+
 /// Runs the turns of a model through its tools.
 pub(crate) struct ToolLoop<M> {
     model: M,
@@ -28,7 +31,7 @@ impl<M: Model> ToolLoop<M> {
             prompt: turn.request.prompt.clone(),
             exchanges: Vec::new(),
         };
-        let max_steps = turn.limits.max_steps;
+        let max_steps = turn.limits.max_steps.unwrap_or(DEFAULT_MAX_STEPS);
         for _ in 0..max_steps {
             let step = self.model.step(&conversation, &turn.reporter).await?;
             if step.usage != Usage::default() {
@@ -44,7 +47,8 @@ impl<M: Model> ToolLoop<M> {
             let exchange = ToolExchange { text: step.text, calls: step.calls, results };
             conversation.exchanges.push(exchange);
         }
-        let why = format!("the model still called tools after {max_steps} steps (max_steps)");
+        let steps = if max_steps == 1 { "step" } else { "steps" };
+        let why = format!("the model still called tools after {max_steps} {steps} (max_steps)");
         Err(TurnFailure::new(FailureClass::Fatal, why))
     }
 }

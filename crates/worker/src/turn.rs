@@ -70,7 +70,9 @@ pub(crate) struct TurnFolders {
 /// Limits that a backend enforces. The attempt enforces those on time.
 pub(crate) struct TurnLimits {
     /// Maximum number of requests to the model.
-    pub(crate) max_steps: u32,
+    pub(crate) max_steps: Option<u32>,
+    /// Maximum number of tokens of one answer of the model.
+    pub(crate) max_tokens: Option<u32>,
 }
 
 /// The result of a turn that succeeded.
@@ -121,7 +123,7 @@ impl TurnContext {
             cancelled,
             folders: TurnFolders { attempt: job.folder.clone(), keep: job.keep.clone() },
             child_env: ChildEnv::new(job),
-            limits: TurnLimits { max_steps: job.max_steps },
+            limits: TurnLimits { max_steps: job.max_steps, max_tokens: job.max_tokens },
         }
     }
 

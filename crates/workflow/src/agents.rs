@@ -11,7 +11,12 @@ use std::{
     path::PathBuf,
 };
 
-use agent_worker_protocol::{AgentName, AgentSettings, Keyword as _, RetryPolicy, Span, ToolName};
+use agent_worker_backends::{
+    BackendCapabilities, BackendSpec, CapabilitySupport, available_backends, find_backend,
+};
+use agent_worker_protocol::{
+    AgentName, AgentSettings, Backend, Keyword as _, RetryPolicy, Span, ToolName,
+};
 
 use crate::{
     agents::prompt::PromptFolder,
@@ -49,7 +54,6 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
 const RETRY_KEYS: AllowedKeys =
     AllowedKeys { known: &["max_attempts", "backoff", "multiplier"], planned: &[] };
 
-pub(crate) const DEFAULT_STEPS: u32 = 30;
 pub(crate) const DEFAULT_TIMEOUT: Span = Span::from_secs(30 * 60);
 pub(crate) const DEFAULT_SILENCE: Span = Span::from_secs(5 * 60);
 const MIN_SPAN: Span = Span::from_millis(1);
@@ -107,9 +111,15 @@ fn read_agent(
     let model = fields.read_with("model", diagnostics, |field| field.text().map(str::to_owned));
     let system_prompt =
         fields.read_with("system_prompt", diagnostics, |field| prompt::read(field, folder));
-    let max_tokens =
-        fields.read_with("max_tokens", diagnostics, |field| field.integer(1..=10_000_000));
-    let max_steps = fields.read_with("max_steps", diagnostics, |field| field.integer(1..=10_000));
+    let can = find_backend(backend.word()).map_or(BackendCapabilities::NONE, |row| row.can);
+    let max_tokens = fields.read_with("max_tokens", diagnostics, |field| {
+        require_limit("max_tokens", can.max_tokens, &backend, field)?;
+        field.integer(1..=10_000_000)
+    });
+    let max_steps = fields.read_with("max_steps", diagnostics, |field| {
+        require_limit("max_steps", can.max_steps, &backend, field)?;
+        field.integer(1..=10_000)
+    });
     let timeout = fields.read_with("timeout", diagnostics, span);
     let silence = fields.read_with("silence", diagnostics, span);
     let retry = fields.get("retry").map(|field| read_retry(&field, diagnostics));
@@ -124,7 +134,7 @@ fn read_agent(
         model,
         system_prompt,
         max_tokens,
-        max_steps: max_steps.unwrap_or(DEFAULT_STEPS),
+        max_steps,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
         silence: silence.unwrap_or(DEFAULT_SILENCE),
         retry: retry.unwrap_or_default(),
@@ -133,6 +143,46 @@ fn read_agent(
         requires: requires.unwrap_or_default(),
         permissions: permissions.unwrap_or_default(),
     })
+}
+
+/// Reads the name of an agent of the team, whose names are as written in the file. The reader of the agents reports a
+/// name that is invalid; it is none here.
+pub(crate) fn read_member(
+    field: &YamlField<'_>,
+    team: &[&str],
+) -> Result<Option<AgentName>, Diagnostic> {
+    let text = field.text()?;
+    if let Some(name) = team.iter().find(|name| name.eq_ignore_ascii_case(text)) {
+        return Ok(name.parse().ok());
+    }
+    let diagnostic = field.diagnostic(format!("there is no agent `{text}`"));
+    Err(match nearest(text, team.iter().copied()) {
+        Some(name) => diagnostic.with_hint(format!("did you mean `{name}`?")),
+        None => diagnostic.with_hint(format!("the agents are: {}", team.join(", "))),
+    })
+}
+
+/// Refuses a limit that the backend cannot enforce.
+fn require_limit(
+    key: &str,
+    support: CapabilitySupport,
+    backend: &Backend,
+    field: &YamlField<'_>,
+) -> Result<(), Diagnostic> {
+    if support != CapabilitySupport::No {
+        return Ok(());
+    }
+    let has_it = |spec: &&BackendSpec| {
+        spec.can.entries().iter().any(|(word, can)| *word == key && *can != CapabilitySupport::No)
+    };
+    let names = available_backends().filter(has_it).map(|spec| format!("`{}`", spec.name));
+    let names: Vec<_> = names.collect();
+    Err(field
+        .diagnostic(format!("`{key}` is not supported by backend `{}`", backend.word()))
+        .with_hint(format!(
+            "it is supported by {}; `timeout` limits every backend",
+            names.join(" and ")
+        )))
 }
 
 /// Reads the tools that stay locked until a vote opens their gate.

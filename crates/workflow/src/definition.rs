@@ -1,5 +1,6 @@
 //! The workflow as a whole: loading a file and checking each of its sections.
 
+pub(crate) mod answers;
 pub(crate) mod context;
 pub(crate) mod gates;
 pub(crate) mod layout;
@@ -8,4 +9,5 @@ pub(crate) mod load;
 pub(crate) mod params;
 pub(crate) mod schema;
 pub(crate) mod setup;
+pub(crate) mod unset_env;
 pub(crate) mod workflow;

@@ -63,6 +63,13 @@ pub enum Error {
         /// Reference to that value.
         reference: Reference,
     },
+    /// A variable of a setup command cannot be in an environment.
+    BadVariable {
+        /// Name of the variable.
+        name: String,
+        /// Property that excludes it, in words.
+        why: &'static str,
+    },
 }
 
 /// Coloring of a rendered error.
@@ -103,6 +110,9 @@ impl Error {
                     "the value of `{reference}` has a NUL byte, which no shell variable can hold"
                 )
             }
+            Self::BadVariable { name, why } => {
+                format!("the value of the setup variable `{name}` {why}")
+            }
         })
     }
 
@@ -121,6 +131,9 @@ impl Error {
             Self::NulByte { reference } => {
                 Some(format!("read it from its file: `${{{{ {reference}.file }}}}`"))
             }
+            Self::BadVariable { .. } => {
+                Some("read the value in the script: `${{ NAME.file }}`".to_owned())
+            }
         }
     }
 
@@ -134,7 +147,8 @@ impl Error {
             | Self::UnsetEnv { .. }
             | Self::NoValue { .. }
             | Self::NotANumber { .. }
-            | Self::NulByte { .. } => Vec::new(),
+            | Self::NulByte { .. }
+            | Self::BadVariable { .. } => Vec::new(),
         }
     }
 

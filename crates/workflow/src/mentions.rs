@@ -3,6 +3,7 @@
 //! Invariant: only the author's own words address an agent. Mentions in code spans, fenced blocks, quoted lines and
 //! interpolated data are ignored.
 
+pub(crate) mod answer;
 pub(crate) mod kickoff_check;
 
 use std::{
@@ -27,68 +28,100 @@ pub struct Mentions {
 /// Parses the mentions of `text`. The byte ranges `data` are not the author's words, and `team` has all existing
 /// agents.
 pub fn mentions(text: &str, data: &[Range<usize>], team: &[AgentName]) -> Mentions {
+    let mut found = Mentions::default();
     if !text.contains('@') {
-        return Mentions::default();
+        return found;
     }
-    let ignored = ignored_ranges(text, data);
-    let mut finding = MentionScan {
-        team: team.iter().map(|agent| (agent.folded(), agent)).collect(),
-        seen: BTreeSet::new(),
-        mentions: Mentions::default(),
-    };
-    for (at, _) in text.match_indices('@') {
-        let token = token_after(text, at);
-        let whole = at..at + 1 + token.len();
-        if !token.is_empty() && may_precede(&text[..at]) && !overlaps_any(&ignored, &whole) {
-            finding.add(token);
+    // Team and findings are indexed by name, because a text may be one long list of mentions.
+    let index = TeamIndex::new(team);
+    let mut seen = BTreeSet::new();
+    for (_, token) in mention_tokens(text, data) {
+        match index.resolve(token) {
+            MentionedName::Agent(agent) if seen.insert(agent.folded()) => {
+                found.agents.push(agent.clone());
+            }
+            MentionedName::All => found.everyone = true,
+            MentionedName::Unknown(written) if seen.insert(format!("@{written}")) => {
+                found.unknown.push(written.to_owned());
+            }
+            MentionedName::Agent(_) | MentionedName::NoAgent | MentionedName::Unknown(_) => {}
         }
     }
-    finding.mentions
+    found
 }
 
-/// State of a scan. Team and findings are indexed by name, because a text may be one long list of mentions.
-struct MentionScan<'a> {
-    team: BTreeMap<String, &'a AgentName>,
-    seen: BTreeSet<String>,
-    mentions: Mentions,
+/// Returns the position and the word of each mention in the author's own words.
+fn mention_tokens<'t>(
+    text: &'t str,
+    data: &[Range<usize>],
+) -> impl Iterator<Item = (usize, &'t str)> {
+    tokens_outside(text, ignored_ranges(text, data))
 }
 
-impl MentionScan<'_> {
-    fn add(&mut self, token: &str) {
+/// Returns the position and the word of each mention outside `ignored`, whose ranges are sorted and disjoint.
+fn tokens_outside(text: &str, ignored: Vec<Range<usize>>) -> impl Iterator<Item = (usize, &str)> {
+    let mut last_end = None;
+    text.match_indices('@').map(|(at, _)| (at, token_after(text, at))).filter(move |(at, token)| {
+        let (before, whole) = (&text[..*at], *at..at + 1 + token.len());
+        // In `@b/@c` the slash separates two mentions; in `a/@b` it is part of a path.
+        let is_listed = before.strip_suffix('/').is_some_and(|rest| last_end == Some(rest.len()));
+        let is_mention = !token.is_empty()
+            && (is_listed || may_precede(before))
+            && !overlaps_any(&ignored, &whole);
+        if is_mention {
+            last_end = Some(whole.end);
+        }
+        is_mention
+    })
+}
+
+/// The bearer of a mentioned name.
+enum MentionedName<'a> {
+    Agent(&'a AgentName),
+    All,
+    /// A person, the daemon, or no name at all.
+    NoAgent,
+    /// A name that matches no agent, as written.
+    Unknown(&'a str),
+}
+
+/// The agents of a team by their names in lower case.
+struct TeamIndex<'a>(BTreeMap<String, &'a AgentName>);
+
+impl<'a> TeamIndex<'a> {
+    fn new(team: &'a [AgentName]) -> Self {
+        Self(team.iter().map(|agent| (agent.folded(), agent)).collect())
+    }
+
+    fn resolve<'t>(&'t self, token: &'t str) -> MentionedName<'t> {
         // `_@reviewer_` and `@reviewer--` mean the reviewer, unless an agent has exactly that name.
         let mut name = token.to_ascii_lowercase();
         loop {
-            if let Some(agent) = self.team.get(&name).copied() {
-                if self.seen.insert(name) {
-                    self.mentions.agents.push(agent.clone());
-                }
-                return;
+            if let Some(agent) = self.0.get(&name).copied() {
+                return MentionedName::Agent(agent);
             }
             match name.as_str() {
-                "all" => {
-                    self.mentions.everyone = true;
-                    return;
-                }
+                "all" => return MentionedName::All,
                 // A mention of a person or of the daemon wakes no agent.
-                "user" | "system" => return,
+                "" | "user" | "system" => return MentionedName::NoAgent,
                 _ => {}
             }
             if !name.ends_with(['-', '_']) {
-                break;
+                return MentionedName::Unknown(&token[..name.len()]);
             }
             name.pop();
-        }
-        let written = &token[..name.len()];
-        if !name.is_empty() && self.seen.insert(format!("@{written}")) {
-            self.mentions.unknown.push(written.to_owned());
         }
     }
 }
 
 fn token_after(text: &str, at: usize) -> &str {
     let rest = &text[at + 1..];
-    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+    let end = rest.find(|c: char| !is_name_character(c));
     &rest[..end.unwrap_or(rest.len())]
+}
+
+fn is_name_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
 /// Returns true if an `@` after this text is a mention, not part of an address, a path or an escape.
@@ -114,13 +147,18 @@ fn ignored_ranges(text: &str, data: &[Range<usize>]) -> Vec<Range<usize>> {
     for line in own.split_inclusive('\n') {
         // Line by line, unlike the lazy quotes of CommonMark: `@coder` on the line below a quote is the author's
         // again.
-        let indent = line.len() - line.trim_start_matches(' ').len();
-        if indent <= 3 && line[indent..].starts_with('>') {
+        if is_quoted_line(line) {
             ignored.push(start..start + line.len());
         }
         start += line.len();
     }
     merge_ranges(ignored)
+}
+
+/// Returns true for a line of a block quote.
+fn is_quoted_line(line: &str) -> bool {
+    let indent = line.len() - line.trim_start_matches(' ').len();
+    indent <= 3 && line[indent..].starts_with('>')
 }
 
 /// Merges ranges into sorted ranges that do not touch.
@@ -167,7 +205,7 @@ mod tests {
         words.join(" ")
     }
 
-    const TABLE: [(&str, &str); 68] = [
+    const TABLE: [(&str, &str); 73] = [
         // Mentions in plain text.
         ("@reviewer", "reviewer"),
         ("@reviewer please look", "reviewer"),
@@ -193,7 +231,8 @@ mod tests {
         ("\"@reviewer\"", "reviewer"),
         ("[@reviewer](x)", "reviewer"),
         ("-@reviewer", "reviewer"),
-        ("@reviewer/@coder", "reviewer"),
+        ("@reviewer/@coder", "reviewer coder"),
+        ("@codr/@coder/@reviewer", "coder reviewer ?codr"),
         ("@reviewer\n@coder", "reviewer coder"),
         ("\t@coder", "coder"),
         ("…@coder…", "coder"),
@@ -203,6 +242,10 @@ mod tests {
         ("a.@reviewer", ""),
         ("@@reviewer", ""),
         ("path/@reviewer", ""),
+        ("path/@reviewer/@coder", ""),
+        ("a/@scope/pkg", ""),
+        ("@scope/pkg/@coder", "?scope"),
+        ("`@reviewer`/@coder", ""),
         ("\\@reviewer", ""),
         ("9@reviewer", ""),
         // Only whole tokens are names.

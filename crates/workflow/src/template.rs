@@ -91,12 +91,27 @@ pub(crate) fn split_references(text: &str) -> (Vec<Piece<'_>>, Option<FlawedRefe
 impl Template {
     /// Parses a text in which every reference must be known.
     pub(crate) fn read(text: &str, known: &KnownNames) -> Result<Self, Vec<FlawedReference>> {
+        Self::read_checked(text, |reference| reference.check(known))
+    }
+
+    /// Parses the value of a variable of the environment, which may also be a secret.
+    pub(crate) fn read_variable(
+        text: &str,
+        known: &KnownNames,
+    ) -> Result<Self, Vec<FlawedReference>> {
+        Self::read_checked(text, |reference| reference.check_known(known))
+    }
+
+    fn read_checked(
+        text: &str,
+        check: impl Fn(&Reference) -> Result<(), ReferenceFlaw>,
+    ) -> Result<Self, Vec<FlawedReference>> {
         let (pieces, unclosed) = split_references(text);
         let (mut parts, mut flaws) = (Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
                 Piece::Text(text) => parts.push(TemplatePart::Text(text.to_owned())),
-                Piece::Reference { inner, nth } => match read_value_reference(inner, known) {
+                Piece::Reference { inner, nth } => match read_value_reference(inner, &check) {
                     Ok(reference) => parts.push(TemplatePart::Value(reference)),
                     Err(flaw) => flaws.push(FlawedReference { nth, flaw }),
                 },
@@ -166,9 +181,12 @@ impl Template {
     }
 }
 
-fn read_value_reference(inner: &str, known: &KnownNames) -> Result<Reference, ReferenceFlaw> {
+fn read_value_reference(
+    inner: &str,
+    check: impl Fn(&Reference) -> Result<(), ReferenceFlaw>,
+) -> Result<Reference, ReferenceFlaw> {
     let (reference, form) = reference::parse_reference(inner)?;
-    reference.check(known)?;
+    check(&reference)?;
     match form {
         ReferenceForm::Value => Ok(reference),
         ReferenceForm::File => {

@@ -38,7 +38,7 @@ fn a_team_of_which_one_speaks_acp_finishes_a_workflow() {
 /// Waits for the only open request.
 fn open_request(testbed: &AgentTestbed) -> Value {
     wait_for("a request", || {
-        let open = testbed.world.json(&["pending", "--json"]);
+        let open = testbed.world.list(&["pending", "--json"]);
         open.as_array().filter(|open| open.len() == 1).map(|open| open[0].clone())
     })
 }

@@ -30,7 +30,7 @@ impl AgentTestbed {
     }
 
     fn open_requests(&self) -> Vec<Value> {
-        self.world.json(&["pending", "--json"]).as_array().unwrap().clone()
+        self.world.list(&["pending", "--json"]).as_array().unwrap().clone()
     }
 
     /// Returns the last input of the model.

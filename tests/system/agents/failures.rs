@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::testbed::{AgentEntry, AgentTestbed, Cli, files};
 use crate::world::kill;
@@ -114,6 +114,25 @@ fn program_entry(testbed: &AgentTestbed, name: &str, script: &str) -> String {
 }
 
 #[test]
+fn a_run_reports_that_the_key_of_claude_code_was_refused_and_what_to_do() {
+    let untried = "the end of a run whose key is refused";
+    let Some(testbed) = AgentTestbed::open(&[Cli::Claude], untried) else { return };
+    let coder = AgentEntry { name: "coder", cli: Cli::Claude, settings: LONG_BACKOFF };
+    testbed.write(&[coder], "kickoff: |\n  @coder\n  FAIL 401\n");
+    let (code, envelope) = testbed.world.envelope(&["run", "team.yaml", "--json"]);
+    let failure = &envelope["agents"]["coder"]["last_failure"];
+    assert_eq!((code, &failure["class"]), (1, &json!("auth")), "{envelope}");
+    assert_eq!(failure["recovered"], false);
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.contains("401"), "{message}");
+    let error = envelope["error"]["message"].as_str().unwrap();
+    assert!(error.ends_with(&format!("coder failed (auth): {message}")), "{error}");
+    let hint = "set ANTHROPIC_API_KEY to a valid key or log in to `claude`, then: agent-worker restart @team";
+    assert_eq!(envelope["error"]["hint"], hint);
+    assert_eq!(testbed.status("coder")["last_failure"], *failure);
+}
+
+#[test]
 fn claude_code_fails_by_what_it_reports() {
     check_failures(Cli::Claude);
 }
@@ -211,4 +230,37 @@ fn claude_code_over_acp_is_ended_in_the_middle_of_an_answer() {
 #[test]
 fn gemini_cli_over_acp_is_ended_in_the_middle_of_an_answer() {
     check_stop_ends_processes(Cli::AcpGemini);
+}
+
+#[test]
+fn claude_code_keeps_to_the_limits_of_its_steps_and_tokens() {
+    let why = "the model still called tools after 2 steps (max_steps)";
+    check_limits(Cli::Claude, why, |body| &body["max_tokens"]);
+}
+
+#[test]
+fn gemini_cli_keeps_to_the_limits_of_its_steps_and_tokens() {
+    let why = "the model still called tools at the limit of its steps (max_steps)";
+    check_limits(Cli::Gemini, why, |body| &body["generationConfig"]["maxOutputTokens"]);
+}
+
+/// Checks that a model that goes on calling tools is stopped after two steps, and that no request asks for more tokens.
+fn check_limits(cli: Cli, why: &str, token_limit: fn(&Value) -> &Value) {
+    let what = "a real agent with limits of steps and tokens";
+    let Some(testbed) = AgentTestbed::open(&[cli], what) else { return };
+    let settings = format!("max_steps: 2\nmax_tokens: 1234\n{LONG_BACKOFF}");
+    testbed.start(&[AgentEntry { name: "me", cli, settings: &settings }], "");
+    let calls = "CALL inbox_check {}\n".repeat(5);
+    testbed.send("me", &format!("{calls}SAY Done."));
+    let (_, ended) = testbed.end_of_turn("me");
+    assert_eq!(
+        ended,
+        json!({"end": "failed", "class": "fatal", "why": why}),
+        "{}",
+        testbed.diagnostics("me")
+    );
+    let requests = testbed.models.requests();
+    let limits: Vec<_> = requests.iter().map(|one| token_limit(&one.body).clone()).collect();
+    assert!(limits.contains(&json!(1234)), "{limits:?}");
+    assert!(limits.iter().all(|limit| limit.as_u64() <= Some(1234)), "{limits:?}");
 }

@@ -188,7 +188,7 @@ impl AgentTestbed {
     /// Returns sender and text of each message in the channel, without answers.
     pub(super) fn channel_messages(&self) -> Vec<(String, String)> {
         let read = self.world.json(&["peek", "@team", "-n", "200", "--json"]);
-        let messages = read["messages"].as_array().unwrap().iter();
+        let messages = read["items"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         messages
             .filter(|message| message["kind"] == "message")

@@ -22,7 +22,7 @@ async def main():
         tools = [tool.name for tool in (await client.list_tools()).tools]
         place = {} if "inbox_check" in tools else {"target": "@team"}
         sent = await client.call_tool("channel_send", {**place, "message": "said by a client"})
-        refused = await client.call_tool("document_read", {**place, "file": "none.md"})
+        refused = await client.call_tool("proposal_status", {**place, "proposal": 99})
         resources = (await client.list_resources()).resources
         read = await client.read_resource("aw://team/main/channel")
         prompts = (await client.list_prompts()).prompts

@@ -5,7 +5,7 @@ export async function use(client, transport, watch) {
   const place = tools.some((tool) => tool.name === 'inbox_check') ? {} : { target: '@team' };
   const call = (name, args) => client.callTool({ name, arguments: { ...place, ...args } });
   const sent = await call('channel_send', { message: 'said by a client' });
-  const refused = await call('document_read', { file: 'none.md' });
+  const refused = await call('proposal_status', { proposal: 99 });
   const { resources } = await client.listResources();
   const uri = 'aw://team/main/channel';
   const read = await client.readResource({ uri });

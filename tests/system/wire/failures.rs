@@ -39,7 +39,7 @@ fn retries_and_dead_letters_are_stored_as_they_were() {
     tape.cli("receipts 1 @failing");
     tape.cli("dead redrive --agent clumsy @failing");
     wait_for("the second death", || {
-        let dead = tape.world.json(&["dead", "@failing", "--json"]);
+        let dead = tape.world.list(&["dead", "@failing", "--json"]);
         (dead.as_array()?.len() == 1).then_some(())
     });
     tape.rest("@failing");

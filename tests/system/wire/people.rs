@@ -85,7 +85,7 @@ fn clients_with_tokens_and_standalone_agents_are_served_as_they_were() {
         tape.reply(&format!("client: {label}"), &reply)
     };
     client("health", "GET", "/health", "");
-    client("agents", "GET", "/agents?all=true", "");
+    client("agents", "GET", "/agents", "");
     client("send", "POST", "/messages", r#"{"target":"@pair","message":"@one hello"}"#);
     client("other instance", "GET", "/messages?target=@other", "");
     client(

@@ -60,7 +60,10 @@ impl Placeholders {
             // In a finding this is a word, in a backend a sentence.
             Value::String(text) if key == "about" && text.contains(' ') => json!("<text>"),
             // A list of sentences may have more of them in a slower run.
-            Value::Array(list) if key == "because" && list.iter().all(Value::is_string) => {
+            Value::Array(list)
+                if ["because", "next_steps"].contains(&key)
+                    && list.iter().all(Value::is_string) =>
+            {
                 json!("<texts>")
             }
             Value::String(_) if volatile => json!(format!("<{key}>")),

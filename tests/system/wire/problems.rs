@@ -141,7 +141,7 @@ fn requests(tape: &mut Tape) {
     let bad = json!({ "file": tape.world.project().join("bad.yaml"), "cwd": tape.world.project() });
     tape.http_as("a file with a mistake", "POST", "/runs", &bad);
     let ended =
-        tape.world.json(&["runs", "@ended", "--json"])[0]["run"].as_str().unwrap().to_owned();
+        tape.world.list(&["runs", "@ended", "--json"])[0]["run"].as_str().unwrap().to_owned();
     for verb in ["pause", "resume", "stop"] {
         tape.http("POST", &format!("/runs/{ended}/{verb}"), &json!({}));
     }

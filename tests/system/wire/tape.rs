@@ -112,9 +112,10 @@ impl Tape {
     /// Waits until every run of the instance has begun, no agent works and no agent has pending messages.
     pub(crate) fn rest(&self, target: &str) {
         let list = |what: &str| {
-            let path = format!("/{what}?target={target}&all=true");
+            let path = format!("/{what}?target={target}&limit=1000");
             let reply = Ask { method: "GET", path: &path, ..Ask::default() }.reply(&self.world);
-            serde_json::from_str::<Vec<Value>>(&reply.body).unwrap_or_default()
+            let page = serde_json::from_str::<Value>(&reply.body).unwrap_or_default();
+            page["items"].as_array().cloned().unwrap_or_default()
         };
         let begins = |run: &Value| run["state"] == "setup" || run["state"] == "electing";
         let works = |agent: &Value| {

@@ -76,7 +76,7 @@ fn a_team_with_everything_reads_as_it_did() {
     tape.cli("agent end judge@team");
     tape.cli("stop @team");
     tape.events("@team");
-    tape.cli("rm @team");
+    tape.cli("rm @team --yes");
     tape.finish();
 }
 
@@ -127,10 +127,16 @@ fn runs_that_hand_work_on_report_as_they_did() {
     tape.cli("attach @chain:b");
     tape.cli("runs --all");
     tape.cli("ls --all");
-    tape.get("/workflows?all=true");
+    tape.get("/workflows");
     tape.events("@chain:b");
     tape.cli("run chain.yaml --tag c --detach");
     tape.rest("@chain:c");
+    let answers = "name: answers\nagents:\n\
+        \x20 first: { backend: mock, mock: [{ say: '@second yours' }] }\n\
+        \x20 second: { backend: mock, mock: [{ say: 'Thanks @first' }] }\nkickoff: '@first go'\n";
+    tape.world.file("answers.yaml", answers);
+    tape.cli("run answers.yaml");
+    tape.events("@answers");
     tape.cli("daemon restart");
     tape.cli("daemon stop");
     tape.cli("daemon status");

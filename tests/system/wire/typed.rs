@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, fmt};
 
 use agent_worker_protocol::{
-    Proposal,
+    Receipt,
     api::{
         AgentDetail, AgentView, ApprovalView, AttentionItem, DeadLetter, DocumentDiff,
         DocumentEntry, DocumentNamed, DocumentText, FeedbackView, Health, InboxReply, InstanceView,
-        LogReply, MessagesReply, ProposalsReply, QuestionView, ReceiptsReply, ResourceEntry,
-        ResourceText, RunView, StatsView, StoreReport, SuggestionView, TokenView,
+        ListPage, LogReply, MessagesReply, ProposalView, ProposalsReply, QuestionView,
+        ResourceEntry, ResourceText, RunView, StatsView, StoreReport, SuggestionView, TokenView,
     },
 };
 use serde::{
@@ -85,33 +85,33 @@ pub(super) fn check_reply(path: &str, body: &str) {
     let route = path.split('?').next().unwrap_or_default();
     let segments: Vec<&str> = route.trim_start_matches('/').split('/').collect();
     let check: fn(&str) -> Result<(), serde_json::Error> = match segments[..] {
-        ["agents"] => is::<Vec<AgentView>>,
+        ["agents"] => is::<ListPage<AgentView>>,
         ["agents", _] => is::<AgentDetail>,
         ["logs"] => is::<LogReply>,
-        ["approvals"] => is::<Vec<ApprovalView>>,
-        ["attention"] => is::<Vec<AttentionItem>>,
-        ["dead"] => is::<Vec<DeadLetter>>,
-        ["documents"] | ["revisions", ..] => is::<Vec<DocumentEntry>>,
+        ["approvals"] => is::<ListPage<ApprovalView>>,
+        ["attention"] => is::<ListPage<AttentionItem>>,
+        ["dead"] => is::<ListPage<DeadLetter>>,
+        ["documents"] | ["revisions", ..] => is::<ListPage<DocumentEntry>>,
         ["document"] => is::<DocumentNamed>,
         ["documents", ..] => is::<DocumentText>,
         ["diffs", ..] => is::<DocumentDiff>,
-        ["suggestions"] => is::<Vec<SuggestionView>>,
-        ["feedback"] => is::<Vec<FeedbackView>>,
+        ["suggestions"] => is::<ListPage<SuggestionView>>,
+        ["feedback"] => is::<ListPage<FeedbackView>>,
         ["health"] => is::<Health>,
         ["doctor"] => is::<StoreReport>,
         ["inbox"] => is::<InboxReply>,
         ["messages"] => is::<MessagesReply>,
-        ["messages", _, "receipts"] => is::<ReceiptsReply>,
+        ["messages", _, "receipts"] => is::<ListPage<Receipt>>,
         ["proposals"] => is::<ProposalsReply>,
-        ["proposals", _] => is::<Proposal>,
-        ["questions"] => is::<Vec<QuestionView>>,
-        ["resources"] => is::<Vec<ResourceEntry>>,
+        ["proposals", _] => is::<ProposalView>,
+        ["questions"] => is::<ListPage<QuestionView>>,
+        ["resources"] => is::<ListPage<ResourceEntry>>,
         ["resources", _] => is::<ResourceText>,
-        ["runs"] => is::<Vec<RunView>>,
+        ["runs"] => is::<ListPage<RunView>>,
         ["runs", _] => is::<RunView>,
-        ["stats"] => is::<Vec<StatsView>>,
-        ["tokens"] => is::<Vec<TokenView>>,
-        ["workflows"] => is::<Vec<InstanceView>>,
+        ["stats"] => is::<ListPage<StatsView>>,
+        ["tokens"] => is::<ListPage<TokenView>>,
+        ["workflows"] => is::<ListPage<InstanceView>>,
         _ => panic!("GET {path} has no type here"),
     };
     let read = check(body);

@@ -3,22 +3,26 @@
 mod collaboration;
 mod operations;
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use agent_worker_host::{DaemonSocket, DialError, EventStream};
 use agent_worker_protocol::{
-    Code, InstanceRef, ResourceId, RunId, Seq, Target,
+    Code, InstanceRef, Millis, Receipt, ResourceId, RunId, Seq, Target,
     api::{
-        AgentView, Health, MessagesReply, ReceiptsReply, ResourceEntry, ResourceKept,
+        AgentView, Health, ListPage, MAX_PAGE_ITEMS, MessagesReply, ResourceEntry, ResourceKept,
         ResourceRequest, ResourceText, RunRequest, RunStarted, RunView, SendReply, SendRequest,
         ShutdownMode, ShutdownRequest, TokenCreated, TokenRequest, TokenView,
     },
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use self::operations::StopGrace;
 use crate::error::{CliError, CliErrorKind};
+
+/// Number of runs on the pages that end with the first ended runs.
+const RECENT_RUNS: u32 = 100;
 
 /// A client of a running daemon.
 #[derive(Clone)]
@@ -46,17 +50,53 @@ pub(crate) enum ScopeReach {
     AllProjects,
 }
 
+/// The runs of a folder that a list covers; a list of all folders covers all runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListExtent {
+    /// Only live runs.
+    LiveRuns,
+    /// Live and ended runs.
+    AllRuns,
+}
+
 /// A selection of messages of a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageFilter {
-    /// Maximum number of messages, counted from the newest.
+    /// Number of messages, counted from the newest, or with `since` from the first; fewer if there are not so many.
     pub(crate) limit: u32,
+    /// Only messages after this seq or time.
+    pub(crate) since: Option<MessagePosition>,
     /// Only messages that contain this text.
     pub(crate) search: Option<String>,
     /// Only this message and its replies; `limit` then counts from the first.
     pub(crate) thread: Option<Seq>,
     /// Messages of the live (else the last) run, or the whole log.
     pub(crate) runs: RunSelection,
+}
+
+/// A position in a channel: after a message, or after a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MessagePosition {
+    Seq(Seq),
+    Time(Millis),
+}
+
+impl fmt::Display for MessagePosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seq(seq) => seq.fmt(f),
+            Self::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+/// A selection of proposals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProposalSelection {
+    /// Proposals that accept votes.
+    Open,
+    /// Open and closed proposals.
+    All,
 }
 
 /// The reader of a run's events.
@@ -106,14 +146,33 @@ impl DaemonClient {
         self.daemon.post::<_, Value>("/shutdown", &ShutdownRequest { mode }).await.map(drop)
     }
 
-    /// Sends `GET /agents`.
-    pub(crate) async fn agents(&self, scope: &CommandScope) -> ClientResult<Vec<AgentView>> {
-        self.daemon.get(&scope.url_for("/agents").build()).await
+    /// Sends `POST /release`.
+    pub(crate) async fn release(&self) -> ClientResult<()> {
+        self.daemon.post::<_, Value>("/release", &Value::Null).await.map(drop)
     }
 
-    /// Sends `GET /runs`; the newest run comes first.
+    /// Sends `GET /agents`.
+    pub(crate) async fn agents(&self, scope: &CommandScope) -> ClientResult<Vec<AgentView>> {
+        self.get_list(scope.list_url("/agents", ListExtent::LiveRuns)).await
+    }
+
+    /// Sends `GET /runs`; live runs come first, then the newest.
     pub(crate) async fn runs(&self, scope: &CommandScope) -> ClientResult<Vec<RunView>> {
-        self.daemon.get(&scope.url_for("/runs").build()).await
+        self.get_list(scope.list_url("/runs", ListExtent::AllRuns)).await
+    }
+
+    /// Sends `GET /runs` for all live runs and the newest ended ones.
+    pub(crate) async fn recent_runs(&self, scope: &CommandScope) -> ClientResult<Vec<RunView>> {
+        let url = scope.list_url("/runs", ListExtent::AllRuns);
+        let is_enough = |runs: &[RunView]| runs.last().is_some_and(|run| !run.state.is_live());
+        self.get_pages(url, RECENT_RUNS, is_enough).await
+    }
+
+    /// Sends `GET /runs` for the live run, else the newest one.
+    pub(crate) async fn newest_run(&self, scope: &CommandScope) -> ClientResult<Option<RunView>> {
+        let url = scope.list_url("/runs", ListExtent::AllRuns).with_param("limit", Some("1"));
+        let page: ListPage<RunView> = self.daemon.get(&url.build()).await?;
+        Ok(page.items.into_iter().next())
     }
 
     /// Sends `GET /runs/{id}`.
@@ -131,23 +190,43 @@ impl DaemonClient {
         self.daemon.post_once("/messages", key, request).await
     }
 
-    /// Sends `GET /messages`.
+    /// Sends `GET /messages`, page by page up to the limit of the filter.
     pub(crate) async fn messages(
         &self,
         scope: &CommandScope,
-        page: &MessageFilter,
+        filter: &MessageFilter,
     ) -> ClientResult<MessagesReply> {
-        let all_runs = match page.runs {
+        let all_runs = match filter.runs {
             RunSelection::Current => None,
             RunSelection::All => Some("true"),
         };
-        let query = scope
+        let url = scope
             .url_for("/messages")
-            .with_param("limit", Some(&page.limit.to_string()))
+            .with_param("since", filter.since.map(|since| since.to_string()).as_deref())
             .with_param("all_runs", all_runs)
-            .with_param("search", page.search.as_deref())
-            .with_param("thread", page.thread.map(|seq| seq.to_string()).as_deref());
-        self.daemon.get(&query.build()).await
+            .with_param("search", filter.search.as_deref())
+            .with_param("thread", filter.thread.map(|seq| seq.to_string()).as_deref());
+        let page = |limit: usize, after: Option<&str>| {
+            let limit = limit.min(MAX_PAGE_ITEMS as usize).to_string();
+            url.clone().with_param("limit", Some(&limit)).with_param("after", after).build()
+        };
+        let most = filter.limit as usize;
+        let mut reply: MessagesReply = self.daemon.get(&page(most, None)).await?;
+        // The next page has older messages, unless the first one starts at a position or is a search.
+        let goes_back =
+            filter.since.is_none() && filter.search.is_none() && filter.thread.is_none();
+        while reply.items.len() < most
+            && let Some(after) = reply.next.take()
+        {
+            let url = page(most - reply.items.len(), Some(&after));
+            let mut more: MessagesReply = self.daemon.get(&url).await?;
+            if goes_back {
+                std::mem::swap(&mut reply.items, &mut more.items);
+            }
+            reply.items.append(&mut more.items);
+            reply.next = more.next;
+        }
+        Ok(reply)
     }
 
     /// Sends `GET /messages/{seq}/receipts`.
@@ -155,8 +234,8 @@ impl DaemonClient {
         &self,
         scope: &CommandScope,
         seq: Seq,
-    ) -> ClientResult<ReceiptsReply> {
-        self.daemon.get(&scope.url_for(&format!("/messages/{seq}/receipts")).build()).await
+    ) -> ClientResult<Vec<Receipt>> {
+        self.get_list(scope.url_for(&format!("/messages/{seq}/receipts"))).await
     }
 
     /// Sends `POST /resources`.
@@ -169,7 +248,7 @@ impl DaemonClient {
 
     /// Sends `GET /resources`.
     pub(crate) async fn resources(&self, scope: &CommandScope) -> ClientResult<Vec<ResourceEntry>> {
-        self.daemon.get(&scope.url_for("/resources").build()).await
+        self.get_list(scope.url_for("/resources")).await
     }
 
     /// Sends `GET /resources/{id}`, for all of it or for the range `from..to` or `from..`.
@@ -216,7 +295,7 @@ impl DaemonClient {
 
     /// Sends `GET /tokens`.
     pub(crate) async fn tokens(&self) -> ClientResult<Vec<TokenView>> {
-        self.daemon.get("/tokens").await
+        self.get_list(UrlBuilder::new("/tokens")).await
     }
 
     /// Sends `GET /openapi.json` with the token and returns whether the daemon accepts the token.
@@ -232,6 +311,32 @@ impl DaemonClient {
     pub(crate) async fn token_revoke(&self, name: &str) -> ClientResult<()> {
         self.daemon.delete::<Value>(&format!("/tokens/{}", percent_encode(name))).await.map(drop)
     }
+
+    /// Reads a whole list, page by page.
+    async fn get_list<T: DeserializeOwned>(&self, url: UrlBuilder) -> ClientResult<Vec<T>> {
+        let is_enough = |_: &[T]| false;
+        self.get_pages(url, MAX_PAGE_ITEMS, is_enough).await
+    }
+
+    /// Reads the pages of a list until one is the last, or the items are enough.
+    async fn get_pages<T: DeserializeOwned>(
+        &self,
+        url: UrlBuilder,
+        limit: u32,
+        is_enough: impl Fn(&[T]) -> bool,
+    ) -> ClientResult<Vec<T>> {
+        let url = url.with_param("limit", Some(&limit.to_string()));
+        let (mut items, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = url.clone().with_param("after", after.as_deref());
+            let page: ListPage<T> = self.daemon.get(&page.build()).await?;
+            items.extend(page.items);
+            match page.next {
+                Some(next) if !is_enough(&items) => after = Some(next),
+                _ => return Ok(items),
+            }
+        }
+    }
 }
 
 impl CommandScope {
@@ -244,15 +349,26 @@ impl CommandScope {
         }
     }
 
+    /// Returns the URL of a request about one instance: the target, else the only one of the folder.
     fn url_for(&self, path: &str) -> UrlBuilder {
-        let all = match self.reach {
-            ScopeReach::CurrentProject => None,
-            ScopeReach::AllProjects => Some("true"),
-        };
         UrlBuilder::new(path)
             .with_param("target", self.target.as_ref().map(Target::to_string).as_deref())
             .with_param("project", self.project.to_str())
-            .with_param("all", all)
+    }
+
+    /// Returns the URL of a list over several instances: the target's, those of the folder, or all.
+    fn list_url(&self, path: &str, extent: ListExtent) -> UrlBuilder {
+        match (&self.target, self.reach) {
+            (Some(_), _) => self.url_for(path),
+            (None, ScopeReach::AllProjects) => UrlBuilder::new(path),
+            (None, ScopeReach::CurrentProject) => {
+                let live = match extent {
+                    ListExtent::LiveRuns => Some("true"),
+                    ListExtent::AllRuns => None,
+                };
+                self.url_for(path).with_param("live", live)
+            }
+        }
     }
 }
 
@@ -297,6 +413,7 @@ impl From<DialError> for CliError {
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Builds a path with its query parameters.
+#[derive(Clone)]
 struct UrlBuilder(String);
 
 impl UrlBuilder {
@@ -318,7 +435,7 @@ impl UrlBuilder {
 }
 
 /// Percent-encodes every byte that might have a meaning in a URL.
-fn percent_encode(text: &str) -> String {
+pub(crate) fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
@@ -339,5 +456,25 @@ mod tests {
             "/messages?target=coder%40review%3Apr-1&project=%2Fre%20po%2Fa%26all%3Dtrue\
              &search=50%25%20%E8%AF%B7%23%3F"
         );
+    }
+
+    #[test]
+    fn a_list_covers_a_target_or_what_is_live_in_the_folder_or_everything() {
+        let scope = |target: Option<&str>, reach| CommandScope {
+            target: target.map(|target| target.parse().unwrap()),
+            project: "/p".into(),
+            reach,
+        };
+        let (here, all) = (ScopeReach::CurrentProject, ScopeReach::AllProjects);
+        let (live, every) = (ListExtent::LiveRuns, ListExtent::AllRuns);
+        for (scope, extent, expected) in [
+            (scope(None, here), live, "/agents?project=%2Fp&live=true"),
+            (scope(None, here), every, "/agents?project=%2Fp"),
+            (scope(None, all), live, "/agents"),
+            (scope(Some("@a"), here), live, "/agents?target=%40a&project=%2Fp"),
+            (scope(Some("@a"), all), live, "/agents?target=%40a&project=%2Fp"),
+        ] {
+            assert_eq!(scope.list_url("/agents", extent).build(), expected);
+        }
     }
 }

@@ -52,6 +52,10 @@ const VERSION_OVERRIDE: &str = "AGENT_WORKER_VERSION_OVERRIDE";
 /// The variable of [`BASE_ENV`] that a daemon does not get: it belongs to one login, and the daemon outlives that.
 const LOGIN_VARIABLE: &str = "SSH_AUTH_SOCK";
 
+/// The state of a daemon whose user stopped the last one, and the command that ends it.
+pub(crate) const HELD_TEXT: &str = "the daemon was stopped, so no agent runs";
+pub(crate) const START_HINT: &str = "to let the agents run again: agent-worker daemon start";
+
 /// A running daemon and its health report.
 pub(crate) struct DiscoveredDaemon {
     /// Client for this daemon.
@@ -97,18 +101,25 @@ fn is_daemon_lock_held(settings: &CliSettings) -> Result<bool, CliError> {
 
 /// Connects to a daemon of this version and starts one if none runs.
 pub(crate) async fn connect_or_start(settings: &CliSettings) -> Result<DaemonClient, CliError> {
+    Ok(discover_or_start(settings).await?.client)
+}
+
+/// Returns the running daemon of this version with its health, and starts one if none runs.
+pub(crate) async fn discover_or_start(
+    settings: &CliSettings,
+) -> Result<DiscoveredDaemon, CliError> {
     prepare_private_home(settings)?;
     let found = match find_daemon(settings).await? {
         Some(found) => found,
         None if settings.is_inside_attempt() => return Err(agent_cannot_start_daemon_error()),
         None => StartLock::acquire(settings).await?.find_or_start(settings).await?,
     };
-    Ok(require_same_version(settings, found)?.client)
+    require_same_version(settings, found)
 }
 
 fn agent_cannot_start_daemon_error() -> CliError {
     CliError::new(CliErrorKind::NoDaemon, "no daemon is running, and an agent cannot start one")
-        .with_hint("the user can start it: agent-worker daemon")
+        .with_hint("the user can start it: agent-worker daemon start")
 }
 
 fn require_same_version(
@@ -137,13 +148,8 @@ pub(crate) async fn wait_for_successor(settings: &CliSettings) -> Result<DaemonC
         }
         sleep(SUCCESSOR_POLL_INTERVAL).await;
     }
-    Err(CliError::new(
-        CliErrorKind::DaemonStopped,
-        "the daemon was stopped before the run ended",
-    )
-    .with_hint(
-        "the run continues with the next command that starts a daemon, such as `agent-worker ls`",
-    ))
+    Err(CliError::new(CliErrorKind::DaemonStopped, "the daemon was stopped before the run ended")
+        .with_hint("the run continues after `agent-worker daemon start`"))
 }
 
 /// A daemon of another version.
@@ -266,11 +272,19 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
         Ok(Ok(Readiness::Exited(how))) => {
             let output = fs::read_to_string(&log).unwrap_or_default();
             let output = text::sanitize_for_display(output.trim_end());
-            return Err(CliError::new(
-                CliErrorKind::NoDaemon,
-                format!("the daemon did not start ({how}):\n{output}"),
-            )
-            .with_hint("run it in the foreground to see its output: agent-worker daemon"));
+            let output = output.strip_prefix("error: ").unwrap_or(&output);
+            let error = match output {
+                "" => CliError::new(
+                    CliErrorKind::NoDaemon,
+                    format!("the daemon did not start ({how}) and printed nothing"),
+                )
+                .with_hint("run it in the foreground: agent-worker daemon"),
+                output => CliError::new(
+                    CliErrorKind::NoDaemon,
+                    format!("the daemon did not start ({how}): {output}"),
+                ),
+            };
+            return Err(error);
         }
         Ok(Err(error)) => return Err(failed("could not wait for the daemon", error)),
         Err(_) => {

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs::{self, File},
     path::{Path, PathBuf},
 };
 
@@ -10,7 +11,7 @@ use agent_worker_protocol::{
     BASE_ENV, RunMode, Tag,
     api::{RunRequest, RunStarted},
 };
-use agent_worker_workflow::Workflow;
+use agent_worker_workflow::{Workflow, nearest, unset_env};
 use clap::Args;
 
 use crate::{
@@ -27,6 +28,7 @@ use crate::{
     },
     output::{
         exit_report::{self, finish_follow},
+        text::one_line,
         verdict::RunVerdict,
     },
 };
@@ -54,13 +56,13 @@ pub(crate) struct Switches {
     /// Show tool calls and attempts too
     #[arg(long, short)]
     verbose: bool,
-    /// Return early: for `run` once the run exists, for `start` once its agents are awake
+    /// Return before the end of the run
     #[arg(long, visible_alias = "background")]
     detach: bool,
     /// Stop the live run of this instance first
     #[arg(long)]
     replace: bool,
-    /// Start each agent on demand; this is always the case
+    /// No effect: agents always start on demand
     #[arg(long)]
     lazy: bool,
     #[command(flatten)]
@@ -118,7 +120,7 @@ async fn launch_run(
 ) -> Result<RunVerdict, CliError> {
     let mode = launch_command.mode;
     let file = resolve_workflow_file(&ctx.settings.cwd, &args.file)?;
-    let workflow = agent_worker_workflow::load(&file)?;
+    let workflow = load_workflow(&file, &args.file)?;
     let asked = WorkflowParamsParser { launch_command, file: &args.file, params: &workflow.params };
     if requests_help(&args.rest) {
         ctx.console.print_help(&asked.help())?;
@@ -183,6 +185,11 @@ impl LaunchPlan {
     ) -> Result<RunRequest, CliError> {
         require_kickoff(workflow, self.mode)?;
         let env = ctx.settings.filtered_env(|name| is_forwarded_variable(name, workflow));
+        let opened = File::open(&self.file).ok();
+        let unset = opened.and_then(|opened| unset_env(opened, &self.file, workflow, &env));
+        if let Some(error) = unset {
+            return Err(error.into());
+        }
         let folder = self.file.parent().unwrap_or(Path::new("/"));
         workflow.scope(&self.params, &env, &self.tag.clone().unwrap_or_default(), folder)?;
         Ok(RunRequest {
@@ -251,6 +258,39 @@ fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, CliError> {
     }
 }
 
+/// Loads a workflow file; for a missing one, suggests a file of the same folder. `typed` is the path as typed.
+pub(crate) fn load_workflow(file: &Path, typed: &Path) -> Result<Workflow, CliError> {
+    agent_worker_workflow::load(file).map_err(|error| {
+        let error = CliError::from(error);
+        match nearest_workflow_file(file).filter(|_| !file.exists()) {
+            Some(name) => {
+                let meant = typed.with_file_name(name);
+                error.with_hint(format!("did you mean `{}`?", one_line(&meant.to_string_lossy())))
+            }
+            None => error,
+        }
+    })
+}
+
+/// Returns the workflow file in the folder of `file` whose name is nearest, with or without its ending.
+fn nearest_workflow_file(file: &Path) -> Option<String> {
+    let name = file.file_name()?.to_str()?;
+    let entries = fs::read_dir(file.parent()?).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let ending = |name: &str| {
+        let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| ["yaml", "yml"].contains(&ending))
+    };
+    let mut names: Vec<String> = names.filter(|name| ending(name)).collect();
+    names.sort_unstable();
+    let stem = |name: &str| name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned();
+    let stems: Vec<String> = names.iter().map(|name| stem(name)).collect();
+    let typed = if ending(name) { stem(name) } else { name.to_owned() };
+    let near = nearest(&typed, stems.iter().map(String::as_str))?;
+    let at = stems.iter().position(|stem| stem == near)?;
+    names.into_iter().nth(at)
+}
+
 /// Refuses a `run` that wakes no agent; a `start` waits for messages.
 fn require_kickoff(workflow: &Workflow, mode: RunMode) -> Result<(), CliError> {
     match (mode, workflow.kickoff_problem()) {
@@ -263,4 +303,28 @@ fn require_kickoff(workflow: &Workflow, mode: RunMode) -> Result<(), CliError> {
 
 fn is_forwarded_variable(name: &str, workflow: &Workflow) -> bool {
     BASE_ENV.contains(&name) || workflow.env_names.iter().any(|wanted| wanted == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_file_of_the_folder_is_suggested() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["review.yaml", "docs.yml", "notes.md"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        for (typed, expected) in [
+            ("reveiw.yaml", Some("review.yaml")),
+            ("review", Some("review.yaml")),
+            ("review.yml", Some("review.yaml")),
+            ("dosc.yaml", Some("docs.yml")),
+            ("notes", None),
+            ("other.yaml", None),
+        ] {
+            let found = nearest_workflow_file(&folder.path().join(typed));
+            assert_eq!(found.as_deref(), expected, "{typed}");
+        }
+    }
 }

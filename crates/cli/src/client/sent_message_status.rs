@@ -9,17 +9,18 @@ use agent_worker_host::{DialError, EventStream};
 use agent_worker_protocol::{
     AgentName, AgentState, DeliveryState, Event, EventKind, Receipt, RunState, Target,
     api::{ReportError, RunView, SendReply},
+    is_ancestor_or_descendant,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::{
     client::{
-        daemon_client::{CommandScope, DaemonClient, FeedSource},
+        daemon_client::{CommandScope, DaemonClient, FeedSource, ScopeReach},
         discovery,
     },
     error::CliError,
     input::settings::CliSettings,
-    output::verdict::RunVerdict,
+    output::{next_steps::agent_next_steps, verdict::RunVerdict},
 };
 
 /// Maximum time to wait for an event before a poll.
@@ -63,7 +64,7 @@ pub(crate) async fn wait_until_final_with_listener(
     mut events: Option<EventStream>,
     listener: Listener<'_>,
 ) -> Result<SentMessageStatus, CliError> {
-    let scope = CommandScope::for_instance(&reply.instance, settings.cwd.clone());
+    let scope = recipient_scope(client, reply, settings).await;
     let mut client = client.clone();
     let mut losses = 0;
     loop {
@@ -84,6 +85,23 @@ pub(crate) async fn wait_until_final_with_listener(
             Err(other) => return Err(other.into()),
         }
     }
+}
+
+/// Returns the scope of the message's instance. The message went to a live run, which may belong to another folder than
+/// an ended instance of the same name here.
+async fn recipient_scope(
+    client: &DaemonClient,
+    reply: &SendReply,
+    settings: &CliSettings,
+) -> CommandScope {
+    let (target, reach) = (None, ScopeReach::AllProjects);
+    let everywhere = CommandScope { target, project: settings.cwd.clone(), reach };
+    // Without an answer the folder of the caller is the best guess; the wait itself reports a lost connection.
+    let mut live = client.instances(&everywhere).await.unwrap_or_default();
+    live.retain(|one| one.instance == reply.instance && one.live.is_some());
+    live.sort_by_key(|one| !is_ancestor_or_descendant(&one.project, &settings.cwd));
+    let project = live.into_iter().next().map_or_else(|| settings.cwd.clone(), |one| one.project);
+    CommandScope::for_instance(&reply.instance, project)
 }
 
 enum DeliveryWatchEnd {
@@ -107,9 +125,9 @@ async fn watch_until_final(
         None => client.events(&FeedSource::Scope(scope.clone()), from_now).await?,
     };
     loop {
-        let runs = client.runs(scope).await?;
+        let runs = client.recent_runs(scope).await?;
         let run = runs.into_iter().find(|run| run.instance == reply.instance);
-        let mut receipts = client.receipts(scope, reply.seq).await?.receipts;
+        let mut receipts = client.receipts(scope, reply.seq).await?;
         receipts.retain(|receipt| reply.woken.contains(&receipt.agent));
         *losses = 0;
         let has_one = |name: &AgentName| receipts.iter().any(|receipt| receipt.agent == *name);
@@ -269,6 +287,16 @@ impl SentMessageStatus {
         let mut left =
             self.receipts.iter().filter(|receipt| receipt.state == DeliveryState::Pending);
         if let Some(left) = left.find(|receipt| self.agent_stop_reason(&receipt.agent).is_some()) {
+            let failed = run.agents.iter().find(|view| {
+                let failure = view.last_failure.as_ref();
+                view.name == left.agent
+                    && failure.is_some_and(|failure| failure.class.stops_agent())
+            });
+            if let Some(view) = failed
+                && let steps @ [_, ..] = &agent_next_steps(view, run, &[])[..]
+            {
+                return Some(steps.join("; "));
+            }
             let agent = Target::agent(left.agent.clone(), &run.instance);
             return Some(format!("resume the agent: agent-worker resume {agent}"));
         }

@@ -6,7 +6,10 @@ use crate::{
     client::daemon_client::ScopeReach,
     commands::{ls, new, status, use_agent},
     error::{CliError, CliErrorKind},
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        target_args::TargetArgs,
+    },
     output::{styled_line::StyledLine, verdict::RunVerdict},
 };
 
@@ -21,6 +24,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum AgentCommand {
     New(Box<new::Args>),
+    #[command(after_help = "Example: agent-worker agent ls @review:pr-123")]
     Ls(ls::Args),
     Status(status::Args),
     Use(use_agent::Args),
@@ -31,10 +35,14 @@ enum AgentCommand {
 ///
 /// Ends the processes of its worker and drops its pending messages. Messages that it sent are kept.
 #[derive(Debug, clap::Args)]
-#[command(visible_alias = "rm", after_help = "Example: agent-worker agent end parrot")]
+#[command(
+    visible_alias = "rm",
+    mut_arg("target", |arg| arg.help("Agent to remove: `agent` or `agent@workflow:tag`; always required")),
+    after_help = "Example: agent-worker agent end parrot"
+)]
 pub(super) struct AgentEndArgs {
-    /// Agent to remove: `agent` or `agent@workflow:tag`
-    target: Target,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -68,8 +76,9 @@ pub(super) async fn end_agent(
     args: AgentEndArgs,
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
-    if args.target.agent.is_none() {
-        let what = format!("`{}` is a team, and `end` removes one agent", args.target);
+    let target = args.target.required("agent-worker agent end agent@workflow")?;
+    if target.agent.is_none() {
+        let what = format!("`{target}` is a team, and `end` removes one agent");
         return Err(CliError::new(CliErrorKind::Usage, what).with_hint(
             "name an agent: agent-worker agent end agent@workflow; to end a whole run, use `stop`",
         ));
@@ -77,8 +86,8 @@ pub(super) async fn end_agent(
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(Some(args.target.clone()), ScopeReach::CurrentProject);
-    let gone = client.agent_remove(&args.target, &scope).await?;
+    let scope = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);
+    let gone = client.agent_remove(&target, &scope).await?;
     match args.output.format() {
         Format::Json => ctx.console.print_json(&gone)?,
         Format::Text => ctx.console.print_line(&agent_ended_line(&gone))?,

@@ -9,10 +9,11 @@ use uuid::Uuid;
 use super::send::warn_if_blocked;
 use crate::{
     client::daemon_client::ScopeReach,
-    error::CliError,
+    error::{CliError, CliErrorKind},
     input::{
         argument_values,
         context::{CommandContext, Format, OutputArgs},
+        target_args::{ArgOrTarget, TargetArgs, TargetEffect, parse_arg_or_target},
     },
     output::{
         styled_line::{StyledLine, Tone},
@@ -32,16 +33,15 @@ Examples:
   agent-worker answer 1 \"yes, but keep the old flag\" --target @review:pr-123")]
 pub(crate) struct Args {
     /// Number of the question [default: list all open questions]
-    #[arg(value_name = "NUMBER", value_parser = parse_question_id, requires = "answer")]
-    id: Option<QuestionId>,
-    /// Text of the answer
+    #[arg(value_name = "NUMBER", value_parser = parse_arg_or_target(parse_question_id))]
+    id: Option<ArgOrTarget<QuestionId>>,
+    /// Text of the answer; `-` reads stdin
     #[arg(value_name = "TEXT")]
     answer: Option<String>,
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// List the questions of every folder
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long, conflicts_with = "answer")]
     all: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -56,21 +56,51 @@ fn parse_question_id(text: &str) -> Result<QuestionId, String> {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let (Some(id), Some(answer)) = (args.id, args.answer) else {
-        let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-        let scope = ctx.scope(args.target, reach);
-        let open = match ctx.connect_if_history().await? {
-            Some(client) => client.questions(&scope).await?,
-            None => Vec::new(),
-        };
-        return list(&open, format, ctx);
+    let (id, target) = args.target.split(args.id)?;
+    let (id, answer, target) = match (id, args.answer) {
+        (Some(id), Some(answer)) => {
+            let (answer, target) =
+                target.split_required_text(answer, "answer", &format!("answer {id}"))?;
+            (id, answer, target)
+        }
+        (Some(id), None) => {
+            return Err(CliError::new(CliErrorKind::Usage, "no answer was given")
+                .with_hint(format!("add it: agent-worker answer {id} \"…\"")));
+        }
+        (None, Some(_)) => {
+            return Err(CliError::new(CliErrorKind::Usage, "no question is named")
+                .with_hint("the number goes first: agent-worker answer 1 \"…\" @workflow"));
+        }
+        (None, None) => {
+            let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
+            return list_questions(target, reach, format, ctx).await;
+        }
     };
+    let target = target.or_selected(TargetEffect::Change, ctx)?;
     let client = ctx.connect_or_start().await?;
     let project = Some(ctx.settings.cwd.clone());
-    let request = AnswerRequest { target: args.target, project, answer };
+    let request = AnswerRequest { target, project, answer };
     let reply = client.question_answer(&Uuid::now_v7().to_string(), id, &request).await?;
     warn_if_blocked(&reply, ctx)?;
     print_answered(id, &reply, format, ctx)
+}
+
+async fn list_questions(
+    target: TargetArgs,
+    reach: ScopeReach,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    let target = match reach {
+        ScopeReach::CurrentProject => target.or_selected(TargetEffect::List, ctx)?,
+        ScopeReach::AllProjects => target.typed()?,
+    };
+    let scope = ctx.scope(target, reach);
+    let open = match ctx.connect_if_history().await? {
+        Some(client) => client.questions(&scope).await?,
+        None => Vec::new(),
+    };
+    list(&open, format, ctx)
 }
 
 fn list(
@@ -87,7 +117,7 @@ fn list(
         ]
     };
     match format {
-        Format::Json => ctx.console.print_json(&open)?,
+        Format::Json => ctx.console.print_json_list(open)?,
         Format::Text if open.is_empty() => ctx.console.note("no open questions")?,
         Format::Text => {
             let rows: Vec<_> = open.iter().map(row).collect();

@@ -1,7 +1,7 @@
 //! `agent-worker approve` and `deny`: answer an agent's approval request.
 
 use agent_worker_protocol::{
-    ApprovalId, Consent, Target,
+    ApprovalId, Consent,
     api::{ApprovalView, ConsentRequest},
 };
 use uuid::Uuid;
@@ -9,7 +9,10 @@ use uuid::Uuid;
 use super::pending::parse_approval_id;
 use crate::{
     error::CliError,
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::{
         styled_line::{StyledLine, Tone},
         text::one_line,
@@ -55,9 +58,8 @@ struct ApprovalSelector {
     /// Number of the request, as listed by `pending`
     #[arg(value_name = "NUMBER", value_parser = parse_approval_id)]
     id: ApprovalId,
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
 }
 
 /// Runs the `approve` command.
@@ -82,6 +84,7 @@ async fn decide_approval(
     format: Format,
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
+    let target = target.or_selected(TargetEffect::Change, ctx)?;
     let client = ctx.connect_or_start().await?;
     let request = ConsentRequest { target, project: Some(ctx.settings.cwd.clone()), reason };
     let key = Uuid::now_v7().to_string();

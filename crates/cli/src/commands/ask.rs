@@ -12,9 +12,9 @@ use crate::{
     commands::send,
     error::{CliError, CliErrorKind},
     input::{
-        argument_values,
         context::{CommandContext, Format, OutputArgs},
         signals::InterruptSignals,
+        target_args::{TargetEffect, same_target},
     },
     output::{
         console::Console,
@@ -25,14 +25,15 @@ use crate::{
 
 /// Ask an agent and wait for its answer
 ///
-/// Prints the text as it arrives on a terminal, and only the answer in a pipe. Without AGENT, asks the agent that
-/// `agent-worker use` selected for this folder.
+/// The command prints the text as it arrives on a terminal, and only the answer in a pipe. Without AGENT, it asks the
+/// agent that `agent-worker use` selected for this folder.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "agent-worker ask [OPTIONS] [AGENT] <QUESTION>",
     after_help = "\
 Examples:
   agent-worker ask coder@review \"why did you choose that?\"
+  agent-worker ask \"why?\" --to coder@review
   git diff | agent-worker ask reviewer - > review.md
 
 Exit codes: those of `agent-worker send --wait`."
@@ -42,6 +43,9 @@ pub(crate) struct Args {
     // Shown as `<AGENT> <QUESTION>`.
     #[arg(required = true, value_name = "AGENT> <QUESTION")]
     words: Vec<String>,
+    /// Same as AGENT
+    #[arg(long = "target", visible_alias = "to", short = 't', value_name = "TARGET")]
+    target_option: Option<Target>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -49,12 +53,17 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let (agent, question) = send::split_target_and_text(&args.words, "ask")?;
-    let target = require_single_agent(agent.or_else(|| ctx.default_agent()))?;
+    let (agent, question) =
+        send::read_target_and_text(&args.words, args.target_option.as_ref(), ("ask", "question"))?;
+    let target = match same_target(agent, args.target_option)? {
+        Some(target) => Some(target),
+        None => ctx.selected_target(TargetEffect::Change)?,
+    };
+    let target = require_single_agent(target)?;
     let request = SendRequest {
         target: Some(target.clone()),
         project: Some(ctx.settings.cwd.clone()),
-        message: argument_values::read_text(question)?,
+        message: question,
         to: Vec::new(),
         cc: Vec::new(),
         reply_to: None,

@@ -11,23 +11,24 @@ use crate::{
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format},
-        resolve_run,
+        resolve_run::{self, EndedNote},
+        target_args::{TargetArgs, TargetEffect},
     },
-    output::{exit_report, state_text, verdict::RunVerdict},
+    output::{exit_report, restart_method::RestartMethod, state_text, verdict::RunVerdict},
 };
 
 /// Follow a run again from where you left off
 ///
-/// Prints the messages since you stopped following, or all messages if you never did, then continues like `run`. Ctrl-C
-/// only stops following.
+/// The command prints the messages since you stopped following, or all messages if you never did, then continues like
+/// `run`. Ctrl-C only stops following.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: agent-worker attach @review:pr-123
 
 Exit codes: those of `agent-worker run`; 0 if you leave before the end of the run.")]
 pub(crate) struct Args {
-    /// Run: `@workflow`, `@workflow:tag` or one of its agents [default: the only run of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     follow: FollowArgs,
 }
@@ -35,15 +36,17 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.follow.format();
-    exit_report::print_error_in_envelope(attach(args, ctx).await, format, ctx)
+    let attached = Box::pin(attach(args, ctx)).await;
+    exit_report::print_error_in_envelope(attached, format, ctx)
 }
 
 async fn attach(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(args.target, ScopeReach::CurrentProject);
-    let run = resolve_run::resolve_run(&client, &scope).await?;
+    let target = args.target.or_selected(TargetEffect::Read, ctx)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    let run = resolve_run::resolve_run_with_note(&client, &scope, EndedNote::Omitted, ctx).await?;
     let was_left = LocalState::open(ctx.settings).last_shown_event(run.run).is_some();
     if !run.state.is_live() && !was_left {
         return Err(run_ended_error(&run));
@@ -71,7 +74,11 @@ fn follow_notice(run: &RunView) -> Option<String> {
 fn run_ended_error(run: &RunView) -> CliError {
     let target = Target::instance(&run.instance);
     let what = format!("{target} has ended: {}", state_text::run_state_text(run));
-    CliError::new(CliErrorKind::Refused(Code::RunEnded), what).with_hint(format!(
-        "read its messages: agent-worker peek {target}; restart it: agent-worker restart {target}"
-    ))
+    let restart = RestartMethod::of(run).hint();
+    let hint = if run.memory {
+        restart
+    } else {
+        format!("read its messages: agent-worker peek {target}; {restart}")
+    };
+    CliError::new(CliErrorKind::Refused(Code::RunEnded), what).with_hint(hint)
 }

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_backends::{BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport};
+use agent_worker_backends::{
+    BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport, backend_programs,
+    install_command,
+};
+use agent_worker_protocol::Backend;
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
@@ -35,10 +39,11 @@ const DEFAULT_WIDTH: usize = 80;
 
 /// List backends, their installed programs and their capabilities
 ///
-/// Runs only `--version` of each program it finds. Checks that a key or a login exists, not that it is valid.
-/// Capabilities: `stream` prints the text of an agent as it arrives, `cost` is the cost of its turns, `resume`
+/// The command runs only `--version` of each program it finds. It checks that a key or a login exists, not that it is
+/// valid. Capabilities: `stream` prints the text of an agent as it arrives, `cost` is the cost of its turns, `resume`
 /// continues a conversation in the next turn, `approvals` asks you before an action, `mid-turn` reports new messages
-/// during a turn. `unverified` lists properties that have not been tested.
+/// during a turn, `max_steps` and `max_tokens` limit a turn. `unverified` lists properties that have not been tested.
+/// With --json the list includes backends of later versions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker backends --json")]
 pub(crate) struct Args {
@@ -88,10 +93,10 @@ pub(super) enum Login {
 pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let backends = detect_backends(ctx.settings).await;
     match args.output.format() {
-        Format::Json => ctx.console.print_json(&backends)?,
+        Format::Json => ctx.console.print_json_list(&backends)?,
         Format::Text => {
             let width = ctx.console.stdout_width().unwrap_or(DEFAULT_WIDTH);
-            for backend in &backends {
+            for backend in backends.iter().filter(|backend| backend.in_this_version) {
                 ctx.console
                     .print_lines(&backend_lines(backend, width.saturating_sub(LABEL_WIDTH)))?;
             }
@@ -122,13 +127,6 @@ impl BackendStatus {
 
     /// Describes the backend: its presence, its capabilities, and untested properties.
     pub(super) fn describe(&self) -> Vec<String> {
-        if !self.in_this_version {
-            let there = self
-                .program
-                .as_ref()
-                .map_or(String::new(), |_| " (its program is installed)".into());
-            return vec![format!("not in this version{there}")];
-        }
         let there = match (&self.program, &self.version, self.needs_program) {
             (Some(_), Some(version), _) => format!("found: {version}"),
             (Some(_), None, _) => "found, version unknown".to_owned(),
@@ -152,7 +150,7 @@ impl BackendStatus {
     }
 }
 
-/// Formats the capabilities: `can stream, cost (by list price); not approvals`.
+/// Formats the capabilities: `supports: stream, cost (by list price); does not support: approvals`.
 fn capabilities_text(can: BackendCapabilities) -> String {
     let (mut yes, mut no) = (Vec::new(), Vec::new());
     for (what, ability) in can.entries() {
@@ -163,9 +161,11 @@ fn capabilities_text(can: BackendCapabilities) -> String {
         }
     }
     match (yes.as_slice(), no.as_slice()) {
-        (yes, []) => format!("can {}", yes.join(", ")),
-        ([], no) => format!("no {}", no.join(", ")),
-        (yes, no) => format!("can {}; not {}", yes.join(", "), no.join(", ")),
+        (yes, []) => format!("supports: {}", yes.join(", ")),
+        ([], no) => format!("does not support: {}", no.join(", ")),
+        (yes, no) => {
+            format!("supports: {}; does not support: {}", yes.join(", "), no.join(", "))
+        }
     }
 }
 
@@ -228,9 +228,48 @@ fn unverified_notes(known: &BackendSpec, backend: &BackendStatus) -> Vec<String>
     other.into_iter().chain(known.unverified.iter().map(|what| (*what).to_owned())).collect()
 }
 
-fn find_on_path(program: &str, settings: &CliSettings) -> Option<PathBuf> {
+pub(super) fn find_on_path(program: &str, settings: &CliSettings) -> Option<PathBuf> {
     let path = settings.env.get("PATH")?;
     std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| is_executable(file))
+}
+
+/// The reason why an agent's program cannot start in this environment, and the fix.
+pub(super) struct ProgramProblem {
+    pub(super) message: String,
+    pub(super) hint: String,
+}
+
+/// Checks the program of a backend; `folder` is the agent's working folder.
+pub(super) fn find_program_problem(
+    backend: &Backend,
+    folder: &Path,
+    settings: &CliSettings,
+) -> Option<ProgramProblem> {
+    let programs = backend_programs(backend);
+    let name = *programs.first()?;
+    let is_there = |program: &&str| {
+        if program.contains('/') {
+            is_executable(&folder.join(program))
+        } else {
+            find_on_path(program, settings).is_some()
+        }
+    };
+    if programs.iter().any(is_there) {
+        return None;
+    }
+    if name.contains('/') && folder.join(name).is_file() {
+        let file = name.strip_prefix("./").unwrap_or(name);
+        return Some(ProgramProblem {
+            message: format!("`{name}` is not executable"),
+            hint: format!("make it executable: chmod +x {file}"),
+        });
+    }
+    let place = if name.contains('/') { "" } else { " on the PATH" };
+    let hint = match install_command(name) {
+        Some(install) => format!("install it: {install}"),
+        None => "the agent fails until you install this program".to_owned(),
+    };
+    Some(ProgramProblem { message: format!("there is no program `{name}`{place}"), hint })
 }
 
 fn is_executable(file: &Path) -> bool {

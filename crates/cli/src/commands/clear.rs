@@ -5,7 +5,10 @@ use uuid::Uuid;
 
 use crate::{
     error::CliError,
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::{
         styled_line::{StyledLine, Tone},
         verdict::RunVerdict,
@@ -18,8 +21,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker clear @review:pr-123")]
 pub(crate) struct Args {
-    /// Channel: `@workflow`, `@workflow:tag` or `@global` [default: the only run of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -29,7 +32,8 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let (target, project) = (args.target, Some(ctx.settings.cwd.clone()));
+    let target = args.target.or_selected(TargetEffect::Change, ctx)?;
+    let project = Some(ctx.settings.cwd.clone());
     let key = Uuid::now_v7().to_string();
     let cleared = client.instance_clear(&key, &InstanceRequest { target, project }).await?;
     match args.output.format() {

@@ -146,6 +146,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         }
         ContextCommand::Read { number, find, .. } => {
             let page = MessageFilter {
+                since: None,
                 limit: number,
                 search: find,
                 thread: None,
@@ -154,7 +155,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let scope = scope_for(us, agent, ctx);
             resolve_run::require_agent_exists(&client, &scope).await?;
             let reply = client.messages(&scope, &page).await?;
-            let lines = reply.messages.iter().flat_map(message_lines).collect::<Vec<_>>();
+            let lines = reply.items.iter().flat_map(message_lines).collect::<Vec<_>>();
             match format {
                 Format::Json => ctx.console.print_json(&reply),
                 Format::Text if lines.is_empty() => ctx.console.note("no messages yet"),
@@ -246,7 +247,7 @@ async fn require_own_shell(
         // An agent may read only its own inbox.
         (CliCaller::Agent, Some(agent)) => {
             let scope = ctx.scope(Some(agent.clone()), ScopeReach::CurrentProject);
-            client.inbox(&scope).await.map(drop).map_err(|_| {
+            client.inbox_first(&scope).await.map(drop).map_err(|_| {
                 CliError::new(
                     CliErrorKind::Usage,
                     format!("this is not {agent}'s shell{}", deed.refusal_reason(agent)),
@@ -296,11 +297,11 @@ fn show_inbox(
 ) -> Result<(), CliError> {
     match format {
         Format::Json => ctx.console.print_json(reply),
-        Format::Text if reply.messages.is_empty() => {
+        Format::Text if reply.items.is_empty() => {
             let target = Target::agent(reply.agent.clone(), &reply.instance);
             ctx.console.note(&format!("no pending messages for {target}"))
         }
-        Format::Text => reply.messages.iter().try_for_each(|mail| show_mail(mail, ctx)),
+        Format::Text => reply.items.iter().try_for_each(|mail| show_mail(mail, ctx)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `agent-worker daemon status`, `stop`, `restart` and `logs`. The daemon itself is in another crate.
+//! `agent-worker daemon status`, `start`, `stop`, `restart` and `logs`. The daemon itself is in another crate.
 
 mod leftovers;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    client::discovery::{self, OlderSide},
+    client::discovery::{self, HELD_TEXT, OlderSide, START_HINT},
     error::{CliError, CliErrorKind},
     input::context::{CommandContext, Format, OutputArgs},
     live::tail,
@@ -38,10 +38,20 @@ pub(crate) enum DaemonCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Start the daemon, or let a held one work
+    ///
+    /// After `daemon stop`, a command that only reads starts a daemon that is held: it answers and starts no work. This
+    /// command ends the hold, and the runs continue. So does a command that gives the agents work, such as `run` or `send`.
+    #[command(after_help = "Example: agent-worker daemon start")]
+    Start {
+        #[command(flatten)]
+        output: OutputArgs,
+    },
     /// Stop the daemon and wait until it has exited
     ///
     /// The daemon leases no more messages, gives its workers a grace period, then ends them. Workers that a dead daemon
-    /// left behind are ended too. Runs continue with the next command that starts a daemon.
+    /// left behind are ended too. No agent runs until `agent-worker daemon start` or a command that gives the agents work,
+    /// such as `run` or `send`.
     #[command(after_help = "Example: agent-worker daemon stop --now")]
     Stop {
         /// End the workers without a grace period
@@ -78,6 +88,7 @@ impl DaemonCommand {
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Status { output }
+            | Self::Start { output }
             | Self::Stop { output, .. }
             | Self::Restart { output }
             | Self::Logs { output, .. } => output.format(),
@@ -100,6 +111,7 @@ pub(crate) async fn run(
 ) -> Result<RunVerdict, CliError> {
     match ask {
         DaemonCommand::Status { output } => status(output.format(), ctx).await,
+        DaemonCommand::Start { output } => start(output.format(), ctx).await,
         DaemonCommand::Stop { now, output } => {
             let mode = if now { ShutdownMode::Now } else { ShutdownMode::Drain };
             stop(mode, output.format(), ctx).await
@@ -136,6 +148,7 @@ async fn status(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerdi
 fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let word = match health.status {
         HealthStatus::Ok => StyledLine::new(Tone::Good, "ok"),
+        HealthStatus::Held => StyledLine::new(Tone::Warn, format!("held: {HELD_TEXT}")),
         HealthStatus::Draining => StyledLine::new(Tone::Warn, "stopping"),
         HealthStatus::Degraded => {
             StyledLine::new(Tone::Warn, "degraded: the database of a team accepts no writes")
@@ -158,8 +171,16 @@ fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
                 detail.address.as_deref().unwrap_or("no address: no port was free")
             ),
         ];
-        for line in lines.into_iter().chain(detail.port_conflict.clone()) {
+        for line in lines {
             ctx.console.print_line(&StyledLine::plain(format!("  {}", one_line(&line))))?;
+        }
+        if let Some(conflict) = &detail.port_conflict {
+            let line = StyledLine::new(Tone::Warn, format!("  {}", one_line(conflict)));
+            ctx.console
+                .print_line(&line.with(Tone::Plain, "; clients must use the address above"))?;
+            ctx.console.hint(
+                "free the port and run `agent-worker daemon restart`, or choose one: AGENT_WORKER_PORT=5100",
+            )?;
         }
         for row in &detail.damaged {
             ctx.console.print_line(&StyledLine::new(Tone::Bad, format!("  {}", one_line(row))))?;
@@ -169,6 +190,9 @@ fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
                 .print_line(&StyledLine::new(Tone::Bad, format!("  {}", one_line(trouble))))?;
         }
     }
+    if health.status == HealthStatus::Held {
+        ctx.console.hint(START_HINT)?;
+    }
     match discovery::version_mismatch(ctx.settings, health) {
         Some(other) => {
             ctx.console.warn(&other.message)?;
@@ -176,6 +200,31 @@ fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
         }
         None => Ok(()),
     }
+}
+
+async fn start(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let was_running = discovery::find_daemon(ctx.settings).await?.is_some();
+    let found = discovery::discover_or_start(ctx.settings).await?;
+    let was_held = found.health.status == HealthStatus::Held;
+    if was_held {
+        found.client.release().await?;
+    }
+    let health = found.client.health().await?;
+    match format {
+        Format::Json => {
+            ctx.console.print_json(&DaemonStatusReport { running: true, health: Some(health) })?;
+        }
+        Format::Text => {
+            let change = match (was_running, was_held) {
+                (true, false) => "the daemon is already running",
+                (true, true) => "the daemon works again",
+                (false, _) => "the daemon is started",
+            };
+            let kept = health.detail.as_ref().map(kept_workers_text).unwrap_or_default();
+            ctx.console.note(&format!("{change}: version {}{kept}", one_line(&health.version)))?;
+        }
+    }
+    Ok(RunVerdict::Done)
 }
 
 async fn stop(
@@ -198,7 +247,10 @@ async fn stop(
         (Format::Json, _) => {
             ctx.console.print_json(&json!({ "stopped": true, "ended": 0, "successor": successor }))
         }
-        (Format::Text, None) => ctx.console.note("the daemon is stopped"),
+        (Format::Text, None) => {
+            ctx.console.note("the daemon is stopped")?;
+            ctx.console.hint(START_HINT)
+        }
         (Format::Text, Some(pid)) => ctx.console.note(&format!(
             "the daemon is stopped; another client has started a new one (pid {pid})"
         )),

@@ -9,9 +9,13 @@ use uuid::Uuid;
 use super::receipts::parse_seq;
 use crate::{
     client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
-    error::{CliError, CliErrorKind},
-    input::context::{CommandContext, Format, OutputArgs},
+    error::CliError,
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        target_args::{ArgOrTarget, TargetArgs, TargetEffect, parse_arg_or_target},
+    },
     output::{
+        restart_method::RestartMethod,
         styled_line::{StyledLine, Tone},
         table::Column::{Figure, Name, Text},
         text::one_line,
@@ -45,7 +49,7 @@ enum DeadLetterCommand {
     List(DeadListArgs),
     /// Deliver dead letters again, with a full set of attempts
     ///
-    /// Possible while their run is live.
+    /// The run must be live.
     #[command(after_help = "Example: agent-worker dead redrive 12 @review:pr-123")]
     Redrive(DeadLetterArgs),
     /// Drop dead letters
@@ -63,8 +67,8 @@ enum DeadLetterCommand {
 
 #[derive(Debug, clap::Args)]
 struct DeadListArgs {
-    /// Instance or agent: `@workflow:tag` or `agent@workflow:tag` [default: live runs of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
@@ -75,30 +79,15 @@ struct DeadListArgs {
 #[derive(Debug, clap::Args)]
 struct DeadLetterArgs {
     /// Number of the message, as listed by `dead` [default: all of the instance]
-    #[arg(value_name = "NUMBER", value_parser = parse_letter_selector)]
-    first: Option<DeadLetterSelector>,
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    target: Option<Target>,
+    #[arg(value_name = "NUMBER", value_parser = parse_arg_or_target(parse_seq))]
+    first: Option<ArgOrTarget<Seq>>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Only dead letters for this recipient
     #[arg(long, value_name = "NAME")]
     agent: Option<AgentName>,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-/// The first argument: a number, or a target for all of its dead letters.
-#[derive(Clone, Debug)]
-enum DeadLetterSelector {
-    Number(Seq),
-    Target(Target),
-}
-
-fn parse_letter_selector(text: &str) -> Result<DeadLetterSelector, String> {
-    match (parse_seq(text), text.parse::<Target>()) {
-        (Ok(number), _) => Ok(DeadLetterSelector::Number(number)),
-        (Err(_), Ok(target)) => Ok(DeadLetterSelector::Target(target)),
-        (Err(why), Err(_)) => Err(why),
-    }
 }
 
 impl Args {
@@ -138,20 +127,10 @@ impl DeadLetterArgs {
     fn request(
         self,
         why: Option<String>,
-        ctx: &CommandContext<'_>,
+        ctx: &mut CommandContext<'_>,
     ) -> Result<DeadRequest, CliError> {
-        let (seq, target) = match (self.first, self.target) {
-            (Some(DeadLetterSelector::Target(_)), Some(target)) => {
-                return Err(CliError::new(
-                    CliErrorKind::Usage,
-                    "the message number goes before the target",
-                )
-                .with_hint(format!("such as: agent-worker dead redrive 12 {target}")));
-            }
-            (Some(DeadLetterSelector::Target(target)), None) => (None, Some(target)),
-            (Some(DeadLetterSelector::Number(seq)), target) => (Some(seq), target),
-            (None, target) => (None, target),
-        };
+        let (seq, target) = self.target.split(self.first)?;
+        let target = target.or_selected(TargetEffect::Change, ctx)?;
         let named = target.as_ref().and_then(|target| target.agent.clone());
         let agent = self.agent.or(named);
         let project = Some(ctx.settings.cwd.clone());
@@ -162,20 +141,28 @@ impl DeadLetterArgs {
 async fn list(args: DeadListArgs, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let named = args.target.is_some();
-    let scope = ctx.scope(args.target, reach);
-    let letters = match ctx.connect_if_history().await? {
-        Some(client) => fetch_dead_letters(&client, &scope).await?,
+    let target = match reach {
+        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
+        ScopeReach::AllProjects => args.target.typed()?,
+    };
+    let named = target.is_some();
+    let scope = ctx.scope(target, reach);
+    let client = ctx.connect_if_history().await?;
+    let letters = match &client {
+        Some(client) => fetch_dead_letters(client, &scope).await?,
         None if named => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
     match format {
-        Format::Json => ctx.console.print_json(&letters)?,
+        Format::Json => ctx.console.print_json_list(&letters)?,
         Format::Text if letters.is_empty() => ctx.console.note(match (args.all, named) {
             (true, _) | (_, true) => "no dead letters",
             (false, false) => "no dead letters in live runs; --all includes ended runs",
         })?,
-        Format::Text => show(&letters, ctx)?,
+        Format::Text => {
+            show(&letters, ctx)?;
+            show_steps(&letters, client.as_ref(), ctx).await?;
+        }
     }
     Ok(RunVerdict::Done)
 }
@@ -210,12 +197,22 @@ fn show(letters: &[DeadLetter], ctx: &mut CommandContext<'_>) -> Result<(), CliE
     ctx.console.print_table(
         [Name("MESSAGE"), Name("FOR"), Figure("FAILURES"), Text("WHY"), Text("WHAT")],
         &rows,
-    )?;
+    )
+}
+
+/// Prints the next step for the first letter of a live run, else for an ended run.
+async fn show_steps(
+    letters: &[DeadLetter],
+    client: Option<&DaemonClient>,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     let Some(first) = letters.iter().find(|letter| letter.live) else {
-        let target = Target::instance(&letters[0].instance);
-        return ctx.console.hint(&format!(
-            "their runs have ended: fix the cause and restart: agent-worker restart {target}"
-        ));
+        let (Some(letter), Some(client)) = (letters.first(), client) else { return Ok(()) };
+        let scope = CommandScope::for_instance(&letter.instance, ctx.settings.cwd.clone());
+        let run = client.newest_run(&scope).await?;
+        let step = run.map(|run| RestartMethod::of(&run).after_fix());
+        let step = step.unwrap_or_else(|| RestartMethod::SameCommand.after_fix());
+        return ctx.console.hint(&format!("their runs have ended: {step}"));
     };
     let (seq, target) = (first.receipt.seq, Target::instance(&first.instance));
     ctx.console.hint(&format!("retry one: agent-worker dead redrive {seq} {target}"))?;

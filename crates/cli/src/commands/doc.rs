@@ -4,17 +4,22 @@ mod changes;
 mod document_client;
 
 use agent_worker_protocol::{
-    DocumentPath, Revision, Target,
+    BadName, DocumentPath, Revision,
     api::{DocumentEntry, DocumentMode, DocumentText, DocumentWritten},
 };
 
 use self::document_client::{DocumentClient, WriteBase};
 use crate::{
-    client::daemon_client::{DaemonClient, ScopeReach},
+    client::daemon_client::ScopeReach,
     error::CliError,
     input::{
         argument_values,
         context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+        target_args::{
+            ArgOrTarget, TargetArgs, TargetEffect, parse_bare_target, parse_text_or_target,
+            target_without_text_error,
+        },
     },
     output::{
         clock,
@@ -40,9 +45,8 @@ pub(crate) struct Args {
 /// The team and the output format.
 #[derive(Debug, clap::Args)]
 struct DocTarget {
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -57,12 +61,18 @@ struct DocInput {
 }
 
 impl DocInput {
-    /// Returns stdin byte for byte, or the argument with a final newline.
-    fn text(&self) -> Result<String, CliError> {
-        match self.text.as_deref() {
-            Some(typed) if typed != "-" => Ok(ensure_newline(typed.to_owned())),
-            other => argument_values::read_text_or_stdin(other.map(str::to_owned)),
-        }
+    /// Returns the target and the text: stdin byte for byte, or the argument with a final newline.
+    fn split(&self, target: TargetArgs, command: &str) -> Result<(String, TargetArgs), CliError> {
+        let (typed, target) = target.split_text(self.text.clone());
+        let bare = self.text.as_deref().and_then(parse_bare_target).filter(|_| typed.is_none());
+        let text = match (typed, bare) {
+            (Some(typed), _) if typed != "-" => ensure_newline(typed),
+            (None, Some(bare)) => argument_values::read_piped_text()?.ok_or_else(|| {
+                target_without_text_error(&bare, "text", &format!("doc {command} {}", self.file))
+            })?,
+            (typed, _) => argument_values::read_text_or_stdin(typed)?,
+        };
+        Ok((text, target))
     }
 }
 
@@ -72,7 +82,8 @@ enum DocCommand {
     #[command(after_help = "Example: agent-worker doc read notes.md --revision 2")]
     Read {
         /// Path of the document [default: the team's, notes.md unless the workflow file names another]
-        file: Option<DocumentPath>,
+        #[arg(value_name = "FILE", value_parser = parse_text_or_target(parse_path))]
+        file: Option<ArgOrTarget<DocumentPath>>,
         /// Revision to print [default: the newest]
         #[arg(long, value_name = "REVISION")]
         revision: Option<i64>,
@@ -121,7 +132,8 @@ enum DocCommand {
     #[command(after_help = "Example: agent-worker doc history notes.md --diff")]
     History {
         /// Path of the document [default: the team's, notes.md unless the workflow file names another]
-        file: Option<DocumentPath>,
+        #[arg(value_name = "FILE", value_parser = parse_text_or_target(parse_path))]
+        file: Option<ArgOrTarget<DocumentPath>>,
         /// Show the changes of each revision
         #[arg(long)]
         diff: bool,
@@ -156,21 +168,21 @@ impl DocCommand {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.format();
-    let scope = ctx.scope(args.command.doc_target().target.clone(), ScopeReach::CurrentProject);
-    let document_client = |client| DocumentClient { client, scope: scope.clone() };
     match args.command {
-        DocCommand::Read { file, revision, .. } => {
-            let document_client = document_client(connect_for_reading(ctx).await?);
+        DocCommand::Read { file, revision, whose } => {
+            let (file, target) = whose.target.split(file)?;
+            let document_client = open_for_reading(target, format, ctx).await?;
             let file = document_client.resolve_path(file).await?;
             let found = document_client.read(&file, revision.map(Revision::new)).await?;
             show_text(&found, format, ctx)
         }
-        DocCommand::List { .. } => {
-            let document_client = document_client(connect_for_reading(ctx).await?);
+        DocCommand::List { whose } => {
+            let document_client = open_for_reading(whose.target, format, ctx).await?;
             show_list(&document_client.client.documents(&document_client.scope).await?, format, ctx)
         }
-        DocCommand::History { file, diff, .. } => {
-            let document_client = document_client(connect_for_reading(ctx).await?);
+        DocCommand::History { file, diff, whose } => {
+            let (file, target) = whose.target.split(file)?;
+            let document_client = open_for_reading(target, format, ctx).await?;
             let file = document_client.resolve_path(file).await?;
             let entries = document_client.client.revisions(&document_client.scope, &file).await?;
             if diff {
@@ -179,26 +191,26 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 show_history(&entries, format, ctx)
             }
         }
-        DocCommand::Change(ask) => changes::run(ask, &scope, format, ctx).await,
-        DocCommand::Write { written, base, force, .. } => {
+        DocCommand::Change(ask) => changes::run(ask, format, ctx).await,
+        DocCommand::Write { written, base, force, whose } => {
             let follows = match (base, force) {
                 (Some(base), _) => WriteBase::Revision(Revision::new(base)),
                 (None, true) => WriteBase::Newest,
                 (None, false) => WriteBase::NewDocument,
             };
-            let text = written.text()?;
-            let document_client = document_client(ctx.connect_existing().await?);
+            let (text, target) = written.split(whose.target, "write")?;
+            let document_client = open_for_writing(target, ctx).await?;
             show_written(&document_client.write(&written.file, &text, follows).await?, format, ctx)
         }
-        DocCommand::Append { written, .. } => {
-            let text = ensure_newline(written.text()?);
-            let document_client = document_client(ctx.connect_existing().await?);
-            let request = document_client.write_request(text, DocumentMode::Append);
+        DocCommand::Append { written, whose } => {
+            let (text, target) = written.split(whose.target, "append")?;
+            let document_client = open_for_writing(target, ctx).await?;
+            let request = document_client.write_request(ensure_newline(text), DocumentMode::Append);
             show_written(&document_client.submit_write(&written.file, &request).await?, format, ctx)
         }
-        DocCommand::Create { written, .. } => {
-            let text = written.text()?;
-            let document_client = document_client(ctx.connect_existing().await?);
+        DocCommand::Create { written, whose } => {
+            let (text, target) = written.split(whose.target, "create")?;
+            let document_client = open_for_writing(target, ctx).await?;
             let request = document_client.write_request(text, DocumentMode::Create);
             show_written(&document_client.submit_write(&written.file, &request).await?, format, ctx)
         }
@@ -206,8 +218,30 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     Ok(RunVerdict::Done)
 }
 
-async fn connect_for_reading(ctx: &mut CommandContext<'_>) -> Result<DaemonClient, CliError> {
-    ctx.connect_if_history().await?.ok_or_else(CommandContext::no_history_error)
+async fn open_for_reading(
+    target: TargetArgs,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<DocumentClient, CliError> {
+    let target = target.or_selected(TargetEffect::Read, ctx)?;
+    let client = ctx.connect_if_history().await?.ok_or_else(CommandContext::no_history_error)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
+    Ok(DocumentClient { client, scope })
+}
+
+async fn open_for_writing(
+    target: TargetArgs,
+    ctx: &mut CommandContext<'_>,
+) -> Result<DocumentClient, CliError> {
+    let target = target.or_selected(TargetEffect::Change, ctx)?;
+    let client = ctx.connect_existing().await?;
+    Ok(DocumentClient { client, scope: ctx.scope(target, ScopeReach::CurrentProject) })
+}
+
+/// Parses the path of a document.
+fn parse_path(text: &str) -> Result<DocumentPath, String> {
+    text.parse().map_err(|bad: BadName| bad.to_string())
 }
 
 /// Ends the text with a newline, so that the next addition starts a new line.
@@ -241,7 +275,7 @@ fn show_list(
 ) -> Result<(), CliError> {
     let rows: Vec<_> = entries.iter().map(|entry| row(entry, entry.file.to_string())).collect();
     match format {
-        Format::Json => ctx.console.print_json(&entries),
+        Format::Json => ctx.console.print_json_list(entries),
         Format::Text if rows.is_empty() => ctx.console.note("there are no documents"),
         Format::Text => ctx.console.print_table(
             [Name("FILE"), Figure("REVISION"), Figure("BYTES"), Figure("WRITTEN"), Text("BY")],
@@ -263,7 +297,7 @@ fn show_history(
         })
         .collect();
     match format {
-        Format::Json => ctx.console.print_json(&entries),
+        Format::Json => ctx.console.print_json_list(entries),
         Format::Text => ctx.console.print_table(
             [Figure("REVISION"), Figure("BYTES"), Figure("WRITTEN"), Text("BY")],
             &rows,

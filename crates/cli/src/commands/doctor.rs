@@ -13,7 +13,7 @@ use super::backends::{self, BackendStatus};
 use crate::{
     client::{
         daemon_client::DaemonClient,
-        discovery::{self, DiscoveredDaemon},
+        discovery::{self, DiscoveredDaemon, HELD_TEXT, START_HINT},
     },
     error::CliError,
     input::context::{CommandContext, Format, OutputArgs},
@@ -84,7 +84,8 @@ pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
         Format::Json => ctx.console.print_json(&DoctorReport { ok, findings, backends })?,
         Format::Text => {
             findings.iter().try_for_each(|finding| show(finding, ctx))?;
-            backends.iter().try_for_each(|backend| show(&backend_finding(backend), ctx))?;
+            let mut known = backends.iter().filter(|backend| backend.in_this_version);
+            known.try_for_each(|backend| show(&backend_finding(backend), ctx))?;
         }
     }
     Ok(if ok { RunVerdict::Done } else { RunVerdict::Failed })
@@ -194,6 +195,10 @@ fn health_finding(health: &Health) -> DoctorFinding {
     match health.status {
         HealthStatus::Ok => {
             DoctorFinding::ok("daemon", format!("version {version}, accepts writes"))
+        }
+        HealthStatus::Held => {
+            DoctorFinding::note("daemon", format!("version {version}, {HELD_TEXT}"))
+                .with_hint(START_HINT.to_owned())
         }
         HealthStatus::Draining => {
             DoctorFinding::note("daemon", format!("version {version}, stopping"))

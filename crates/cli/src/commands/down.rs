@@ -10,6 +10,7 @@ use crate::{
     input::{
         context::{CommandContext, OutputArgs},
         resolve_run,
+        target_args::{TargetEffect, same_target},
     },
     output::verdict::RunVerdict,
 };
@@ -21,11 +22,14 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker down pr-123")]
 pub(crate) struct Args {
-    /// Tag, agent, or target as for `stop` [default: the only run of this folder]
+    /// Tag of a run, or target as for `stop` [default: the one of `use`, else of this folder]
     #[arg(value_name = "TAG|TARGET")]
-    what: Option<String>,
+    target: Option<String>,
+    /// Same as TARGET
+    #[arg(long = "target", visible_alias = "to", short = 't', value_name = "TARGET")]
+    target_option: Option<String>,
     /// Stop every run of every folder
-    #[arg(long, conflicts_with = "what")]
+    #[arg(long, conflicts_with_all = ["target", "target_option"])]
     all: bool,
     /// End the processes without a grace period
     #[arg(long)]
@@ -37,14 +41,15 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let client = match (ctx.connect_if_history().await?, &args.what) {
+    let what = same_target(args.target, args.target_option)?;
+    let client = match (ctx.connect_if_history().await?, &what) {
         (Some(client), _) => client,
         (None, Some(_)) => return Err(CommandContext::no_history_error()),
         (None, None) => return print_nothing_stopped(format, ctx),
     };
-    let meant = match &args.what {
+    let meant = match &what {
         _ if args.all => StopTarget::Everything,
-        None => StopTarget::OnlyRun,
+        None => StopTarget::new(ctx.selected_target(TargetEffect::Change)?, ctx),
         Some(word) => resolve_stop_target(word, &client, ctx).await?,
     };
     let grace = if args.now { StopGrace::Immediate } else { StopGrace::Default };
@@ -63,10 +68,7 @@ async fn resolve_stop_target(
         Err(_) => Vec::new(),
     };
     match (tagged.as_slice(), target) {
-        ([], Ok(target)) if target.agent.is_none() => {
-            Ok(StopTarget::Runs(ctx.scope(Some(target), ScopeReach::CurrentProject)))
-        }
-        ([], Ok(target)) => Ok(StopTarget::Agent(target)),
+        ([], Ok(target)) => Ok(StopTarget::new(Some(target), ctx)),
         ([], Err(bad)) => Err(CliError::with_source(
             CliErrorKind::Usage,
             format!("`{word}` matches nothing"),

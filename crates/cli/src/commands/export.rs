@@ -10,6 +10,7 @@ use crate::{
     input::{
         context::{CommandContext, Format},
         resolve_run,
+        target_args::{TargetArgs, TargetEffect},
     },
     live::view::reply_suffix,
     output::{
@@ -24,13 +25,13 @@ const PAGE_SIZE: u32 = 500;
 
 /// Print the transcript of a run
 ///
-/// Prints the live run, else the last one. Markdown includes the documents; JSON is one document with one message per
+/// The command prints the live run, else the last one. Markdown includes the documents; JSON is one document with one message per
 /// line. Long messages are printed in full.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker export @review:pr-123 --format md > review.md")]
 pub(crate) struct Args {
-    /// Channel: `@workflow:tag`, or one of its agents
-    target: Target,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = ExportFormat::Json)]
     format: ExportFormat,
@@ -55,8 +56,11 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(Some(args.target), ScopeReach::CurrentProject);
-    resolve_run::require_agent_exists(&client, &scope).await?;
+    let target = args.target.clone().or_selected(TargetEffect::Read, ctx)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    // The transcript goes to stdout, and the note to stderr, in either format.
+    let noted = if args.json { Format::Json } else { Format::Text };
+    let scope = resolve_run::readable_scope(&client, &scope, noted, ctx).await?;
     let runs = if args.all { RunSelection::All } else { RunSelection::Current };
     let mut paper =
         TranscriptExport { export_format: args.format, has_output: false, damaged: Vec::new() };
@@ -103,7 +107,7 @@ impl TranscriptExport {
     ) -> Result<(), CliError> {
         let instance = self.write_messages(client, scope, runs, ctx).await?;
         match self.export_format {
-            ExportFormat::Json => ctx.console.print_line(&StyledLine::plain("]}")),
+            ExportFormat::Json => ctx.console.print_line(&StyledLine::plain("],\"next\":null}")),
             ExportFormat::Md => self.write_documents(client, scope, &instance, ctx).await,
         }
     }
@@ -124,8 +128,8 @@ impl TranscriptExport {
                 self.has_output = true;
                 write_header(&page.instance, self.export_format, ctx)?;
             }
-            let last = page.messages.last().map(|last| last.seq);
-            for message in page.messages {
+            let last = page.items.last().map(|last| last.seq);
+            for message in page.items {
                 let message = self.load_full_message(client, scope, message).await?;
                 match self.export_format {
                     ExportFormat::Json => {
@@ -219,7 +223,7 @@ fn write_header(
     ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     let line = match written {
-        ExportFormat::Json => format!("{{\"instance\":{},\"messages\":[", json!(instance)),
+        ExportFormat::Json => format!("{{\"instance\":{},\"items\":[", json!(instance)),
         ExportFormat::Md => format!("# {}", Target::instance(instance)),
     };
     ctx.console.print_line(&StyledLine::plain(line))
@@ -234,8 +238,7 @@ fn write_message(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), 
     let cc =
         if message.cc.is_empty() { String::new() } else { format!(" (cc {})", names(&message.cc)) };
     let kind = match message.kind {
-        MessageKind::Message => "",
-        MessageKind::Answer => " (answer)",
+        MessageKind::Message | MessageKind::Answer => "",
         MessageKind::System => " (from the daemon)",
     };
     let from = one_line(&message.from.to_string());

@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 None => Vec::new(),
             };
             match format {
-                Format::Json => ctx.console.print_json(&entry),
+                Format::Json => ctx.console.print_json_list(&entry),
                 Format::Text if entry.is_empty() => ctx.console.note("no feedback yet"),
                 Format::Text => entry.iter().try_for_each(|one| show(one, ctx)),
             }

@@ -19,7 +19,7 @@ const TEAM_TEMPLATE: &str = include_str!("team.yaml");
 
 /// Write a commented workflow file that runs as it is
 ///
-/// Asks no questions, and overwrites a file only with --force.
+/// The command asks no questions, and overwrites a file only with --force.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker init review.yaml")]
 pub(crate) struct Args {

@@ -8,7 +8,11 @@ use tokio::time::timeout;
 use crate::{
     client::daemon_client::{CommandScope, DaemonClient, FeedSource, ScopeReach},
     error::{CliError, CliErrorKind},
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+        target_args::{TargetArgs, TargetEffect},
+    },
     live::feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
     output::{clock, state_text, verdict::RunVerdict},
 };
@@ -18,12 +22,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Show the output of an agent's worker
 ///
-/// Prints the output of the current turn, else of the last one.
+/// The command prints the output of the current turn, else of the last one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker logs coder@review:pr-123 --follow")]
 pub(crate) struct Args {
-    /// Agent: `agent` or `agent@workflow:tag`
-    target: Target,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Print new output, also of later turns, until the run ends
     #[arg(long, short, conflicts_with = "json")]
     follow: bool,
@@ -33,16 +37,23 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    if args.target.agent.is_none() {
-        let what = format!("{} is an instance, and each agent has its own log", args.target);
+    let target = args.target.or_selected(TargetEffect::Read, ctx)?;
+    let Some(target) = target else {
+        return Err(CliError::new(CliErrorKind::Usage, "no agent is named")
+            .with_hint("name one: agent-worker logs agent@workflow"));
+    };
+    if target.agent.is_none() {
+        let what = format!("{target} is an instance, and each agent has its own log");
         return Err(CliError::new(CliErrorKind::Usage, what)
-            .with_hint(format!("list its agents: agent-worker ls {}", args.target)));
+            .with_hint(format!("list its agents: agent-worker ls {target}")));
     }
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(Some(args.target.clone()), ScopeReach::CurrentProject);
-    let shown = match (args.follow, args.output.format()) {
+    let scope = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);
+    let format = args.output.format();
+    let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
+    let shown = match (args.follow, format) {
         (true, _) => follow(client.clone(), &scope, ctx).await,
         (false, Format::Json) => match read_whole_log(&client, &scope).await {
             Ok(whole) => ctx.console.print_json(&whole),
@@ -54,7 +65,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         Ok(()) => Ok(RunVerdict::Done),
         Err(error) if is_not_found(&error) => {
             // The agent does not exist, or has not been woken yet.
-            let who = client.agent(&args.target, &scope).await?.view;
+            let who = client.agent(scope.target.as_ref().unwrap_or(&target), &scope).await?.view;
             let who = Target::agent(who.name, &who.instance);
             Err(CliError::new(error.kind(), format!("{who} has not had a turn yet"))
                 .with_hint(format!("send it a message: agent-worker send {who} \"…\"")))

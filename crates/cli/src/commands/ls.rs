@@ -10,6 +10,7 @@ use crate::{
     input::{
         context::{CommandContext, Format, OutputArgs},
         settings::CliSettings,
+        target_args::{TargetArgs, TargetEffect},
     },
     output::{
         clock, state_text,
@@ -25,8 +26,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "list", after_help = "Example: agent-worker ls @review:pr-123")]
 pub(crate) struct Args {
-    /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
@@ -37,7 +38,11 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let scope = ctx.scope(args.target, reach);
+    let target = match reach {
+        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
+        ScopeReach::AllProjects => args.target.typed()?,
+    };
+    let scope = ctx.scope(target, reach);
     let daemon = ctx.connect_if_history().await?;
     let agents = match &daemon {
         Some(client) => client.agents(&scope).await?,
@@ -45,8 +50,8 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         None => Vec::new(),
     };
     match (args.output.format(), &daemon) {
-        (Format::Json, _) => ctx.console.print_json(&agents),
-        (Format::Text, None) => ctx.console.note("no daemon is running, so no agent is either"),
+        (Format::Json, _) => ctx.console.print_json_list(&agents),
+        (Format::Text, None) => ctx.console.note("no daemon is running, so no agent is running"),
         (Format::Text, Some(_)) if agents.is_empty() => ctx
             .console
             .note("no live agents here; start a team with `agent-worker run`, or use --all"),

@@ -20,8 +20,8 @@ use crate::{
 
 /// Serve MCP over stdin and stdout
 ///
-/// For a program that starts this command. Acts for the process that started it: the user, or in an agent's shell that
-/// agent. Starts a daemon if none is running, and survives a restart of the daemon.
+/// For a program that starts this command. The server acts for the process that started it: the user, or in an agent's
+/// shell that agent. It starts a daemon if none is running, and survives a restart of the daemon.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -33,7 +33,7 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<McpCommand>,
-    /// Require that this is the shell of this agent
+    /// Refuse to start outside this agent's shell
     #[arg(long, value_name = "AGENT", conflicts_with = "client")]
     agent: Option<Target>,
     /// Act as this program, with a token of its own that is created on first use

@@ -8,13 +8,14 @@ use std::{
 use agent_worker_backends::backend_variables;
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, BASE_ENV, InstanceRef, MockRule, Tag, Target,
+    AgentName, AgentSettings, BASE_ENV, Backend, InstanceRef, MockRule, Tag, Target,
     api::{AgentRequest, AgentView},
 };
 use agent_worker_workflow::{self as workflow, AgentDraft};
 use uuid::Uuid;
 
 use crate::{
+    commands::backends::find_program_problem,
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format, OutputArgs},
@@ -27,12 +28,14 @@ const EXAMPLE: &str = "such as: agent-worker new -b mock --say \"Hello.\"";
 
 /// Add an agent, standalone or to a live run
 ///
-/// Prints the name of the agent; without NAME it is the first free one of a0, a1, …. The agent stays until `agent end`,
+/// The command prints the name of the agent; without NAME it is the first free one of a0, a1, …. The agent stays until `agent end`,
 /// and messages wake it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   agent-worker new parrot -b mock --say \"Polly.\"
+  agent-worker new helper --instance research -b claude
+  agent-worker new -b command --command './agent.py --fast'
   agent-worker new judge@review:pr-123 -b mock --mock '[{ on: guilty, say: No. }, { say: Yes. }]'
   agent-worker new -b mock -f prompts/helper.md --mock script.yaml")]
 pub(crate) struct Args {
@@ -45,6 +48,12 @@ pub(crate) struct Args {
     /// Backend: a program such as `claude`, or `mock`
     #[arg(long, short, value_name = "BACKEND", help_heading = "Backend")]
     backend: Option<String>,
+    /// Program of the agent, with its arguments
+    #[arg(long, value_name = "COMMAND", allow_hyphen_values = true, help_heading = "Backend")]
+    command: Option<String>,
+    /// Known agent of the backend `acp`, such as `gemini`
+    #[arg(long, value_name = "AGENT", help_heading = "Backend")]
+    agent: Option<String>,
     /// File with the system prompt
     #[arg(
         long,
@@ -79,9 +88,19 @@ pub(crate) struct Args {
     /// Workflow to join: `name` or `name:tag`; must have a live run
     #[arg(long, value_name = "WORKFLOW", help_heading = "Instance")]
     workflow: Option<InstanceRef>,
-    /// Tag of the instance, such as `pr-123`
+    /// Tag of the instance, such as `pr-123`; without a workflow, creates the instance if it does not exist
     #[arg(long, visible_alias = "instance", value_name = "TAG", help_heading = "Instance")]
     tag: Option<Tag>,
+    /// Workflow file of the team to join. Without FILE it has no effect: every agent already has a channel and documents
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        conflicts_with = "workflow",
+        help_heading = "Instance"
+    )]
+    #[expect(clippy::option_option, reason = "the option may be given without its value")]
+    context: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -96,13 +115,18 @@ impl Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let request = request(args, ctx.settings)?;
+    let (request, backend) = request(args, ctx.settings)?;
     let agent = create_agent(&request, ctx).await?;
     let target = Target::agent(agent.name.clone(), &agent.instance);
     match format {
         Format::Json => ctx.console.print_json(&agent)?,
         Format::Text => {
             ctx.console.print_line(&StyledLine::plain(target.to_string()))?;
+            let cwd = &ctx.settings.cwd;
+            if let Some(problem) = find_program_problem(&backend, cwd, ctx.settings) {
+                ctx.console.warn(&problem.message)?;
+                ctx.console.hint(&problem.hint)?;
+            }
             ctx.console.hint(&format!("ask it something: agent-worker ask {target} \"…\""))?;
         }
     }
@@ -116,8 +140,8 @@ async fn create_agent(
 ) -> Result<AgentView, CliError> {
     let key = Uuid::now_v7().to_string();
     let client = match request.target {
-        Some(_) => ctx.connect_existing().await?,
-        None => ctx.connect_or_start().await?,
+        Some(_) if !request.create_instance => ctx.connect_existing().await?,
+        Some(_) | None => ctx.connect_or_start().await?,
     };
     match client.agent_create(&key, request).await {
         Err(DialError::Lost { .. }) => {
@@ -127,15 +151,23 @@ async fn create_agent(
     }
 }
 
-/// Builds the request; reports errors in it before a daemon is started for it.
-fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError> {
+/// Builds the request and its backend; reports errors in it before a daemon is started for it.
+fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend), CliError> {
     let mock = load_mock_rules(args.say, args.mock, &settings.cwd)?;
     let system = match args.prompt_file {
         Some(file) => Some(read_text_file(&settings.cwd.join(&file), &file)?),
         None => args.system,
     };
-    let (name, target) = resolve_name_and_instance(args.name, args.workflow, args.tag)?;
-    if name.is_none() && args.backend.is_none() && args.model.is_none() && mock.is_empty() {
+    let workflow = match args.context.flatten() {
+        Some(file) => Some(instance_of_file(&settings.cwd.join(file))?),
+        None => args.workflow,
+    };
+    let is_tag_alone = args.tag.is_some() && workflow.is_none();
+    let (name, target) = resolve_name_and_instance(args.name, workflow, args.tag)?;
+    let create_instance = is_tag_alone && target.as_ref().is_some_and(|it| it.tag.is_none());
+    let command = args.command.map(|text| split_command(&text)).transpose()?.unwrap_or_default();
+    let has_backend = args.backend.is_some() || args.model.is_some() || !command.is_empty();
+    if name.is_none() && !has_backend && mock.is_empty() {
         return Err(CliError::new(CliErrorKind::Usage, "an agent needs a backend")
             .with_hint(format!("{}, {EXAMPLE}", agent_worker_workflow::backend_choice())));
     }
@@ -145,21 +177,60 @@ fn request(args: Args, settings: &CliSettings) -> Result<AgentRequest, CliError>
         model: args.model.clone(),
         system_prompt: None,
         mock: mock.clone(),
+        agent: args.agent.clone(),
+        command: command.clone(),
         cwd: None,
     })?;
-    Ok(AgentRequest {
+    let env = settings.filtered_env(|name| {
+        BASE_ENV.contains(&name) || backend_variables(&agent.backend).contains(&name)
+    });
+    let request = AgentRequest {
         name,
         backend: args.backend,
         model: args.model,
         system,
         mock,
+        agent: args.agent,
+        command,
         target,
+        create_instance,
         project: Some(settings.cwd.clone()),
         cwd: None,
-        env: settings.filtered_env(|name| {
-            BASE_ENV.contains(&name) || backend_variables(&agent.backend).contains(&name)
-        }),
-    })
+        env,
+    };
+    Ok((request, agent.backend))
+}
+
+/// Returns the instance of a workflow file.
+fn instance_of_file(file: &Path) -> Result<InstanceRef, CliError> {
+    let workflow = workflow::load(file)?;
+    Ok(InstanceRef { name: workflow.name, tag: Tag::default() })
+}
+
+/// Splits a command into words at blanks; quotes keep a word together.
+fn split_command(text: &str) -> Result<Vec<String>, CliError> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for letter in text.chars() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, _) if letter.is_whitespace() => words.extend(word.take()),
+            (Some(_) | None, _) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    match (quote, words.is_empty()) {
+        (None, false) => Ok(words),
+        (Some(open), _) => {
+            Err(CliError::new(CliErrorKind::Usage, format!("the command has an open {open}")))
+        }
+        (None, true) => Err(CliError::new(CliErrorKind::Usage, "the command is empty")),
+    }
 }
 
 /// Resolves the name and the instance to join. `judge@review` and `judge --workflow review` are equivalent; a tag alone
@@ -204,10 +275,13 @@ fn first_free_name() -> Result<AgentName, CliError> {
 }
 
 fn validate_draft(draft: AgentDraft) -> Result<AgentSettings, CliError> {
+    let backend = draft.backend.clone();
     draft.into_settings().map_err(|bad| {
-        let hint = match bad.hint.strip_prefix("did you mean") {
-            Some(_) => bad.hint,
-            None => format!("{}, {EXAMPLE}", bad.hint),
+        let hint = match (backend.as_deref(), bad.message.contains("command")) {
+            _ if bad.hint.contains("this version has") => format!("{}, {EXAMPLE}", bad.hint),
+            (Some("command"), true) => "add it: --command './agent.py --fast'".to_owned(),
+            (Some("mock"), true) => "omit --command, or use `-b command`".to_owned(),
+            _ => bad.hint,
         };
         CliError::new(CliErrorKind::Usage, bad.message).with_hint(hint)
     })
@@ -242,6 +316,23 @@ fn read_text_file(path: &Path, shown: &Path) -> Result<String, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_split_at_blanks_outside_quotes() {
+        for (text, expected) in [
+            ("./agent.py", Some(vec!["./agent.py"])),
+            ("  a  b ", Some(vec!["a", "b"])),
+            ("a 'b c' \"d 'e\" f''", Some(vec!["a", "b c", "d 'e", "f"])),
+            ("a ''", Some(vec!["a", ""])),
+            ("a 'b", None),
+            (" ", None),
+        ] {
+            let words = split_command(text).ok();
+            let expected =
+                expected.map(|words| words.iter().map(ToString::to_string).collect::<Vec<_>>());
+            assert_eq!(words, expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_name_and_a_place_are_read_in_every_spelling() {

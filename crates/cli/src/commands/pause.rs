@@ -7,7 +7,8 @@ use crate::{
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format, OutputArgs},
-        resolve_run,
+        resolve_run::{self, EndedNote},
+        target_args::{TargetArgs, TargetEffect},
     },
     output::{
         styled_line::{StyledLine, Tone},
@@ -22,15 +23,16 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker pause @review:pr-123")]
 pub(crate) struct Args {
-    /// Run: `@workflow` or `@workflow:tag` [default: the only run of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {
+    let target = args.target.or_selected(TargetEffect::Change, ctx)?;
+    if let Some(agent) = target.as_ref().filter(|target| target.agent.is_some()) {
         return Err(CliError::new(
             CliErrorKind::Usage,
             format!("{agent} is an agent, and only a run can be paused"),
@@ -38,10 +40,12 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         .with_hint(format!("stop the agent: agent-worker stop {agent}")));
     }
     let client = ctx.connect_existing().await?;
-    let scope = ctx.scope(args.target, ScopeReach::CurrentProject);
-    let run = resolve_run::resolve_run(&client, &scope).await?.run;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    let format = args.output.format();
+    let run =
+        resolve_run::resolve_run_with_note(&client, &scope, EndedNote::Omitted, ctx).await?.run;
     let run = client.run_pause(run).await?;
-    match args.output.format() {
+    match format {
         Format::Json => ctx.console.print_json(&run)?,
         Format::Text => {
             let target = Target::instance(&run.instance);

@@ -1,17 +1,17 @@
 //! `agent-worker peek`: prints the messages of a channel.
 
-use agent_worker_protocol::{EventBody, EventKind, Message, Seq, Target};
+use agent_worker_protocol::{EventBody, EventKind, Message, Millis, Seq, Span, Target};
 
 use crate::{
-    client::{
-        daemon_client::{DaemonClient, FeedSource, MessageFilter, RunSelection, ScopeReach},
-        local_state::LocalState,
+    client::daemon_client::{
+        DaemonClient, FeedSource, MessageFilter, MessagePosition, RunSelection, ScopeReach,
     },
     commands::receipts,
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format, OutputArgs},
         resolve_run,
+        target_args::{TargetArgs, TargetEffect},
     },
     live::{
         feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
@@ -21,26 +21,21 @@ use crate::{
 };
 
 const DEFAULT_MESSAGE_LIMIT: u32 = 20;
-/// Maximum number of messages in one reply of the daemon.
-const MAX_MESSAGE_LIMIT: u32 = 1000;
 
 /// Print the messages of a channel
 ///
-/// Prints the live run, else the last one; with --inbox the pending messages of an agent.
+/// The command prints the live run, else the last one; with --inbox the pending messages of an agent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   agent-worker peek @review:pr-123 --follow
   agent-worker peek @review:pr-123 --thread 12
+  agent-worker peek @review:pr-123 --since 2026-01-31T10:00:00Z
   agent-worker peek coder@review --inbox")]
 pub(crate) struct Args {
-    /// Channel: `@workflow:tag`, or one of its agents [default: the one selected with `use`, else the only run of this
-    /// folder]
-    target: Option<Target>,
-    /// Same as TARGET
-    #[arg(long, value_name = "TARGET", conflicts_with = "target")]
-    to: Option<Target>,
-    /// Number of messages: the newest [default: 20], or the first of a thread [default: 1000]
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Number of messages: the newest [default: 20], or the first with --since or --thread [default: all]
     #[arg(
         short = 'n',
         long,
@@ -49,13 +44,22 @@ pub(crate) struct Args {
         help_heading = "Filters"
     )]
     number: Option<u32>,
+    /// Only messages after a message or a time, oldest first: `12`, `2026-01-31T10:00:00Z` or `10m` ago
+    #[arg(
+        long,
+        value_name = "NUMBER|TIME",
+        value_parser = parse_position,
+        conflicts_with = "inbox",
+        help_heading = "Filters"
+    )]
+    since: Option<MessagePosition>,
     /// Print new messages until the run ends; with --json one message per line
     #[arg(long, short, conflicts_with = "find")]
     follow: bool,
     /// Only messages that contain this text, ignoring case, newest first
     #[arg(long, value_name = "TEXT", help_heading = "Filters")]
     find: Option<String>,
-    /// Only this message and all replies to it, from any run
+    /// Only this message and all replies and answers to it, from any run
     #[arg(
         long,
         value_name = "NUMBER",
@@ -79,13 +83,13 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let chosen = || LocalState::open(ctx.settings).default_agent(&ctx.settings.cwd);
-    let target = args.target.or(args.to).or_else(chosen);
+    let target = args.target.or_selected(TargetEffect::Read, ctx)?;
     if args.inbox {
         return show_inbox(&client, target, args.output.format(), ctx).await;
     }
     let scope = ctx.scope(target, ScopeReach::CurrentProject);
-    resolve_run::require_agent_exists(&client, &scope).await?;
+    let format = args.output.format();
+    let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
     let runs = if args.all { RunSelection::All } else { RunSelection::Current };
     let nothing = match (&args.find, runs) {
         (Some(_), _) => "no message contains this text",
@@ -94,9 +98,15 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             "no messages in this run, or the channel was cleared; --all shows everything"
         }
     };
-    let usual = if args.thread.is_some() { MAX_MESSAGE_LIMIT } else { DEFAULT_MESSAGE_LIMIT };
-    let limit = args.number.unwrap_or(usual);
-    let page = MessageFilter { limit, search: args.find, thread: args.thread, runs };
+    let reads_from_first = args.thread.is_some() || args.since.is_some();
+    let usual = if reads_from_first { u32::MAX } else { DEFAULT_MESSAGE_LIMIT };
+    let limit = match (args.since, args.follow) {
+        // The event stream continues after the last message, so every message up to it is read.
+        (Some(_), true) => u32::MAX,
+        _ => args.number.unwrap_or(usual),
+    };
+    let page =
+        MessageFilter { limit, since: args.since, search: args.find, thread: args.thread, runs };
     // Opened before the messages are read, so that no message falls between the two.
     let feed = if args.follow {
         let watched = FeedSource::Scope(scope.clone());
@@ -108,16 +118,35 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match (args.output.format(), args.follow) {
         (Format::Json, false) => ctx.console.print_json(&reply),
         (Format::Json, true) => {
-            reply.messages.iter().try_for_each(|message| ctx.console.print_json(message))
+            reply.items.iter().try_for_each(|message| ctx.console.print_json(message))
         }
-        (Format::Text, _) if reply.messages.is_empty() => ctx.console.note(nothing),
-        (Format::Text, _) => reply.messages.iter().try_for_each(|message| show(message, ctx)),
+        (Format::Text, _) if reply.items.is_empty() => ctx.console.note(nothing),
+        (Format::Text, _) => reply.items.iter().try_for_each(|message| show(message, ctx)),
     }?;
     if let Some(feed) = feed {
-        let seen = reply.messages.last().map(|message| message.seq).unwrap_or_default();
+        let seen = reply.items.last().map(|message| message.seq).unwrap_or_default();
         follow(feed, seen, args.output.format(), ctx).await?;
     }
     Ok(RunVerdict::Done)
+}
+
+/// Parses a position in a channel: a message's number, a time, or a duration before now.
+fn parse_position(text: &str) -> Result<MessagePosition, String> {
+    let number = text.strip_prefix('#').unwrap_or(text).parse().ok().filter(|seq| *seq >= 0);
+    let time = || text.parse().ok();
+    let ago = || {
+        let millis = text.parse::<Span>().ok()?.duration().as_millis();
+        let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+        Some(Millis::new(clock::now().get().saturating_sub(millis)))
+    };
+    let position = match number {
+        Some(seq) => Some(MessagePosition::Seq(Seq::new(seq))),
+        None => time().or_else(ago).map(MessagePosition::Time),
+    };
+    position.ok_or_else(|| {
+        "expected a message's number, a time such as 2026-01-31T10:00:00Z, or a duration such as 10m"
+            .into()
+    })
 }
 
 /// Prints the pending messages of an agent.
@@ -134,11 +163,11 @@ async fn show_inbox(
     let reply = client.inbox(&ctx.scope(Some(target), ScopeReach::CurrentProject)).await?;
     match format {
         Format::Json => ctx.console.print_json(&reply)?,
-        Format::Text if reply.messages.is_empty() => {
+        Format::Text if reply.items.is_empty() => {
             let who = Target::agent(reply.agent, &reply.instance);
             ctx.console.note(&format!("no pending messages for {who}"))?;
         }
-        Format::Text => reply.messages.iter().try_for_each(|mail| show(&mail.message, ctx))?,
+        Format::Text => reply.items.iter().try_for_each(|mail| show(&mail.message, ctx))?,
     }
     Ok(RunVerdict::Done)
 }
@@ -186,4 +215,27 @@ fn show(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), CliError>
         ctx.console.print_line(&first.with_prefix(Tone::Dim, age))?;
     }
     lines.try_for_each(|line| ctx.console.print_line(&line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_a_number_a_time_or_a_duration_before_now() {
+        let seq = |seq| Some(MessagePosition::Seq(Seq::new(seq)));
+        for (text, expected) in [
+            ("12", seq(12)),
+            ("#12", seq(12)),
+            ("0", seq(0)),
+            ("1970-01-01T00:00:01Z", Some(MessagePosition::Time(Millis::new(1000)))),
+            ("-1", None),
+            ("yesterday", None),
+        ] {
+            assert_eq!(parse_position(text).ok(), expected, "{text}");
+        }
+        let Ok(MessagePosition::Time(ago)) = parse_position("10m") else { panic!("10m") };
+        let elapsed = clock::now().since(ago).as_secs();
+        assert!((600..660).contains(&elapsed), "{elapsed}");
+    }
 }

@@ -1,6 +1,6 @@
 //! `agent-worker pending`: lists the approval requests of agents.
 
-use agent_worker_protocol::{ApprovalId, Target, api::ApprovalView};
+use agent_worker_protocol::{ApprovalId, Code, Target, api::ApprovalView};
 
 use crate::{
     client::daemon_client::ScopeReach,
@@ -8,6 +8,7 @@ use crate::{
     input::{
         argument_values,
         context::{CommandContext, Format, OutputArgs},
+        target_args::{ArgOrTarget, TargetArgs, TargetEffect, parse_arg_or_target},
     },
     output::{
         styled_line::{StyledLine, Tone},
@@ -29,11 +30,10 @@ Examples:
   agent-worker deny 3 -r \"use the staging database\"")]
 pub(crate) struct Args {
     /// Number of the request [default: list all requests]
-    #[arg(value_name = "NUMBER", value_parser = parse_approval_id)]
-    id: Option<ApprovalId>,
-    /// Instance: `@workflow:tag` [default: all of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[arg(value_name = "NUMBER", value_parser = parse_arg_or_target(parse_approval_id))]
+    id: Option<ArgOrTarget<ApprovalId>>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// List the requests of every folder
     #[arg(long)]
     all: bool,
@@ -51,21 +51,26 @@ pub(super) fn parse_approval_id(text: &str) -> Result<ApprovalId, String> {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let scope = ctx.scope(args.target, reach);
+    let (id, target) = args.target.split(args.id)?;
+    let target = match reach {
+        ScopeReach::CurrentProject => target.or_selected(TargetEffect::List, ctx)?,
+        ScopeReach::AllProjects => target.typed()?,
+    };
+    let scope = ctx.scope(target, reach);
     let mut open = match ctx.connect_if_history().await? {
         Some(client) => client.approvals(&scope).await?,
         None => Vec::new(),
     };
-    if let Some(id) = args.id {
+    if let Some(id) = id {
         open.retain(|request| request.id == id);
         if open.is_empty() {
             let what = format!("no request #{id} is waiting for approval");
-            return Err(CliError::new(CliErrorKind::Failed, what)
+            return Err(CliError::new(CliErrorKind::Refused(Code::NotFound), what)
                 .with_hint("list the requests: agent-worker pending"));
         }
     }
-    match (args.output.format(), args.id) {
-        (Format::Json, _) => ctx.console.print_json(&open)?,
+    match (args.output.format(), id) {
+        (Format::Json, _) => ctx.console.print_json_list(&open)?,
         (Format::Text, None) if open.is_empty() => {
             ctx.console.note("no requests are waiting for approval")?;
         }

@@ -1,13 +1,18 @@
 //! `agent-worker proposals`: lists the votes of a team and their results.
 
-use agent_worker_protocol::{Ballot, Proposal, ProposalId, Target, api::ProposalOutcome};
+use agent_worker_protocol::{
+    Ballot, Proposal, ProposalId, ResolvedBy,
+    api::{ProposalOutcome, ProposalView},
+};
 
 use crate::{
-    client::daemon_client::ScopeReach,
+    client::daemon_client::{ProposalSelection, ScopeReach},
     error::CliError,
     input::{
         argument_values,
         context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+        target_args::{ArgOrTarget, TargetArgs, TargetEffect, parse_arg_or_target},
     },
     output::{
         clock, state_text,
@@ -27,11 +32,10 @@ Examples:
   agent-worker proposals --all")]
 pub(crate) struct Args {
     /// Number of the proposal [default: list all open proposals]
-    #[arg(value_name = "NUMBER", value_parser = parse_proposal_id)]
-    id: Option<ProposalId>,
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[arg(value_name = "NUMBER", value_parser = parse_arg_or_target(parse_proposal_id))]
+    id: Option<ArgOrTarget<ProposalId>>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Include closed proposals
     #[arg(long)]
     all: bool,
@@ -51,38 +55,48 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
+    let which = if args.all { ProposalSelection::All } else { ProposalSelection::Open };
     let format = args.output.format();
-    if let Some(id) = args.id {
-        let proposal =
-            client.proposal(&ctx.scope(args.target, ScopeReach::CurrentProject), id).await?;
+    let (id, target) = args.target.split(args.id)?;
+    let target = target.or_selected(TargetEffect::Read, ctx)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
+    if let Some(id) = id {
+        let proposal = client.proposal(&scope, id).await?;
         match format {
             Format::Json => ctx.console.print_json(&proposal)?,
-            Format::Text => show(&proposal, ctx)?,
+            Format::Text => show(&proposal.proposal, ctx)?,
         }
         return Ok(RunVerdict::Done);
     }
-    let reply = client.proposals(&ctx.scope(args.target, reach)).await?;
+    let reply = client.proposals(&scope, which).await?;
     match format {
         Format::Json => ctx.console.print_json(&reply)?,
-        Format::Text if reply.proposals.is_empty() => ctx.console.note(if args.all {
+        Format::Text if reply.items.is_empty() => ctx.console.note(if args.all {
             "no proposals yet"
         } else {
             "no open proposals; --all shows closed ones"
         })?,
-        Format::Text => list(&reply.proposals, ctx)?,
+        Format::Text => list(&reply.items, ctx)?,
     }
     Ok(RunVerdict::Done)
 }
 
-fn list(proposals: &[Proposal], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
-    let row = |proposal: &Proposal| {
-        let voted = proposal.terms.electorate.len() - proposal.missing_voters().len();
+fn list(proposals: &[ProposalView], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let row = |ProposalView { proposal, .. }: &ProposalView| {
+        let electorate = &proposal.terms.electorate;
+        let voted = electorate.len() - proposal.missing_voters().len();
+        // The vote of the user counts, although no proposal waits for it.
+        let others = proposal.ballots.iter().map(|ballot| &ballot.voter);
+        let others = others.filter(|voter| !electorate.contains(voter));
+        let others: Vec<String> = others.map(|voter| one_line(&voter.to_string())).collect();
+        let voted = format!("{voted} of {}", electorate.len());
+        let voted = [vec![voted], others].concat().join(" + ");
         [
             format!("#{}", proposal.id),
             one_line(&proposal.state.to_string()),
             proposal.terms.kind.to_string(),
-            format!("{voted} of {}", proposal.terms.electorate.len()),
+            voted,
             one_line(&proposal.terms.title),
         ]
     };
@@ -112,6 +126,9 @@ fn show(proposal: &Proposal, ctx: &mut CommandContext<'_>) -> Result<(), CliErro
     if let Some(effect) = proposal.state.effect() {
         ctx.console.print_line(&StyledLine::plain(one_line(effect)))?;
     }
+    if let Some(resolved_by) = proposal.resolved_by {
+        ctx.console.print_line(&StyledLine::plain(resolution_text(resolved_by)))?;
+    }
     if proposal.ended.is_none() {
         ctx.console.print_line(&StyledLine::plain(format!("until {}", proposal.deadline)))?;
     }
@@ -133,6 +150,17 @@ fn show(proposal: &Proposal, ctx: &mut CommandContext<'_>) -> Result<(), CliErro
         ctx.console.print_table([Name("VOTER"), Name("CHOICE"), Text("REASON")], &rows)?;
     }
     Ok(())
+}
+
+/// Describes the event that ended a proposal; `resolved_by` in JSON.
+fn resolution_text(resolved_by: ResolvedBy) -> &'static str {
+    match resolved_by {
+        ResolvedBy::Quorum => "resolved by quorum: enough voters have voted",
+        ResolvedBy::AllVoted => "resolved by all_voted: the whole electorate has voted",
+        ResolvedBy::Decided => "resolved by decided: the missing votes could not change the winner",
+        ResolvedBy::Deadline => "resolved by deadline: the time for voting is over",
+        ResolvedBy::Cancelled => "resolved by cancelled: the proposal was withdrawn",
+    }
 }
 
 /// Prints the state of a proposal after an action.

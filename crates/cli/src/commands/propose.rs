@@ -3,21 +3,23 @@
 use std::str::FromStr;
 
 use agent_worker_protocol::{
-    ProposalKind, ProposalOption, Role, Rule, Sender, Seq, Span, Target, TieBreaker,
-    api::ProposalRequest,
+    ProposalKind, ProposalOption, Role, Rule, Sender, Seq, Span, TieBreaker, api::ProposalRequest,
 };
 use uuid::Uuid;
 
 use super::{proposals::show_outcome, receipts::parse_seq};
 use crate::{
     error::CliError,
-    input::context::{CommandContext, OutputArgs},
+    input::{
+        context::{CommandContext, OutputArgs},
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::verdict::RunVerdict,
 };
 
 /// Start a vote of a team
 ///
-/// Without --option the vote is to approve or to reject; with --role or --work the agents are the options.
+/// Without --option the options are `approve` and `reject`; with --role or --work the options are the agents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,9 +29,8 @@ Examples:
 pub(crate) struct Args {
     /// Title of the proposal
     title: String,
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Option to vote for; repeatable
     #[arg(long = "option", value_name = "TEXT")]
     options: Vec<String>,
@@ -53,6 +54,9 @@ pub(crate) struct Args {
     /// Quorum at the deadline [default: all voters]
     #[arg(long, value_name = "COUNT", help_heading = "Rules")]
     quorum: Option<u32>,
+    /// Count the votes as soon as the quorum is reached
+    #[arg(long, requires = "quorum", help_heading = "Rules")]
+    close_at_quorum: bool,
     /// Tie breaker: `first`, `random` or `creator_decides` [default: first]
     #[arg(
         long,
@@ -66,8 +70,8 @@ pub(crate) struct Args {
     /// Time limit for votes [default: 10m]
     #[arg(long, value_name = "TIME", help_heading = "Rules")]
     deadline: Option<Span>,
-    /// Role that an election assigns: `document_owner` or `coordinator`
-    #[arg(long, value_parser = parse_keyword::<Role>("document_owner, coordinator"), help_heading = "Effect")]
+    /// Role that an election assigns: `document_owner`, `coordinator` or `finisher`
+    #[arg(long, value_parser = parse_keyword::<Role>("document_owner, coordinator, finisher"), help_heading = "Effect")]
     role: Option<Role>,
     /// Number of the message that an assignment gives to the winner
     #[arg(long, value_name = "NUMBER", value_parser = parse_seq, help_heading = "Effect")]
@@ -92,19 +96,22 @@ fn parse_keyword<T: FromStr>(words: &'static str) -> impl Fn(&str) -> Result<T, 
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let (title, target) = args.target.split_required_text(args.title, "title", "propose")?;
+    let target = target.or_selected(TargetEffect::Change, ctx)?;
     let client = ctx.connect_or_start().await?;
     let format = args.output.format();
     let some = |list: Vec<String>| Some(list).filter(|list| !list.is_empty());
     let options = some(args.options);
     let request = ProposalRequest {
-        target: args.target,
+        target,
         project: Some(ctx.settings.cwd.clone()),
-        title: args.title,
+        title: title.trim_end().to_owned(),
         description: args.description,
         options: options.map(|list| list.into_iter().map(ProposalOption::new).collect()),
         kind: args.kind,
         rule: args.rule,
         quorum: args.quorum,
+        close_at_quorum: args.close_at_quorum,
         tie_breaker: args.tie_breaker,
         binding: args.binding,
         deadline: args.deadline,

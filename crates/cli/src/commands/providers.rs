@@ -1,6 +1,6 @@
 //! `agent-worker providers`: lists the model providers.
 
-use serde_json::json;
+use serde_json::Value;
 
 use crate::{
     error::CliError,
@@ -10,7 +10,7 @@ use crate::{
 
 /// List model providers
 ///
-/// This version has none: the programs that its agents run use their own.
+/// This version calls no provider; each agent's program uses its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker providers --json")]
 pub(crate) struct Args {
@@ -21,9 +21,9 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     match args.output.format() {
-        Format::Json => ctx.console.print_json(&json!([])),
+        Format::Json => ctx.console.print_json_list::<Value>(&[]),
         Format::Text => ctx.console.note(
-            "this version calls no provider itself: the programs that its agents run call them, with their own logins or keys",
+            "this version calls no provider; each agent's program uses its own, with its own login or key",
         ),
     }?;
     Ok(RunVerdict::Done)

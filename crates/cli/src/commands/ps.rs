@@ -1,11 +1,14 @@
 //! `agent-worker ps`: lists agents in a wide table.
 
-use agent_worker_protocol::{Target, api::AgentView};
+use agent_worker_protocol::api::AgentView;
 
 use crate::{
     client::daemon_client::ScopeReach,
     error::CliError,
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::{
         clock, state_text,
         table::Column::{Figure, Name, State},
@@ -20,8 +23,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker ps --all")]
 pub(crate) struct Args {
-    /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
@@ -32,14 +35,18 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let scope = ctx.scope(args.target, reach);
+    let target = match reach {
+        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
+        ScopeReach::AllProjects => args.target.typed()?,
+    };
+    let scope = ctx.scope(target, reach);
     let agents = match ctx.connect_if_history().await? {
         Some(client) => client.agents(&scope).await?,
         None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
     match args.output.format() {
-        Format::Json => ctx.console.print_json(&agents)?,
+        Format::Json => ctx.console.print_json_list(&agents)?,
         Format::Text if agents.is_empty() => ctx
             .console
             .note("no live agents here; start a team with `agent-worker run`, or use --all")?,

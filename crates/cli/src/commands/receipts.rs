@@ -1,6 +1,6 @@
 //! `agent-worker receipts`: prints the delivery state of a message for each recipient.
 
-use agent_worker_protocol::{Receipt, Seq, Target};
+use agent_worker_protocol::{Receipt, Seq};
 
 use crate::{
     client::daemon_client::ScopeReach,
@@ -9,6 +9,7 @@ use crate::{
         argument_values,
         context::{CommandContext, Format, OutputArgs},
         resolve_run,
+        target_args::{TargetArgs, TargetEffect},
     },
     output::{
         table::Column::{Figure, Name, State, Text},
@@ -19,7 +20,7 @@ use crate::{
 
 /// Show the delivery state of a message for each recipient
 ///
-/// States: pending (waiting), leased (shown to a turn in progress), acted (a turn that was shown it succeeded), dead
+/// States: pending (waiting), leased (shown to a turn in progress), acted (a turn received it and succeeded), dead
 /// (attempts used up), dropped (given up, with a reason).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker receipts 12 @review:pr-123")]
@@ -27,8 +28,8 @@ pub(crate) struct Args {
     /// Number of the message, as printed by `peek`
     #[arg(value_name = "NUMBER", value_parser = parse_seq)]
     seq: Seq,
-    /// Channel: `@workflow:tag`, or one of its agents
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -45,15 +46,24 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(args.target, ScopeReach::CurrentProject);
-    resolve_run::require_agent_exists(&client, &scope).await?;
-    let reply = client.receipts(&scope, args.seq).await?;
-    match args.output.format() {
-        Format::Json => ctx.console.print_json(&reply)?,
-        Format::Text if reply.receipts.is_empty() => {
+    let target = args.target.or_selected(TargetEffect::Read, ctx)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    let format = args.output.format();
+    let scope = match &scope.target {
+        // The daemon prefers live runs, also those of other folders.
+        Some(_) => {
+            resolve_run::require_agent_exists(&client, &scope).await?;
+            scope
+        }
+        None => resolve_run::readable_scope(&client, &scope, format, ctx).await?,
+    };
+    let receipts = client.receipts(&scope, args.seq).await?;
+    match format {
+        Format::Json => ctx.console.print_json_list(&receipts)?,
+        Format::Text if receipts.is_empty() => {
             ctx.console.note(&format!("#{} has no recipients", args.seq))?;
         }
-        Format::Text => show(&reply.receipts, ctx)?,
+        Format::Text => show(&receipts, ctx)?,
     }
     Ok(RunVerdict::Done)
 }

@@ -1,17 +1,23 @@
 //! `agent-worker resource`: stores long texts under their hash and reads them in parts.
 
-use std::{io::Read as _, path::PathBuf};
+use std::path::Path;
 
 use agent_worker_protocol::{
-    Code, ResourceId, Target,
+    Code, ResourceId,
     api::{ResourceEntry, ResourceRequest},
 };
 
 use crate::{
-    client::daemon_client::ScopeReach,
+    client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
     error::{CliError, CliErrorKind},
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        argument_values,
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::{
+        clock, state_text,
         styled_line::StyledLine,
         table::Column::{Figure, Name, Text},
         text::{one_line, sanitize_for_display},
@@ -33,9 +39,8 @@ pub(crate) struct Args {
 /// The instance and the output format.
 #[derive(Debug, clap::Args)]
 struct ResourceTarget {
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -45,8 +50,8 @@ enum ResourceCommand {
     /// Store a text and print its id; equal texts have equal ids
     #[command(after_help = "Example: git diff | agent-worker resource create - --type text/x-diff")]
     Create {
-        /// File to store; `-` reads stdin
-        file: PathBuf,
+        /// File to store; `-` reads stdin [default: stdin]
+        file: Option<String>,
         /// Media type of the text, such as text/x-diff
         #[arg(long, value_name = "TYPE")]
         r#type: Option<String>,
@@ -60,7 +65,7 @@ enum ResourceCommand {
     Read {
         /// Id of the text
         id: ResourceId,
-        /// Range of bytes, `from..to`, without the last one [default: all]
+        /// Range of bytes: `from..to`; `to` is excluded [default: all]
         #[arg(long, value_name = "RANGE")]
         range: Option<String>,
         #[command(flatten)]
@@ -91,9 +96,17 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let client = ctx.connect_existing().await?;
     match args.command {
         ResourceCommand::Create { file, r#type, whose } => {
-            let content = read_content(&file)?;
+            let (file, target) = match file {
+                Some(file) if Path::new(&file).exists() => (Some(file), whose.target),
+                file => whose.target.split_text(file),
+            };
+            let content = match file {
+                Some(file) if file != "-" => read_file(Path::new(&file))?,
+                file => argument_values::read_text_or_stdin(file)?,
+            };
             let project = Some(ctx.settings.cwd.clone());
-            let request = ResourceRequest { target: whose.target, project, content, r#type };
+            let target = target.or_selected(TargetEffect::Change, ctx)?;
+            let request = ResourceRequest { target, project, content, r#type };
             let kept = client.resource_create(&request).await?;
             match format {
                 Format::Json => ctx.console.print_json(&kept),
@@ -101,7 +114,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             }
         }
         ResourceCommand::Read { id, range, whose } => {
-            let scope = ctx.scope(whose.target, ScopeReach::CurrentProject);
+            let scope = readable_scope(whose, &client, ctx).await?;
             let given = range.is_some();
             let mut part =
                 client.resource(&scope, id, range.as_deref()).await.map_err(|error| {
@@ -125,36 +138,52 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             }
         }
         ResourceCommand::List { whose } => {
-            let scope = ctx.scope(whose.target, ScopeReach::CurrentProject);
+            let scope = readable_scope(whose, &client, ctx).await?;
             let list = client.resources(&scope).await?;
-            let row = |entry: &ResourceEntry| {
-                let ResourceEntry { id, r#type, bytes, kept } = entry;
-                [id.to_string(), one_line(r#type), bytes.to_string(), kept.to_string()]
-            };
-            let rows: Vec<_> = list.iter().map(row).collect();
-            match format {
-                Format::Json => ctx.console.print_json(&list),
-                Format::Text if rows.is_empty() => ctx.console.note("no resources"),
-                Format::Text => {
-                    let head = [Name("ID"), Text("TYPE"), Figure("BYTES"), Figure("KEPT")];
-                    ctx.console.print_table(head, &rows)
-                }
-            }
+            show_list(&list, format, ctx)
         }
     }?;
     Ok(RunVerdict::Done)
 }
 
-fn read_content(file: &PathBuf) -> Result<String, CliError> {
-    let mut text = String::new();
-    let read = if file.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text))
+fn show_list(
+    list: &[ResourceEntry],
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
+    let row = |entry: &ResourceEntry| {
+        let ResourceEntry { id, r#type, bytes, kept, created_by } = entry;
+        let by = created_by.as_ref().map(ToString::to_string).unwrap_or_default();
+        let kept = state_text::time_ago(*kept, clock::now());
+        let bytes = bytes.to_string();
+        [id.to_string(), one_line(r#type), bytes, kept, one_line(&by)]
     };
-    read.map_err(|error| {
+    let rows: Vec<_> = list.iter().map(row).collect();
+    match format {
+        Format::Json => ctx.console.print_json_list(list),
+        Format::Text if rows.is_empty() => ctx.console.note("no resources"),
+        Format::Text => {
+            let head =
+                [Name("ID"), Text("TYPE"), Figure("BYTES"), Figure("KEPT"), Text("CREATED BY")];
+            ctx.console.print_table(head, &rows)
+        }
+    }
+}
+
+/// Returns the scope of the instance whose texts are read.
+async fn readable_scope(
+    whose: ResourceTarget,
+    client: &DaemonClient,
+    ctx: &mut CommandContext<'_>,
+) -> Result<CommandScope, CliError> {
+    let target = whose.target.or_selected(TargetEffect::Read, ctx)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    resolve_run::readable_scope(client, &scope, whose.output.format(), ctx).await
+}
+
+fn read_file(file: &Path) -> Result<String, CliError> {
+    std::fs::read_to_string(file).map_err(|error| {
         let what = format!("could not read {} as text", one_line(&file.to_string_lossy()));
         CliError::with_source(CliErrorKind::Usage, what, error)
-    })?;
-    Ok(text)
+    })
 }

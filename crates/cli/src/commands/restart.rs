@@ -10,26 +10,32 @@ use crate::{
         local_state::LocalState,
     },
     error::{CliError, CliErrorKind},
-    input::{context::CommandContext, resolve_run, signals::InterruptSignals},
+    input::{
+        context::{CommandContext, Format},
+        resolve_run::{self, EndedNote},
+        signals::InterruptSignals,
+        target_args::{TargetArgs, TargetEffect},
+    },
     live::follower::{FollowUntil, Follower, OnSignal, ResumePoint},
     output::{
         exit_report::{self, finish_follow},
+        restart_method::RestartMethod,
         verdict::RunVerdict,
     },
 };
 
 /// Stop a run and start it again
 ///
-/// Uses the current version of the same file, with the same parameters, tag and mode, and your environment. An ended
-/// run is started again too. Then follows the run; Ctrl-C only stops following.
+/// The new run uses the current version of the same file, with the same parameters, tag and mode, and your environment.
+/// An ended run is started again too. The command follows the run; Ctrl-C only stops following.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: agent-worker restart @review:pr-123 --detach
 
 Exit codes: those of `agent-worker run`.")]
 pub(crate) struct Args {
-    /// Run: `@workflow` or `@workflow:tag` [default: the only run of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Return early: for `run` once the run exists, for `start` once its agents are awake
     #[arg(long)]
     detach: bool,
@@ -44,19 +50,21 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
 }
 
 async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    if let Some(target @ Target { agent: Some(agent), .. }) = &args.target {
+    let selected = args.target.or_selected(TargetEffect::Change, ctx)?;
+    if let Some(target @ Target { agent: Some(agent), .. }) = &selected {
         let what = format!("`{agent}` is an agent, and `restart` restarts whole runs");
         return Err(CliError::new(CliErrorKind::Usage, what).with_hint(format!(
             "end its turn and resume it: agent-worker stop {target}, then agent-worker resume {target}"
         )));
     }
     let client = ctx.connect_existing().await?;
-    let last = resolve_run::resolve_run(
-        &client,
-        &ctx.scope(args.target.clone(), ScopeReach::CurrentProject),
-    )
-    .await?;
-    let (mode, format) = (last.mode, args.follow.format());
+    let (scope, format) = (ctx.scope(selected, ScopeReach::CurrentProject), args.follow.format());
+    let note = match format {
+        Format::Text => EndedNote::Restarting,
+        Format::Json => EndedNote::Omitted,
+    };
+    let last = resolve_run::resolve_run_with_note(&client, &scope, note, ctx).await?;
+    let mode = last.mode;
     let request = {
         let (plan, workflow) = plan_from_last_run(last)?;
         plan.request(&workflow, ctx)?
@@ -87,11 +95,14 @@ fn plan_from_last_run(
 ) -> Result<(LaunchPlan, agent_worker_workflow::Workflow), CliError> {
     let target = Target::instance(&last.instance);
     let Some(file) = last.file else {
-        return Err(CliError::new(
-            CliErrorKind::Usage,
-            format!("{target} was not started from a file"),
-        )
-        .with_hint("`restart` works for runs that `run`, `start` or `up` started"));
+        let (what, hint) = if last.memory {
+            let what = format!("{target} has ended, and its data was in memory only");
+            (what, "start it again with the command that started it".to_owned())
+        } else {
+            let what = format!("{target} was not started from a file");
+            (what, RestartMethod::NewAgents(last.instance).hint())
+        };
+        return Err(CliError::new(CliErrorKind::Failed, what).with_hint(hint));
     };
     let workflow = agent_worker_workflow::load(&file)?;
     if workflow.name != last.instance.name {

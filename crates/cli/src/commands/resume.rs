@@ -14,7 +14,8 @@ use crate::{
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format},
-        resolve_run,
+        resolve_run::{self, EndedNote},
+        target_args::{TargetArgs, TargetEffect},
     },
     output::{
         clock, exit_report, state_text,
@@ -25,8 +26,8 @@ use crate::{
 
 /// Continue a paused run, or wake a stopped agent
 ///
-/// A run that is paused at a limit needs a higher one. Then follows the run like `attach`; Ctrl-C only stops following.
-/// An agent that backs off after a failure is tried at once.
+/// A run that is paused at a limit needs a higher one. The command follows the run like `attach`; Ctrl-C only stops
+/// following. An agent that waits for a retry starts at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,15 +36,15 @@ Examples:
 
 Exit codes: those of `agent-worker run`.")]
 pub(crate) struct Args {
-    /// Run or agent: `@workflow:tag` or `agent@workflow:tag` [default: the only run of this folder]
-    target: Option<Target>,
-    /// Maximum number of messages that lead to a message
+    #[command(flatten)]
+    target: TargetArgs,
+    /// Maximum length of a chain of messages
     #[arg(long, value_name = "COUNT", help_heading = "New limits")]
     hops: Option<u32>,
     /// Maximum number of turns
     #[arg(long, value_name = "COUNT", help_heading = "New limits")]
     turns: Option<u32>,
-    /// Maximum duration since the start of the run
+    /// Maximum working time
     #[arg(long, value_name = "TIME", help_heading = "New limits")]
     wall: Option<Span>,
     /// Return without following the run
@@ -56,14 +57,19 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.follow.format();
-    exit_report::print_error_in_envelope(resume(args, ctx).await, format, ctx)
+    let resumed = match Box::pin(resume(args, ctx)).await {
+        Err(error) => Err(resolve_run::with_restart_hint(error, ctx).await),
+        resumed => resumed,
+    };
+    exit_report::print_error_in_envelope(resumed, format, ctx)
 }
 
 async fn resume(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let client = ctx.connect_existing().await?;
-    let scope = ctx.scope(args.target.clone(), ScopeReach::CurrentProject);
+    let target = args.target.or_selected(TargetEffect::Change, ctx)?;
+    let scope = ctx.scope(target.clone(), ScopeReach::CurrentProject);
     let limits = ResumeRequest { hops: args.hops, turns: args.turns, wall: args.wall };
-    if let Some(agent) = args.target.as_ref().filter(|target| target.agent.is_some()) {
+    if let Some(agent) = target.as_ref().filter(|target| target.agent.is_some()) {
         if limits != ResumeRequest::default() {
             return Err(CliError::new(
                 CliErrorKind::Usage,
@@ -73,7 +79,8 @@ async fn resume(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, 
         }
         return resume_agent(&client, agent, &scope, args.follow.format(), ctx).await;
     }
-    let run = resolve_run::resolve_run(&client, &scope).await?.run;
+    let run =
+        resolve_run::resolve_run_with_note(&client, &scope, EndedNote::Omitted, ctx).await?.run;
     let run = client.run_resume(&Uuid::now_v7().to_string(), run, &limits).await?;
     if args.detach {
         let agents = run.agents.iter().map(|agent| agent.name.clone()).collect();

@@ -11,13 +11,14 @@ use crate::{
 
 /// Run a workflow once and wait for its end
 ///
-/// Shows the activity of the agents, and prints messages to stdout. Ctrl-C stops the run.
+/// The command shows the activity of the agents, and prints messages to stdout. Ctrl-C stops the run.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(mut_arg("detach", |arg| arg.help("Return once the run exists")), after_help = "\
 Example: agent-worker run review.yaml --tag pr-123 --target main
 
-Exit codes: 0 done, 1 failed, 2 invalid file or usage, or no agent is woken, 3 limit reached,
-4 waiting for a person, 5 interrupted, 130 stopped. With --json, `outcome` is the same as a word.")]
+Exit codes: 0 done, 1 failed, 2 the file or the arguments are invalid, or the kickoff wakes no
+agent, 3 limit reached, 4 waiting for a person, 5 interrupted, 130 stopped. With --json, `outcome`
+names the exit code.")]
 pub(crate) struct Args {
     #[command(flatten)]
     launch: LaunchArgs,

@@ -11,6 +11,7 @@ use crate::{
     input::{
         context::{CommandContext, Format, OutputArgs},
         resolve_run,
+        target_args::{TargetArgs, TargetEffect},
     },
     output::{
         clock, state_text,
@@ -20,17 +21,17 @@ use crate::{
     },
 };
 
-/// List runs, newest first
+/// List runs: live runs first, then the newest
 ///
-/// Lists the live and ended runs of this folder and the permanent run of the standalone agents; with --all the newest
-/// hundred of every folder.
+/// The list has the live and ended runs of this folder and the permanent run of the standalone agents; with --all those
+/// of every folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker runs @review:pr-123")]
 pub(crate) struct Args {
-    /// Only runs of `@workflow` or `@workflow:tag`
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// List the runs of every folder
-    #[arg(long, conflicts_with = "target")]
+    #[arg(long, conflicts_with_all = ["target", "target_option"])]
     all: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -40,7 +41,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let scope = ctx.scope(args.target, reach);
+    let target = match reach {
+        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
+        ScopeReach::AllProjects => None,
+    };
+    let scope = ctx.scope(target, reach);
     let mut runs = match ctx.connect_if_history().await? {
         Some(client) => fetch_runs(&client, &scope).await?,
         None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
@@ -48,7 +53,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     };
     runs.sort_by_key(|run| Reverse(run.started));
     match format {
-        Format::Json => ctx.console.print_json(&runs)?,
+        Format::Json => ctx.console.print_json_list(&runs)?,
         Format::Text if runs.is_empty() => {
             ctx.console.note("no runs in this folder; --all lists the runs of every folder")?;
         }
@@ -59,14 +64,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
 
 async fn fetch_runs(client: &DaemonClient, scope: &CommandScope) -> Result<Vec<RunView>, CliError> {
     resolve_run::require_agent_exists(client, scope).await?;
-    if scope.target.is_some() || scope.reach == ScopeReach::AllProjects {
-        return Ok(client.runs(scope).await?);
-    }
-    let mut runs = Vec::new();
-    for instance in resolve_run::instances_in_folder_and_global(client, scope).await? {
-        runs.extend(client.runs(&resolve_run::instance_scope(&instance)).await?);
-    }
-    Ok(runs)
+    Ok(client.runs(scope).await?)
 }
 
 fn show(runs: &[RunView], reach: ScopeReach, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {

@@ -15,6 +15,7 @@ use crate::{
         argument_values,
         context::{CommandContext, Format, OutputArgs},
         signals::InterruptSignals,
+        target_args::{TargetEffect, parse_bare_target, target_without_text_error},
     },
     output::{
         styled_line::{StyledLine, Tone},
@@ -44,8 +45,14 @@ pub(crate) struct Args {
     // Shown as `<TARGET> <MESSAGE>`.
     #[arg(required = true, value_name = "TARGET> <MESSAGE")]
     words: Vec<String>,
-    /// Additional recipients
-    #[arg(long, value_name = "AGENT", help_heading = "Recipients")]
+    /// Same as TARGET; with TARGET, additional recipients
+    #[arg(
+        long,
+        short = 't',
+        visible_alias = "target",
+        value_name = "TARGET",
+        help_heading = "Recipients"
+    )]
     to: Vec<Target>,
     /// Recipients that are not woken
     #[arg(long, value_name = "AGENT", help_heading = "Recipients")]
@@ -76,19 +83,17 @@ struct SendReport<'a> {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    let (target, message) = split_target_and_text(&args.words, "send")?;
-    if target.is_none() && args.to.is_empty() && is_bare_target(&message) {
-        return Err(CliError::new(
-            CliErrorKind::Usage,
-            format!("`{message}` is a target without a message"),
-        )
-        .with_hint(format!("add a message: agent-worker send {message} \"…\"")));
-    }
+    let (target, message) =
+        read_target_and_text(&args.words, args.to.first(), ("send", "message"))?;
     let (target, to) = resolve_recipients(target, args.to)?;
+    let target = match target {
+        Some(target) => Some(target),
+        None => ctx.selected_target(TargetEffect::Change)?,
+    };
     let request = SendRequest {
-        target: target.or_else(|| ctx.default_agent()),
+        target,
         project: Some(ctx.settings.cwd.clone()),
-        message: argument_values::read_text(message)?,
+        message,
         to,
         cc: args.cc,
         reply_to: args.reply_to.map(Seq::new),
@@ -299,9 +304,26 @@ pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
         .with(Tone::Dim, cc)
 }
 
+/// Returns the target and the text of `send` and `ask`. A text that is only a target, without another target, is the
+/// target, and the text comes from stdin. `what` is the name of the text.
+pub(super) fn read_target_and_text(
+    words: &[String],
+    option: Option<&Target>,
+    (command, what): (&str, &str),
+) -> Result<(Option<Target>, String), CliError> {
+    let (target, text) = split_target_and_text(words, command)?;
+    match parse_bare_target(&text).filter(|_| target.is_none() && option.is_none()) {
+        None => Ok((target, argument_values::read_text(text)?)),
+        Some(bare) => match argument_values::read_piped_text()? {
+            Some(text) => Ok((Some(bare), text)),
+            None => Err(target_without_text_error(&bare, what, command)),
+        },
+    }
+}
+
 /// Splits the arguments: one is a text, two are a target and a text. Options may appear between them, which clap does
 /// not allow if the first of two arguments is the optional one.
-pub(super) fn split_target_and_text(
+fn split_target_and_text(
     words: &[String],
     command: &str,
 ) -> Result<(Option<Target>, String), CliError> {
@@ -315,11 +337,6 @@ pub(super) fn split_target_and_text(
         [first, ..] => Err(CliError::new(CliErrorKind::Usage, "too many arguments")
             .with_hint(format!("put the text in quotes: agent-worker {command} {first} \"…\""))),
     }
-}
-
-/// Returns whether the text is only a target, such as `coder@review`, and no message.
-fn is_bare_target(text: &str) -> bool {
-    text.parse::<Target>().is_ok_and(|target| target.workflow.is_some())
 }
 
 /// Returns the target and the further recipients. `send "text" --to coder@review` and `send coder@review "text"` are
@@ -380,7 +397,7 @@ mod tests {
             ("@coder please", false),
             ("me@example.com", true),
         ] {
-            assert_eq!(is_bare_target(text), address, "{text}");
+            assert_eq!(parse_bare_target(text).is_some(), address, "{text}");
         }
     }
 

@@ -11,10 +11,13 @@ use crate::{
 
 /// Start a workflow that runs until it is stopped
 ///
-/// The run continues after a restart of the daemon without loss. Follows the run; Ctrl-C only stops following, and
-/// `attach` follows it again.
+/// The run continues after a restart of the daemon without loss. The command follows the run; Ctrl-C only stops
+/// following, and `attach` follows it again.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker start review.yaml --tag pr-123 --background")]
+#[command(
+    mut_arg("detach", |arg| arg.help("Return once its agents are awake")),
+    after_help = "Example: agent-worker start review.yaml --tag pr-123 --background"
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     launch: LaunchArgs,

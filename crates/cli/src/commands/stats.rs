@@ -10,7 +10,11 @@ use agent_worker_protocol::{
 use crate::{
     client::daemon_client::ScopeReach,
     error::CliError,
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        resolve_run,
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::{
         state_text,
         styled_line::{StyledLine, Tone},
@@ -26,11 +30,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker stats @review:pr-123")]
 pub(crate) struct Args {
-    /// Only these: `agent`, `agent@workflow:tag` or `@workflow:tag`
-    target: Option<Target>,
-    /// Same as TARGET
-    #[arg(long, value_name = "TARGET", conflicts_with = "target")]
-    to: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Include every folder and ended runs
     #[arg(long)]
     all: bool,
@@ -41,9 +42,12 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let target = args.target.or(args.to);
-    let only = target.as_ref().and_then(|target| target.agent.clone());
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
+    let target = match reach {
+        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
+        ScopeReach::AllProjects => args.target.typed()?,
+    };
+    let only = target.as_ref().and_then(|target| target.agent.clone());
     let scope = ctx.scope(target, reach);
     let mut stats = match ctx.connect_if_history().await? {
         Some(client) => {
@@ -51,7 +55,13 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 // An unknown agent is an error, not an agent without figures.
                 client.agents(&scope).await?;
             }
-            client.stats(&scope).await?
+            let live = client.stats(&scope).await?;
+            if live.is_empty() && reach == ScopeReach::CurrentProject {
+                let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
+                client.stats(&scope).await?
+            } else {
+                live
+            }
         }
         None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
@@ -60,7 +70,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         run.agents.retain(|agent| only.as_ref().is_none_or(|only| *only == agent.name));
     }
     match format {
-        Format::Json => ctx.console.print_json(&stats)?,
+        Format::Json => ctx.console.print_json_list(&stats)?,
         Format::Text if stats.is_empty() => {
             ctx.console.note("no live runs here; name an ended run, or use --all")?;
         }

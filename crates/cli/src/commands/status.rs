@@ -3,20 +3,23 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    Keyword as _, Limits, Millis, Target,
-    api::{AgentDetail, AttemptView, Mail, RunView},
+    Keyword as _, Millis, Target,
+    api::{AgentDetail, AgentFailure, AttemptView, Mail, RunView},
 };
 
-use super::ls;
+use super::{ls, why};
 use crate::{
     client::daemon_client::ScopeReach,
     error::CliError,
     input::{
         context::{CommandContext, Format, OutputArgs},
         resolve_run,
+        target_args::{TargetArgs, TargetEffect},
     },
     output::{
-        clock, state_text,
+        clock, failure_text,
+        next_steps::{agent_next_steps, run_next_steps},
+        state_text,
         styled_line::{StyledLine, Tone},
         text::{format_elapsed, one_line, pluralize},
         verdict::RunVerdict,
@@ -29,8 +32,8 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(visible_alias = "info", after_help = "Example: agent-worker status coder@review:pr-123")]
 pub(crate) struct Args {
-    /// Agent or run: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: the only run of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -40,25 +43,38 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(args.target.clone(), ScopeReach::CurrentProject);
+    let target = args.target.or_selected(TargetEffect::Read, ctx)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
     let format = args.output.format();
-    if let Some(target) = args.target.filter(|target| target.agent.is_some()) {
-        let agent = client.agent(&target, &scope).await?;
+    if let Some(target) = scope.target.clone().filter(|target| target.agent.is_some()) {
+        let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
+        let agent = client.agent(scope.target.as_ref().unwrap_or(&target), &scope).await?;
         match format {
             Format::Json => ctx.console.print_json(&agent)?,
-            Format::Text => show_agent(&agent, ctx)?,
+            Format::Text => {
+                let run = client.run(agent.run).await?;
+                let questions = why::open_questions(&client, &run).await?;
+                show_agent(&agent, agent_next_steps(&agent.view, &run, &questions), ctx)?;
+            }
         }
     } else {
-        let run = resolve_run::resolve_run(&client, &scope).await?;
+        let run = resolve_run::resolve_run(&client, &scope, format, ctx).await?;
         match format {
             Format::Json => ctx.console.print_json(&run)?,
-            Format::Text => show_run(&run, ctx)?,
+            Format::Text => {
+                let questions = why::open_questions(&client, &run).await?;
+                show_run(&run, run_next_steps(&run, &questions), ctx)?;
+            }
         }
     }
     Ok(RunVerdict::Done)
 }
 
-fn show_agent(agent: &AgentDetail, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+fn show_agent(
+    agent: &AgentDetail,
+    next_steps: Vec<String>,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     let (view, now) = (&agent.view, clock::now());
     let who = Target::agent(view.name.clone(), &view.instance);
     let state = state_text::agent_state_text(&view.state, now);
@@ -86,6 +102,9 @@ fn show_agent(agent: &AgentDetail, ctx: &mut CommandContext<'_>) -> Result<(), C
         ),
         ("wakes when", agent.wakes_when.clone()),
     ]);
+    let failed = view.last_failure.as_ref();
+    facts.extend(failed.map(|failure| ("last failure", failure_text::failure_text(failure, now))));
+    facts.extend(next_steps.into_iter().map(|step| ("next step", step)));
     if let Some(system) = &agent.system {
         facts.push(("system", one_line(system)));
     }
@@ -113,7 +132,11 @@ pub(super) fn attempt_text(attempt: &AttemptView, now: Millis) -> String {
     }
 }
 
-fn show_run(run: &RunView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+fn show_run(
+    run: &RunView,
+    next_steps: Vec<String>,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
     let now = clock::now();
     let target = Target::instance(&run.instance).to_string();
     let head = StyledLine::new(Tone::Strong, target)
@@ -140,8 +163,9 @@ fn show_run(run: &RunView, ctx: &mut CommandContext<'_>) -> Result<(), CliError>
                 state_text::usage_text(&run.usage)
             ),
         ),
-        ("limits", limits_text(&run.limits)),
+        ("limits", limits_text(run)),
     ];
+    facts.extend(state_text::grace_text(run, now).map(|grace| ("live turns", grace)));
     if let Some(file) = &run.file {
         let name = file.file_name().unwrap_or(file.as_os_str());
         facts[0].1 = format!("{}/{}", facts[0].1, name.to_string_lossy());
@@ -153,6 +177,12 @@ fn show_run(run: &RunView, ctx: &mut CommandContext<'_>) -> Result<(), CliError>
         let words = format!("#{} for {}: {why}", receipt.seq, receipt.agent);
         (receipt.state.word(), words)
     }));
+    facts.extend(run.last_failures.iter().map(|AgentFailure { agent, failure }| {
+        ("last failure", format!("{agent}: {}", failure_text::failure_text(failure, now)))
+    }));
+    facts.extend(next_steps.into_iter().map(|step| ("next step", step)));
+    let unheard = run.unheard.iter().map(|mention| ("unheard", state_text::unheard_text(mention)));
+    facts.extend(unheard);
     ctx.console.print_facts(&facts)?;
     if run.agents.is_empty() {
         return Ok(());
@@ -161,9 +191,10 @@ fn show_run(run: &RunView, ctx: &mut CommandContext<'_>) -> Result<(), CliError>
     ls::show(&run.agents, ctx)
 }
 
-fn limits_text(limits: &Limits) -> String {
+fn limits_text(run: &RunView) -> String {
+    let limits = &run.limits;
     let turns = limits.turns.map(|turns| pluralize(turns as usize, "turn"));
-    let wall = limits.wall.map(|wall| wall.to_string());
+    let wall = state_text::wall_text(run);
     let hops = Some(pluralize(limits.hops as usize, "hop"));
     hops.into_iter().chain(turns).chain(wall).collect::<Vec<_>>().join(", ")
 }

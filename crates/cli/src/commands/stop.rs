@@ -10,8 +10,14 @@ use serde_json::json;
 use crate::{
     client::daemon_client::{CommandScope, DaemonClient, FeedSource, ScopeReach, StopGrace},
     error::{CliError, CliErrorKind},
-    input::context::{CommandContext, Format, OutputArgs},
-    output::{report, state_text, styled_line::StyledLine, verdict::RunVerdict},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        target_args::{TargetArgs, TargetEffect},
+    },
+    output::{
+        report, restart_method::RestartMethod, state_text, styled_line::StyledLine,
+        verdict::RunVerdict,
+    },
 };
 
 /// Stop a run or an agent, with all of its processes
@@ -25,10 +31,10 @@ Examples:
   agent-worker stop @global          # every standalone agent
   agent-worker stop coder@review --json")]
 pub(crate) struct Args {
-    /// Run or agent: `@workflow`, `@workflow:tag` or an agent [default: the only run of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Stop every run of every folder, and every standalone agent
-    #[arg(long, conflicts_with = "target")]
+    #[arg(long, conflicts_with_all = ["target", "target_option"])]
     all: bool,
     /// End the processes without a grace period
     #[arg(long)]
@@ -56,6 +62,17 @@ pub(super) enum StopTarget {
     Everything,
 }
 
+impl StopTarget {
+    /// Returns the meaning of a target; without one, the only run of this folder.
+    pub(super) fn new(target: Option<Target>, ctx: &CommandContext<'_>) -> Self {
+        match target {
+            None => Self::OnlyRun,
+            Some(target) if target.agent.is_some() => Self::Agent(target),
+            Some(target) => Self::Runs(ctx.scope(Some(target), ScopeReach::CurrentProject)),
+        }
+    }
+}
+
 /// A stopped run or agent.
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -75,11 +92,10 @@ impl StoppedItem {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    let meant = match args.target {
-        _ if args.all => StopTarget::Everything,
-        None => StopTarget::OnlyRun,
-        Some(target) if target.agent.is_some() => StopTarget::Agent(target),
-        Some(target) => StopTarget::Runs(ctx.scope(Some(target), ScopeReach::CurrentProject)),
+    let meant = if args.all {
+        StopTarget::Everything
+    } else {
+        StopTarget::new(args.target.or_selected(TargetEffect::Change, ctx)?, ctx)
     };
     let grace = if args.now { StopGrace::Immediate } else { StopGrace::Default };
     let stopping = StopPlan { target: meant, grace, format: args.output.format() };
@@ -109,7 +125,7 @@ impl StopPlan {
             StopTarget::OnlyRun => (ctx.scope(None, ScopeReach::CurrentProject), RunChoice::Only),
             StopTarget::Everything => (ctx.scope(None, ScopeReach::AllProjects), RunChoice::Every),
         };
-        let runs = client.runs(&scope).await?;
+        let runs = client.recent_runs(&scope).await?;
         let standalone = standalone_agents(&runs, choice);
         let mut stopped = Vec::new();
         for run in select_runs(runs, choice)? {
@@ -141,7 +157,7 @@ async fn stop_agent(
             let team = Target::instance(&run.instance);
             let how = state_text::run_state_text(&run);
             ctx.console.warn(&format!("no other agent had work, so {team} is {how}"))?;
-            ctx.console.hint(&format!("restart it: agent-worker restart {team}"))?;
+            ctx.console.hint(&RestartMethod::of(&run).hint())?;
         } else {
             let who = Target::agent(stopped.agent.clone(), &stopped.instance);
             ctx.console.hint(&format!("resume the agent: agent-worker resume {who}"))?;
@@ -171,7 +187,7 @@ async fn find_run_ended_by_stop(
     let from_now = None;
     let mut events = client.events(&FeedSource::Scope(scope.clone()), from_now).await?;
     loop {
-        let run = client.runs(&scope).await?.into_iter().next();
+        let run = client.newest_run(&scope).await?;
         match run {
             Some(run)
                 if run.imminent == Some(ImminentChange::Ends) && events.next().await?.is_some() => {

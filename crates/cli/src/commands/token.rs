@@ -10,6 +10,7 @@ use crate::{
         grant::{self, Grant},
     },
     output::{
+        clock, state_text,
         styled_line::StyledLine,
         table::Column::{Figure, Name, Text},
         text::one_line,
@@ -101,12 +102,12 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                     one_line(name),
                     grant::permissions_text(scopes),
                     one_line(&place),
-                    created.to_string(),
+                    state_text::time_ago(*created, clock::now()),
                 ]
             };
             let rows: Vec<_> = tokens.iter().map(row).collect();
             match format {
-                Format::Json => ctx.console.print_json(&tokens),
+                Format::Json => ctx.console.print_json_list(&tokens),
                 Format::Text if rows.is_empty() => ctx.console.note("there are no tokens"),
                 Format::Text => {
                     let head = [Name("NAME"), Text("ALLOWS"), Text("WHERE"), Figure("CREATED")];

@@ -14,7 +14,10 @@ use crate::{
 /// Same as `start --background`: returns once its agents are awake. The agents stay until `down`, also after a restart
 /// of the daemon.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker up review.yaml --tag pr-123")]
+#[command(
+    mut_arg("detach", |arg| arg.help("No effect: `up` always returns once its agents are awake")),
+    after_help = "Example: agent-worker up review.yaml --tag pr-123"
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     launch: LaunchArgs,

@@ -6,24 +6,31 @@ use serde_json::json;
 use crate::{
     client::{daemon_client::ScopeReach, local_state::LocalState},
     error::{CliError, CliErrorKind},
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        target_args::TargetArgs,
+    },
     output::{styled_line::StyledLine, verdict::RunVerdict},
 };
 
 /// Select the target of commands in this folder that name none
 ///
-/// Applies to `send`, `ask` and `peek`. Without a target, prints the selected one, and exits with 1 if there is none.
+/// A command without a target acts as if you had typed the selected one; `rm` and `agent end` always need a typed target,
+/// and --all ignores the selection. Without a target, the command prints the selected one, and exits with 1 if there is
+/// none.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(mut_arg("target", |arg| arg.help(
+    "Target to select: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: print the selected one]"
+)), after_help = "\
 Examples:
   agent-worker use coder@review
   agent-worker send \"and now the tests\"
   agent-worker use --none")]
 pub(crate) struct Args {
-    /// Target: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: print the selected one]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Clear the selection
-    #[arg(long, conflicts_with = "target")]
+    #[arg(long, conflicts_with_all = ["target", "target_option"])]
     none: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -35,7 +42,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let forgetful = |error| {
         CliError::with_source(CliErrorKind::BadHome, "could not save the default agent", error)
     };
-    let chosen = match (args.target, args.none) {
+    let chosen = match (args.target.typed()?, args.none) {
         (None, false) => memory.default_agent(&ctx.settings.cwd),
         (None, true) => {
             memory.clear_default_agent(&ctx.settings.cwd).map_err(forgetful)?;
@@ -62,7 +69,7 @@ fn print_default_agent(
         (Format::Text, Some(target)) => {
             ctx.console.print_line(&StyledLine::plain(target.to_string()))
         }
-        (Format::Text, None) => ctx.console.note("no default agent in this folder"),
+        (Format::Text, None) => ctx.console.note("no target is selected in this folder"),
     }
 }
 
@@ -74,7 +81,8 @@ async fn warn_if_unknown(target: &Target, ctx: &mut CommandContext<'_>) -> Resul
         Ok(_) => Ok(()),
         Err(error) => {
             let why = CliError::from(error).to_report_error();
-            ctx.console.warn(&why.message)
+            ctx.console.warn(&why.message)?;
+            why.hint.map_or(Ok(()), |hint| ctx.console.hint(&hint))
         }
     }
 }

@@ -1,12 +1,17 @@
 //! `agent-worker validate`: checks a workflow file without running it.
 
-use std::path::PathBuf;
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
 
 use agent_worker_protocol::{AgentName, WorkflowName, api::ReportError};
 use agent_worker_workflow::{self as workflow, Mistake, Param, Workflow};
 use serde::Serialize;
 
 use crate::{
+    client::launch::load_workflow,
+    commands::backends::find_program_problem,
     error::CliError,
     input::{
         context::{CommandContext, Format, OutputArgs},
@@ -21,8 +26,8 @@ use crate::{
 
 /// Check a workflow file without running it
 ///
-/// Lists its agents and parameters, or all of its mistakes. Needs no daemon. Exits with 2 if the file is invalid; a
-/// warning does not change the exit code.
+/// The command lists the agents and parameters of the file, or all of its mistakes. It needs no daemon. It exits with 2 if
+/// the file is invalid; a warning does not change the exit code.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker validate review.yaml")]
 pub(crate) struct Args {
@@ -56,13 +61,15 @@ struct Warning {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    let file = ctx.settings.cwd.join(&args.file);
-    let loaded = agent_worker_workflow::load(&file).map_err(CliError::from);
+    // Without the `.` of `./review.yaml`.
+    let file: PathBuf = ctx.settings.cwd.join(&args.file).components().collect();
+    let loaded = load_workflow(&file, &args.file);
     match (loaded, args.output.format()) {
         (Ok(workflow), Format::Json) => {
-            ctx.console.print_json(&ValidationReport::valid(workflow))?;
+            let warnings = warnings(&workflow, &file, ctx);
+            ctx.console.print_json(&ValidationReport::valid(workflow, warnings))?;
         }
-        (Ok(workflow), Format::Text) => show(&workflow, ctx)?,
+        (Ok(workflow), Format::Text) => show(&workflow, &file, ctx)?,
         (Err(error), Format::Text) => return Err(error),
         (Err(error), Format::Json) => {
             ctx.console.print_json(&ValidationReport::invalid(&error))?;
@@ -73,10 +80,10 @@ pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
 }
 
 impl ValidationReport {
-    fn valid(workflow: Workflow) -> Self {
+    fn valid(workflow: Workflow, warnings: Vec<Warning>) -> Self {
         Self {
             valid: true,
-            warnings: warnings(&workflow),
+            warnings,
             workflow: Some(workflow.name),
             agents: workflow.agents.into_iter().map(|agent| agent.name).collect(),
             params: workflow.params,
@@ -90,7 +97,7 @@ impl ValidationReport {
     }
 }
 
-fn warnings(workflow: &Workflow) -> Vec<Warning> {
+fn warnings(workflow: &Workflow, file: &Path, ctx: &CommandContext<'_>) -> Vec<Warning> {
     let silence = workflow.kickoff_problem().map(|silence| Warning {
         message: silence.why,
         hint: format!(
@@ -100,27 +107,58 @@ fn warnings(workflow: &Workflow) -> Vec<Warning> {
     });
     let unknown = workflow.unknown_mentions().into_iter();
     let unknown = unknown.map(|one| Warning { message: one.why, hint: one.hint });
-    silence.into_iter().chain(unknown).collect()
+    let folder = file.parent().unwrap_or(&ctx.settings.cwd);
+    let missing = workflow.agents.iter().filter_map(|agent| {
+        let problem = find_program_problem(&agent.backend, folder, ctx.settings)?;
+        let message = format!("agent `{}`: {}", agent.name, problem.message);
+        Some(Warning { message, hint: problem.hint })
+    });
+    let unset = unset_variables(workflow, file, ctx);
+    silence.into_iter().chain(unknown).chain(unset).chain(missing).collect()
 }
 
-fn show(workflow: &Workflow, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+/// Warns about variables that this shell does not have. The file may run in another shell, so it stays valid.
+fn unset_variables(workflow: &Workflow, file: &Path, ctx: &CommandContext<'_>) -> Vec<Warning> {
+    let opened = File::open(file).ok();
+    let env = &ctx.settings.env;
+    let error = opened.and_then(|opened| workflow::unset_env(opened, file, workflow, env));
+    let mistakes = error.map(|error| error.mistakes()).unwrap_or_default();
+    let warning = |mistake: Mistake| Warning {
+        message: format!(
+            "{}:{}:{}: {}",
+            file.display(),
+            mistake.line,
+            mistake.column,
+            mistake.message
+        ),
+        hint: mistake.hint.unwrap_or_default(),
+    };
+    mistakes.into_iter().map(warning).collect()
+}
+
+fn show(workflow: &Workflow, file: &Path, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let agents = pluralize(workflow.agents.len(), "agent");
     let head =
         StyledLine::new(Tone::Good, "valid").with(Tone::Plain, format!(": {}", workflow.name));
     ctx.console.print_line(&head.with(Tone::Dim, format!(" ({agents})")))?;
-    for agent in &workflow.agents {
-        let backend = agent.backend.word();
-        let line = StyledLine::plain(format!("  {}", agent.name));
-        ctx.console.print_line(&line.with(Tone::Dim, format!("  {backend}")))?;
-    }
-    for param in &workflow.params {
-        let line = StyledLine::plain(format!("  --{} VALUE", param.name));
-        ctx.console
-            .print_line(&line.with(Tone::Dim, format!("  {}", params::param_help(param))))?;
-    }
-    for warning in warnings(workflow) {
+    let agents = workflow.agents.iter();
+    let agents = agents.map(|agent| (agent.name.to_string(), agent.backend.word().to_owned()));
+    print_columns(&agents.collect::<Vec<_>>(), ctx)?;
+    let params = workflow.params.iter();
+    let params = params.map(|param| (format!("--{} VALUE", param.name), params::param_help(param)));
+    print_columns(&params.collect::<Vec<_>>(), ctx)?;
+    for warning in warnings(workflow, file, ctx) {
         ctx.console.warn(&warning.message)?;
         ctx.console.hint(&warning.hint)?;
     }
     Ok(())
+}
+
+/// Prints indented rows with an aligned second column.
+fn print_columns(rows: &[(String, String)], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    rows.iter().try_for_each(|(name, about)| {
+        let line = StyledLine::plain(format!("  {name:width$}"));
+        ctx.console.print_line(&line.with(Tone::Dim, format!("  {about}")))
+    })
 }

@@ -1,12 +1,15 @@
 //! `agent-worker veto`: cancels a proposal of any creator, as the user.
 
-use agent_worker_protocol::{ProposalId, Target, api::CancelRequest};
+use agent_worker_protocol::{ProposalId, api::CancelRequest};
 use uuid::Uuid;
 
 use super::proposals::{parse_proposal_id, show_outcome};
 use crate::{
     error::CliError,
-    input::context::{CommandContext, OutputArgs},
+    input::{
+        context::{CommandContext, OutputArgs},
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::verdict::RunVerdict,
 };
 
@@ -22,9 +25,8 @@ pub(crate) struct Args {
     /// Reason, shown to the team
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -34,6 +36,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let client = ctx.connect_or_start().await?;
     let project = Some(ctx.settings.cwd.clone());
     let Args { id, why, target, output } = args;
+    let target = target.or_selected(TargetEffect::Change, ctx)?;
     let request = CancelRequest { target, project, why };
     let outcome = client.proposal_cancel(&Uuid::now_v7().to_string(), id, &request).await?;
     show_outcome(&outcome, output.format(), ctx)

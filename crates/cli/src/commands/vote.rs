@@ -1,12 +1,15 @@
 //! `agent-worker vote`: casts the user's own vote.
 
-use agent_worker_protocol::{ProposalId, Target, api::VoteRequest};
+use agent_worker_protocol::{ProposalId, api::VoteRequest};
 use uuid::Uuid;
 
 use super::proposals::{parse_proposal_id, show_outcome};
 use crate::{
     error::CliError,
-    input::context::{CommandContext, OutputArgs},
+    input::{
+        context::{CommandContext, OutputArgs},
+        target_args::{TargetArgs, TargetEffect},
+    },
     output::verdict::RunVerdict,
 };
 
@@ -24,18 +27,20 @@ pub(crate) struct Args {
     /// Reason for the vote
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Instance: `@workflow:tag` [default: the only run of this folder]
-    #[arg(long, short, value_name = "TARGET")]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let Args { id, choice, reason, target, output } = args;
+    let (choice, target) = target.split_required_text(choice, "option", &format!("vote {id}"))?;
+    let choice = choice.trim_end().to_owned();
     let client = ctx.connect_or_start().await?;
     let project = Some(ctx.settings.cwd.clone());
-    let Args { id, choice, reason, target, output } = args;
+    let target = target.or_selected(TargetEffect::Change, ctx)?;
     let request = VoteRequest { target, project, choice, reason };
     let outcome = client.vote(&Uuid::now_v7().to_string(), id, &request).await?;
     show_outcome(&outcome, output.format(), ctx)

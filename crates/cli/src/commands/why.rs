@@ -1,21 +1,26 @@
 //! `agent-worker why`: explains the state of an agent or a run, and the condition that would change it.
 
 use agent_worker_protocol::{
-    AgentState, Millis, Outcome, RunMode, RunState, Target,
-    api::{AgentDetail, RunView},
+    AgentState, LimitKind, Millis, Outcome, PauseCause, RunMode, RunState, Target,
+    api::{AgentDetail, AgentView, QuestionView, RunView},
 };
 use serde::Serialize;
 
 use super::status;
 use crate::{
-    client::daemon_client::ScopeReach,
+    client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
     error::CliError,
     input::{
         context::{CommandContext, Format, OutputArgs},
         resolve_run,
+        target_args::{TargetArgs, TargetEffect},
     },
     output::{
-        clock, state_text,
+        clock,
+        failure_text::failure_text,
+        next_steps::{agent_next_steps, run_next_steps},
+        restart_method::RestartMethod,
+        state_text,
         styled_line::{StyledLine, Tone},
         text::{one_line, pluralize},
         verdict::RunVerdict,
@@ -24,12 +29,13 @@ use crate::{
 
 /// Explain the state of an agent or a run
 ///
-/// Prints the state, its cause, its start, and the condition that would wake the agent or continue the run.
+/// The command prints the state, its cause and its start, the condition that would wake the agent or continue the run,
+/// the last failure, and the next step for you.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker why coder@review:pr-123")]
 pub(crate) struct Args {
-    /// Agent or run: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: the only run of this folder]
-    target: Option<Target>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -48,6 +54,9 @@ struct StateExplanation {
     since: Option<Millis>,
     /// Condition that would wake the agent or continue the run.
     wakes_when: String,
+    /// Step for a person after failures that are not recovered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next_steps: Vec<String>,
 }
 
 /// Runs the command.
@@ -55,16 +64,37 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(args.target.clone(), ScopeReach::CurrentProject);
-    let why = match args.target.filter(|target| target.agent.is_some()) {
-        Some(target) => explain_agent(&client.agent(&target, &scope).await?, clock::now()),
-        None => explain_run(&resolve_run::resolve_run(&client, &scope).await?, clock::now()),
+    let target = args.target.or_selected(TargetEffect::Read, ctx)?;
+    let scope = ctx.scope(target, ScopeReach::CurrentProject);
+    let format = args.output.format();
+    let why = if let Some(target) = scope.target.clone().filter(|target| target.agent.is_some()) {
+        let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
+        let agent = client.agent(scope.target.as_ref().unwrap_or(&target), &scope).await?;
+        let run = client.run(agent.run).await?;
+        let questions = open_questions(&client, &run).await?;
+        explain_agent(&agent, agent_next_steps(&agent.view, &run, &questions), clock::now())
+    } else {
+        let run = resolve_run::resolve_run(&client, &scope, format, ctx).await?;
+        let questions = open_questions(&client, &run).await?;
+        explain_run(&run, run_next_steps(&run, &questions), clock::now())
     };
-    match args.output.format() {
+    match format {
         Format::Json => ctx.console.print_json(&why)?,
         Format::Text => show(&why, ctx)?,
     }
     Ok(RunVerdict::Done)
+}
+
+/// Returns the open questions of a run with waiting agents; the state of an agent has only their numbers.
+pub(super) async fn open_questions(
+    client: &DaemonClient,
+    run: &RunView,
+) -> Result<Vec<QuestionView>, CliError> {
+    let is_waiting = |agent: &AgentView| matches!(agent.state, AgentState::Waiting { .. });
+    if !run.agents.iter().any(is_waiting) {
+        return Ok(Vec::new());
+    }
+    Ok(client.questions(&CommandScope::for_instance(&run.instance, run.project.clone())).await?)
 }
 
 fn show(why: &StateExplanation, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
@@ -73,11 +103,12 @@ fn show(why: &StateExplanation, ctx: &mut CommandContext<'_>) -> Result<(), CliE
     let since = why.since.map(|since| ("since", state_text::time_ago(since, clock::now())));
     let because = why.because.iter().map(|because| ("because", because.clone()));
     let wakes = [("wakes when", why.wakes_when.clone())];
-    let facts: Vec<_> = since.into_iter().chain(because).chain(wakes).collect();
+    let steps = why.next_steps.iter().map(|step| ("next step", step.clone()));
+    let facts: Vec<_> = since.into_iter().chain(because).chain(wakes).chain(steps).collect();
     ctx.console.print_facts(&facts)
 }
 
-fn explain_agent(agent: &AgentDetail, now: Millis) -> StateExplanation {
+fn explain_agent(agent: &AgentDetail, next_steps: Vec<String>, now: Millis) -> StateExplanation {
     let view = &agent.view;
     let mail = (view.waiting > 0).then(|| {
         let first = agent.inbox.iter().find(|mail| mail.wakes);
@@ -90,17 +121,22 @@ fn explain_agent(agent: &AgentDetail, now: Millis) -> StateExplanation {
     let nothing = nothing.then(|| "no messages for it yet".to_owned());
     let last =
         agent.attempts.first().map(|last| format!("last turn {}", status::attempt_text(last, now)));
+    let last_attempt = agent.attempts.first().map(|last| last.attempt);
+    let failed = view.last_failure.as_ref();
+    let failed = failed.filter(|failure| Some(failure.attempt) != last_attempt);
+    let failed = failed.map(|failure| format!("last failure {}", failure_text(failure, now)));
     StateExplanation {
         target: Target::agent(view.name.clone(), &view.instance),
         state: state_word(&view.state),
         words: state_text::agent_state_text(&view.state, now),
-        because: mail.into_iter().chain(nothing).chain(last).collect(),
+        because: mail.into_iter().chain(nothing).chain(last).chain(failed).collect(),
         since: agent.state_since,
         wakes_when: agent.wakes_when.clone(),
+        next_steps,
     }
 }
 
-fn explain_run(run: &RunView, now: Millis) -> StateExplanation {
+fn explain_run(run: &RunView, next_steps: Vec<String>, now: Millis) -> StateExplanation {
     let target = Target::instance(&run.instance);
     let busy = run.agents.iter().filter(|agent| agent.state != AgentState::Idle);
     let busy = busy.map(|agent| {
@@ -114,26 +150,42 @@ fn explain_run(run: &RunView, now: Millis) -> StateExplanation {
         RunState::Setup => vec!["its setup commands are running".to_owned()],
         RunState::Electing => vec!["its agents are electing the document owner".to_owned()],
         RunState::Running => busy.collect(),
-        RunState::Paused { cause } => vec![cause.to_string()],
+        RunState::Paused { cause } => {
+            let grace = state_text::grace_text(run, now);
+            let grace = grace.map(|grace| format!("its live turns {grace}"));
+            [cause.to_string()].into_iter().chain(grace).collect()
+        }
         RunState::Ended { outcome: Outcome::Done } => {
-            vec!["every message was acted on".to_owned()]
+            let unheard = run.unheard.iter().map(state_text::unheard_text);
+            std::iter::once("every message was acted on".to_owned()).chain(unheard).collect()
         }
         RunState::Ended { outcome: Outcome::Stopped } => vec!["the run was stopped".to_owned()],
         RunState::Ended { outcome: Outcome::Failed } => {
-            run.error.iter().map(|error| error.message.clone()).chain(undone).collect()
+            let error = run.error.iter().map(|error| state_text::run_error_text(run, error));
+            error.chain(undone).collect()
         }
     };
     let nobody = because.is_empty() && matches!(run.state, RunState::Running);
     let nobody = nobody.then(|| "no agent has work".to_owned());
+    let failed = run.unlisted_failures().map(ToString::to_string);
+    let is_timed = match &run.state {
+        RunState::Running => true,
+        RunState::Paused { cause } => {
+            matches!(cause, PauseCause::Limit { limit: LimitKind::Wall, .. })
+        }
+        RunState::Setup | RunState::Electing | RunState::Ended { .. } => false,
+    };
+    let wall = state_text::wall_text(run).filter(|_| is_timed);
     StateExplanation {
         state: state_word(&run.state),
         words: match run.state {
             RunState::Paused { .. } => "paused".to_owned(),
             _ => run.state.to_string(),
         },
-        because: because.into_iter().chain(nobody).collect(),
+        because: because.into_iter().chain(nobody).chain(failed).chain(wall).collect(),
         since: Some(run.state_since),
         wakes_when: run_change_condition(run, &target),
+        next_steps,
         target,
     }
 }
@@ -155,21 +207,22 @@ fn run_change_condition(run: &RunView, target: &Target) -> String {
         (RunState::Running, RunMode::Start) => {
             format!("a message is sent: agent-worker send {target} \"…\"")
         }
+        (RunState::Paused { cause: PauseCause::Human }, _) => {
+            "a person answers; the next step names the command".to_owned()
+        }
         (RunState::Paused { .. }, _) if run.needs.is_empty() => {
             format!("the run is resumed: {}", run.needs.to_command(target))
         }
         (RunState::Paused { .. }, _) => {
             format!("its limit is raised: {}", run.needs.to_command(target))
         }
-        (RunState::Ended { .. }, _) => {
-            format!("the run is restarted: agent-worker restart {target}")
-        }
+        (RunState::Ended { .. }, _) => RestartMethod::of(run).condition(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{LimitKind, PauseCause, api::ResumeRequest};
+    use agent_worker_protocol::{Limits, api::ResumeRequest};
 
     use super::*;
     use crate::output::samples;
@@ -204,7 +257,11 @@ mod tests {
                 "the run is restarted: agent-worker restart @review:pr-1",
             ),
         ] {
-            let why = explain_run(&RunView { state, mode, ..samples::run() }, samples::at(90));
+            let why = explain_run(
+                &RunView { state, mode, ..samples::run() },
+                Vec::new(),
+                samples::at(90),
+            );
             assert_eq!((why.because, why.wakes_when), (vec![because.to_owned()], wakes.to_owned()));
         }
     }
@@ -215,6 +272,16 @@ mod tests {
         let needs = ResumeRequest { wall: Some("4h".parse().unwrap()), ..Default::default() };
         let run = RunView { state: RunState::Paused { cause }, needs, ..samples::run() };
         let wakes = "its limit is raised: agent-worker resume @review:pr-1 --wall 4h";
-        assert_eq!(explain_run(&run, samples::at(90)).wakes_when, wakes);
+        assert_eq!(explain_run(&run, Vec::new(), samples::at(90)).wakes_when, wakes);
+        let limits = Limits { wall: Some("2h".parse().unwrap()), ..run.limits };
+        let grace_ends = Some(samples::at(100));
+        let run = RunView { limits, wall_used_ms: 7_200_000, grace_ends, ..run };
+        let until = clock::format_local_time(samples::at(100), samples::at(90));
+        let expected = [
+            "wall limit (2h)".to_owned(),
+            format!("its live turns may finish until {until}"),
+            "2h 0m of 2h wall time used".to_owned(),
+        ];
+        assert_eq!(explain_run(&run, Vec::new(), samples::at(90)).because, expected);
     }
 }

@@ -22,6 +22,14 @@ pub(crate) fn read_text_or_stdin(typed: Option<String>) -> Result<String, CliErr
     }
 }
 
+/// Returns the text that is piped in; `None` if stdin is a terminal or has no text.
+pub(crate) fn read_piped_text() -> Result<Option<String>, CliError> {
+    if std::io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    Ok(Some(read_stdin()?).filter(|text| !text.trim().is_empty()))
+}
+
 /// Parses a number as it is displayed, `12` or `#12`; the smallest is 1.
 pub(crate) fn parse_positive_number(typed: &str) -> Option<i64> {
     let number = typed.strip_prefix('#').unwrap_or(typed).parse().ok();

@@ -1,6 +1,6 @@
 //! The context of every command: the settings, the console and the connection to the daemon.
 
-use agent_worker_protocol::{Code, Target};
+use agent_worker_protocol::{Code, Target, api::HealthStatus};
 
 use crate::{
     client::{
@@ -9,7 +9,7 @@ use crate::{
         local_state::LocalState,
     },
     error::{CliError, CliErrorKind},
-    input::settings::CliSettings,
+    input::{settings::CliSettings, target_args::TargetEffect},
     output::console::Console,
 };
 
@@ -60,16 +60,21 @@ impl CommandContext<'_> {
     /// Connects to the daemon for commands that only read. If a daemon has ever used this home, one is started to
     /// report the true state: processes of a dead daemon may still run. Another version only causes a warning.
     pub(crate) async fn connect_if_history(&mut self) -> Result<Option<DaemonClient>, CliError> {
-        let DiscoveredDaemon { client, health } = match discovery::find_daemon(self.settings)
-            .await?
-        {
-            Some(found) => found,
-            None if self.settings.has_history() => return self.connect_or_start().await.map(Some),
-            None => return Ok(None),
-        };
+        let DiscoveredDaemon { client, health } =
+            match discovery::find_daemon(self.settings).await? {
+                Some(found) => found,
+                None if self.settings.has_history() => {
+                    discovery::discover_or_start(self.settings).await?
+                }
+                None => return Ok(None),
+            };
         if let Some(other) = discovery::version_mismatch(self.settings, &health) {
             self.console.warn(&other.message)?;
             self.console.hint(other.hint)?;
+        }
+        if health.status == HealthStatus::Held {
+            self.console.note(discovery::HELD_TEXT)?;
+            self.console.hint(discovery::START_HINT)?;
         }
         Ok(Some(client))
     }
@@ -81,9 +86,23 @@ impl CommandContext<'_> {
         if is_empty { Err(Self::no_history_error()) } else { self.connect_or_start().await }
     }
 
-    /// Returns the target of commands in this folder that name none; commands of an agent have no default.
-    pub(crate) fn default_agent(&self) -> Option<Target> {
-        LocalState::open(self.settings).default_agent(&self.settings.cwd)
+    /// Returns the target that `use` selected in this folder, and says so where the user might not expect it. Commands
+    /// of an agent have none.
+    pub(crate) fn selected_target(
+        &mut self,
+        effect: TargetEffect,
+    ) -> Result<Option<Target>, CliError> {
+        let selected = LocalState::open(self.settings).default_agent(&self.settings.cwd);
+        match (&selected, effect) {
+            (None, _) | (Some(_), TargetEffect::Read) => {}
+            (Some(target), TargetEffect::List) => self
+                .console
+                .note(&format!("only {target}, selected with `use`; --all shows everything"))?,
+            (Some(target), TargetEffect::Change) => {
+                self.console.note(&format!("using {target}, selected with `use`"))?;
+            }
+        }
+        Ok(selected)
     }
 
     /// Builds a scope from the target and the caller's folder.

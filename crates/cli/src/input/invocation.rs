@@ -3,7 +3,11 @@
 use std::{ffi::OsString, process::ExitCode};
 
 use agent_worker_protocol::Span;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, error::ErrorKind};
+use agent_worker_workflow::nearest;
+use clap::{
+    Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use serde_json::json;
 
 use crate::{
@@ -12,6 +16,12 @@ use crate::{
     input::params::is_help_flag,
     output::{console::Console, report::Envelope, verdict::RunVerdict},
 };
+
+/// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
+const PLANNED_COMMANDS: [&str; 15] = [
+    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "demo", "chat", "top",
+    "turns", "rerun", "task", "tasks",
+];
 
 /// The role that this process takes.
 #[derive(Debug)]
@@ -173,7 +183,7 @@ pub fn parse(
         Err(error) => match (file_help_command(&error, &words), parse_list_item(&error, &words)) {
             (Some(command), _) => Ok(CliInvocation::Command(CliCommand(Box::new(command)))),
             (None, Some(cli)) => Ok(into_invocation(cli.command)),
-            (None, None) => Err(print_parse_error(error, &words, console)),
+            (None, None) => Err(print_parse_error(with_suggestion(error, &words), &words, console)),
         },
     }
 }
@@ -193,6 +203,54 @@ fn parse_with_full_command<W: Into<OsString> + Clone>(
     let mut grammar = full_clap_command();
     grammar.build();
     CliArgs::from_arg_matches_mut(&mut grammar.try_get_matches_from(words)?)
+}
+
+/// Returns the misspelt or planned subcommand of an error.
+fn unknown_subcommand(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// Adds the nearest subcommand to clap's error. clap itself does not count a transposition, such as `rnu`, as near.
+fn with_suggestion(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let Some(typed) = unknown_subcommand(&error).map(str::to_owned) else { return error };
+    let mut grammar = full_clap_command();
+    grammar.build();
+    let mut parent = &grammar;
+    for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
+        match parent.find_subcommand(word) {
+            Some(found) => parent = found,
+            None => break,
+        }
+    }
+    let shown = parent.get_subcommands().filter(|one| !one.is_hide_set());
+    let names: Vec<&str> = shown.flat_map(|one| one.get_name_and_visible_aliases()).collect();
+    // clap's own suggestion may be a hidden command.
+    let suggested = match error.remove(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(suggested)) => suggested,
+        _ => Vec::new(),
+    };
+    let suggested = suggested.into_iter().filter(|name| names.contains(&name.as_str()));
+    let near = nearest(&typed, names.iter().copied()).map(|near| vec![near.to_owned()]);
+    let near = near.unwrap_or_else(|| suggested.collect());
+    if near.is_empty() {
+        error.remove(ContextKind::Suggested);
+    } else {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
+    }
+    error
+}
+
+/// Returns the error for a command that only a later version has.
+fn planned_command_error(error: &clap::Error, words: &[OsString]) -> Option<CliError> {
+    let typed = unknown_subcommand(error)?;
+    let is_first = words.get(1).is_some_and(|word| word == typed);
+    (is_first && PLANNED_COMMANDS.contains(&typed)).then(|| {
+        CliError::new(CliErrorKind::Usage, format!("`{typed}` is not in this version"))
+            .with_hint("the commands of this version: agent-worker --help")
+    })
 }
 
 /// Parses `doc append notes.md "- done"`: an argument that starts with a dash and a blank is a list item and no option.
@@ -244,8 +302,11 @@ fn print_parse_error(error: clap::Error, words: &[OsString], console: &mut Conso
     );
     let verdict = if error.use_stderr() { RunVerdict::Invalid } else { RunVerdict::Done };
     let json = words.iter().any(|word| word == "--json");
-    let printed = if json && !is_help {
-        let failure = CliError::from(error);
+    let planned = planned_command_error(&error, words);
+    let printed = if let (Some(planned), false) = (&planned, json) {
+        console.eprint_error(planned)
+    } else if json && !is_help {
+        let failure = planned.unwrap_or_else(|| CliError::from(error));
         match words.get(1).and_then(|word| word.to_str()) {
             Some("run" | "start" | "up" | "attach" | "resume" | "restart") => {
                 console.print_json(&Envelope::from_error(&failure))
@@ -305,6 +366,141 @@ mod tests {
         }
         assert!(reads(&["send", "coder", "hello", "--wiat"]).is_err());
         assert!(reads(&["send", "coder", "- hello", "--wiat"]).is_err());
+    }
+
+    /// Returns the error of these words, as `--json` reports it.
+    fn refused(words: &[&str]) -> agent_worker_protocol::api::ReportError {
+        let words: Vec<OsString> = ["agent-worker"].iter().chain(words).map(Into::into).collect();
+        let error = with_suggestion(parse_words(&words).unwrap_err(), &words);
+        let planned = planned_command_error(&error, &words);
+        planned.unwrap_or_else(|| CliError::from(error)).to_report_error()
+    }
+
+    #[test]
+    fn a_misspelt_command_has_a_suggestion_and_a_planned_one_is_named() {
+        for (words, expected) in [
+            (&["rnu", "team.yaml"][..], "'run'"),
+            (&["staus"], "'status'"),
+            (&["lst"], "'ls'"),
+            (&["daemon", "statsu"], "'status'"),
+            (&["doc", "raed"], "'read'"),
+        ] {
+            let hint = refused(words).hint.unwrap_or_default();
+            assert!(hint.contains(expected), "{words:?}: {hint}");
+        }
+        for name in PLANNED_COMMANDS {
+            let error = refused(&[name, "coder", "set", "5m"]);
+            let message = format!("`{name}` is not in this version");
+            assert_eq!((error.code.as_str(), error.message), ("usage", message));
+        }
+        let hidden = refused(&["workflow"]).hint.unwrap_or_default();
+        assert!(!hidden.contains("worker"), "{hidden}");
+        let unknown = refused(&["xyzzy"]);
+        assert_eq!(unknown.message, "unrecognized subcommand 'xyzzy'");
+        assert!(
+            full_clap_command()
+                .get_subcommands()
+                .all(|one| !PLANNED_COMMANDS.contains(&one.get_name()))
+        );
+    }
+
+    /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
+    const WITHOUT_TARGET: [&str; 35] = [
+        "run",
+        "start",
+        "up",
+        "new",
+        "agent",
+        "agent new",
+        "doc",
+        "resource",
+        "context",
+        "context send",
+        "context read",
+        "context inbox",
+        "context ack",
+        "init",
+        "validate",
+        "schema",
+        "doctor",
+        "backends",
+        "providers",
+        "mcp",
+        "mcp install",
+        "token",
+        "token create",
+        "token list",
+        "token revoke",
+        "feedback",
+        "feedback list",
+        "completions",
+        "man",
+        "daemon",
+        "daemon status",
+        "daemon stop",
+        "daemon restart",
+        "daemon start",
+        "daemon logs",
+    ];
+
+    #[test]
+    fn every_command_that_acts_on_a_target_takes_it_as_an_argument_and_as_an_option() {
+        fn check(command: &clap::Command, path: &str, others: &mut Vec<String>) {
+            for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+                let path = format!("{path} {}", one.get_name()).trim_start().to_owned();
+                check(one, &path, others);
+                let option = one.get_opts().find(|arg| {
+                    let names = arg.get_long_and_visible_aliases().unwrap_or_default();
+                    ["target", "to"].iter().all(|name| names.contains(name))
+                });
+                let argument = one.get_positionals().any(|arg| {
+                    let names = arg.get_value_names().unwrap_or_default();
+                    names.iter().any(|name| name.contains("TARGET") || name.contains("AGENT"))
+                });
+                match option {
+                    Some(option) => {
+                        let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+                        let same = help.starts_with("Same as TARGET") || help == "Same as AGENT";
+                        assert!(argument && same, "{path}: {help}");
+                        assert_eq!(option.get_short(), Some('t'), "{path}");
+                    }
+                    None => others.push(path),
+                }
+            }
+        }
+        let mut grammar = full_clap_command().disable_help_subcommand(true);
+        grammar.build();
+        let mut others = Vec::new();
+        check(&grammar, "", &mut others);
+        let mut expected = WITHOUT_TARGET.map(str::to_owned).to_vec();
+        others.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(others, expected);
+    }
+
+    #[test]
+    fn a_target_is_read_the_same_as_an_argument_and_as_an_option() {
+        for (command, rest) in [
+            (&["status"][..], &[][..]),
+            (&["stop"], &[]),
+            (&["receipts", "12"], &[]),
+            (&["approve", "2"], &[]),
+            (&["vote", "3", "sqlite"], &[]),
+            (&["answer", "1", "yes"], &["--json"]),
+            (&["dead", "redrive", "12"], &[]),
+            (&["doc", "read", "notes.md"], &[]),
+            (&["proposals"], &[]),
+        ] {
+            let with = |target: &[&str]| {
+                let words: Vec<_> = [command, target, rest].concat();
+                reads(&words).unwrap()
+            };
+            let argument = with(&["@review:pr-1"]);
+            assert!(argument.contains("pr-1"), "{argument}");
+            for option in ["--target", "--to", "-t"] {
+                assert!(with(&[option, "@review:pr-1"]).contains("pr-1"), "{command:?} {option}");
+            }
+        }
     }
 
     #[test]

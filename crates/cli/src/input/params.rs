@@ -168,10 +168,9 @@ mod tests {
         Options:
               --tag <TAG>  Tag of the instance, such as `pr-123` [default: main] [alias: --instance]
           -v, --verbose    Show tool calls and attempts too
-              --detach     Return early: for `run` once the run exists, for `start` once its agents are
-                           awake [alias: --background]
+              --detach     Return before the end of the run [alias: --background]
               --replace    Stop the live run of this instance first
-              --lazy       Start each agent on demand; this is always the case
+              --lazy       No effect: agents always start on demand
               --json       Print one JSON document to stdout, also for failures
           -h, --help       Print help
         ");

@@ -160,6 +160,7 @@ mod tests {
     fn request(id: i64, args: Value) -> ApprovalView {
         ApprovalView {
             instance: "review".parse().unwrap(),
+            project: "/p".into(),
             id: ApprovalId::new(id),
             run: RunId::new(Uuid::nil()),
             agent: "coder".parse().unwrap(),

@@ -19,7 +19,8 @@ use agent_worker_protocol::{
 
 use self::event_text::{
     agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, is_tool_failure,
-    retry_text, setup_text, tool_call_text, tool_result_text, vote_text, written_text,
+    retry_text, setup_text, tool_call_text, tool_result_text, unheard_notice, verdict_notice,
+    vote_text, written_text,
 };
 pub(crate) use self::event_text::{message_lines, reply_suffix};
 pub(crate) use self::replay::Replay;
@@ -69,6 +70,8 @@ struct AgentStatusRow {
     open_questions: BTreeSet<i64>,
     /// Approval requests of its attempt without an answer.
     open_approvals: BTreeSet<i64>,
+    /// Cause of a dead letter or of its stop, as printed during the attempt; the end of the attempt repeats it.
+    printed_cause: Option<String>,
 }
 
 #[derive(Debug)]
@@ -93,6 +96,7 @@ impl AgentStatusRow {
             pending_messages,
             open_questions,
             open_approvals,
+            printed_cause: None,
         }
     }
 }
@@ -150,14 +154,16 @@ impl RunProgress {
             EventBody::RunRunning(_) => self.enter_run_state(&RunState::Running),
             EventBody::RunPaused(_) => self.run_paused(event),
             EventBody::RunEnded(_) => self.run_ended(),
+            EventBody::RunVerdict(data) => verdict_notice(event, data),
             EventBody::AttemptStarting(data) => self.attempt_starting(event, &data.seqs),
             EventBody::AttemptRunning(_) => self.attempt_running(event),
             EventBody::AttemptEnded(data) => self.attempt_ended(event, Some(data)),
             EventBody::ToolCall(data) => self.tool_called(event, data),
             EventBody::ToolResult(data) => self.tool_finished(event, data),
             EventBody::RowDamaged => agent_notice(event, Tone::Bad, &cause_of(event)),
-            EventBody::DeliveryDead(data) => dead_notice(event, Some(data.seq)),
+            EventBody::DeliveryDead(data) => self.delivery_dead(event, Some(data.seq)),
             EventBody::DeliveryDropped(data) => dropped_notice(event, Some(data.seq)),
+            EventBody::MentionUnheard(data) => unheard_notice(event, data),
             EventBody::AgentStopped => self.agent_stopped(event),
             EventBody::SetupRan(data) => self.verbose_notice(event, &setup_text(data)),
             EventBody::Retry(_) => self.verbose_notice(event, &retry_text(event)),
@@ -207,7 +213,7 @@ impl RunProgress {
             Some(EventKind::AttemptStarting) => self.attempt_starting(event, &[]),
             Some(EventKind::AttemptRunning) => self.attempt_running(event),
             Some(EventKind::AttemptEnded) => self.attempt_ended(event, None),
-            Some(EventKind::DeliveryDead) => dead_notice(event, None),
+            Some(EventKind::DeliveryDead) => self.delivery_dead(event, None),
             Some(EventKind::DeliveryDropped) => dropped_notice(event, None),
             _ => Vec::new(),
         }
@@ -223,9 +229,27 @@ impl RunProgress {
         Vec::new()
     }
 
+    fn delivery_dead(&mut self, event: &Event, seq: Option<Seq>) -> Vec<TranscriptLine> {
+        self.remember_cause(event);
+        dead_notice(event, seq)
+    }
+
+    fn remember_cause(&mut self, event: &Event) {
+        if let Some(row) = self.row_of(event) {
+            row.printed_cause = Some(cause_of(event));
+        }
+    }
+
+    /// Returns true if the cause of the agent's failure has been printed since its attempt started.
+    fn is_printed(&mut self, event: &Event, message: &str) -> bool {
+        let printed = self.row_of(event).and_then(|row| row.printed_cause.as_deref());
+        printed.is_some_and(|cause| cause.contains(&one_line(message)))
+    }
+
     fn attempt_starting(&mut self, event: &Event, taken: &[Seq]) -> Vec<TranscriptLine> {
         if let Some(row) = self.row_of(event) {
             row.pending_messages.retain(|seq| !taken.contains(&Seq::new(*seq)));
+            row.printed_cause = None;
         }
         self.change_activity(event, AgentActivity::Starting, "starts")
     }
@@ -262,6 +286,7 @@ impl RunProgress {
 
     fn agent_stopped(&mut self, event: &Event) -> Vec<TranscriptLine> {
         let why = cause_of(event);
+        self.remember_cause(event);
         self.set_activity(event, AgentActivity::Stopped { why: why.clone() });
         agent_notice(event, Tone::Bad, &format!("stopped: {why}"))
     }
@@ -355,6 +380,12 @@ impl RunProgress {
             row.pending_messages.extend(pending.map(|seq| seq.get()));
         }
         match end {
+            Some(AttemptEnd::Failed { why, .. })
+                if event.next.is_none() && self.is_printed(event, why) =>
+            {
+                self.turns += 1;
+                Vec::new()
+            }
             Some(AttemptEnd::Failed { .. }) => {
                 self.turns += 1;
                 let next = event.next.map(|next| text::format_age(next.since(event.ts)));

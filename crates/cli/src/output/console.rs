@@ -8,6 +8,7 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use agent_worker_protocol::api::ListPage;
 use agent_worker_workflow::RenderStyle;
 use serde::Serialize;
 
@@ -152,6 +153,11 @@ impl Console {
         self.print_json_after("", document)
     }
 
+    /// Prints a whole list as a JSON document, in the form of a page without a next one.
+    pub(crate) fn print_json_list<T: Serialize>(&mut self, items: &[T]) -> PrintResult {
+        self.print_json(&ListPage { items: items.iter().collect(), next: None })
+    }
+
     /// Prints one JSON document behind a separator of ours, on one line.
     pub(crate) fn print_json_after(
         &mut self,
@@ -166,6 +172,11 @@ impl Console {
     /// Prints a message to stderr.
     pub(crate) fn eprint_line(&mut self, line: &StyledLine) -> PrintResult {
         self.stderr.write_line(line)
+    }
+
+    /// Prints text to stderr without ending the line, such as a question.
+    pub(crate) fn eprint_chunk(&mut self, text: &str) -> PrintResult {
+        self.stderr.write(&sanitize_for_display(text))
     }
 
     /// Prints an answer of several lines.
@@ -221,7 +232,12 @@ impl Console {
                 Colour::On => RenderStyle::Ansi,
                 Colour::Off => RenderStyle::Plain,
             };
-            return self.eprint_line(&StyledLine::plain(bad.render(paint)));
+            self.eprint_line(&StyledLine::plain(bad.render(paint)))?;
+            // The rendered error includes the hint of the file, but no hint of the command.
+            return match (bad.hint(), error.to_report_error().hint) {
+                (None, Some(hint)) => self.hint(&hint),
+                (Some(_), _) | (None, None) => Ok(()),
+            };
         }
         let body = error.to_report_error();
         let message = sanitize_for_display(&body.message);
@@ -236,7 +252,7 @@ impl Console {
             Colour::On => error.render().ansi().to_string(),
             Colour::Off => error.render().to_string(),
         };
-        end.write(&text)
+        end.write(&with_hint_label(&text))
     }
 
     /// Prints requested help to stdout, since it is the answer.
@@ -314,6 +330,11 @@ fn detect_colour(reader: OutputDevice, env: impl Fn(&str) -> Option<OsString>) -
         OutputDevice::Terminal if !is_off("CLICOLOR") => Colour::On,
         OutputDevice::Terminal | OutputDevice::Program => Colour::Off,
     }
+}
+
+/// Replaces clap's label `tip:`, plain or green, by `hint:`, the label of every other hint.
+fn with_hint_label(text: &str) -> String {
+    text.replace("\n  tip: ", "\n  hint: ").replace("\n  \u{1b}[32mtip:", "\n  \u{1b}[32mhint:")
 }
 
 #[cfg(test)]

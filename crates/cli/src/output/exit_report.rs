@@ -31,7 +31,7 @@ pub(crate) fn finish_follow(
     }
 }
 
-/// Prints the commands for a run that continues in the background.
+/// Prints the commands for a run in the background.
 pub(crate) fn print_detached_run(
     started: &RunStarted,
     format: Format,
@@ -42,7 +42,8 @@ pub(crate) fn print_detached_run(
         Format::Text => {
             let target = Target::instance(&started.instance);
             ctx.console.print_line(
-                &StyledLine::new(Tone::Strong, target.to_string()).with(Tone::Plain, " continues"),
+                &StyledLine::new(Tone::Strong, target.to_string())
+                    .with(Tone::Plain, " runs in the background"),
             )?;
             ctx.console.hint(&format!("follow it: agent-worker attach {target}"))?;
             ctx.console.hint(&format!("stop it: agent-worker stop {target}"))?;

@@ -10,6 +10,9 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
         ProblemDetails::UnknownAgent { suggestion: Some(name), .. } => {
             format!("did you mean `{name}`?")
         }
+        ProblemDetails::UnknownTarget { suggestion: Some(target), .. } => {
+            format!("did you mean `{target}`?")
+        }
         ProblemDetails::InvalidAgent { correction } => correction.clone(),
         ProblemDetails::LimitReached { instance, mode, needs } => {
             limit_hint(instance, *mode, needs)
@@ -50,7 +53,7 @@ fn limit_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> S
             format!("the run continues by itself within a day; to continue now: {typed}")
         }
         (_, ResumeRequest { wall: Some(_), .. }) => {
-            format!("raise the time limit, counted from the start of the run: {typed}")
+            format!("raise the time limit; pauses and waiting for a person do not count: {typed}")
         }
         (RunMode::Run | RunMode::Start, _) => format!("raise the limit: {typed}"),
     }
@@ -61,6 +64,11 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
         ProblemDetails::UnknownTarget { .. } => "`agent-worker ls --all` lists every agent",
         ProblemDetails::UnknownAgent { .. } => "`agent-worker ls` lists the agents",
+        ProblemDetails::AmbiguousTarget { target: Some(_), candidates }
+            if candidates.len() > 1 && candidates.windows(2).all(|pair| pair[0] == pair[1]) =>
+        {
+            "change to the folder of the one you mean"
+        }
         ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
             "use the full name, agent@workflow:tag, or change to the folder of the one you mean"
         }
@@ -203,7 +211,7 @@ mod tests {
             (
                 RunMode::Run,
                 wall,
-                "raise the time limit, counted from the start of the run: agent-worker resume @team --wall 3h",
+                "raise the time limit; pauses and waiting for a person do not count: agent-worker resume @team --wall 3h",
             ),
         ] {
             assert_eq!(limit(mode, needs), expected);
@@ -217,6 +225,13 @@ mod tests {
             (
                 ProblemDetails::NoRun { instance: instance.clone() },
                 "restart it: agent-worker restart @review:pr-1",
+            ),
+            (
+                ProblemDetails::AmbiguousTarget {
+                    target: Some("@review".into()),
+                    candidates: vec!["@review".into(), "@review".into()],
+                },
+                "change to the folder of the one you mean",
             ),
             (
                 ProblemDetails::NoRun { instance: "global".parse().unwrap() },

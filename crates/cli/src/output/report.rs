@@ -4,14 +4,19 @@ use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
     AgentName, AgentState, Keyword as _, Receipt, RunId, RunState, Tag, Target, Usage,
-    WorkflowName,
-    api::{AgentStopped, AgentView, ReportError, RunReport, RunStopped, RunView},
+    VerdictOutcome, WorkflowName,
+    api::{
+        AgentFailure, AgentStopped, AgentView, AnswerView, ReportError, RunErrorCode, RunReport,
+        RunStopped, RunView, TeamVerdict, UnheardMention,
+    },
 };
 use serde::Serialize;
 
 use crate::{
     error::CliError,
     output::{
+        next_steps::run_next_steps,
+        restart_method::RestartMethod,
         state_text,
         styled_line::{StyledLine, Tone},
         text::{self, one_line, pluralize},
@@ -25,6 +30,8 @@ pub(crate) struct RunConclusion {
     /// The run as the daemon reports it.
     pub(crate) view: RunView,
     report: RunReport,
+    /// Next steps for a person.
+    steps: Vec<String>,
 }
 
 /// The one document that `run --json` prints; `error` is null exactly when `outcome` is `done`.
@@ -50,7 +57,9 @@ pub(crate) struct FailedRunReport {
     usage: Usage,
     dead_letters: [Receipt; 0],
     dropped: [Receipt; 0],
+    unheard: [UnheardMention; 0],
     agents: BTreeMap<AgentName, AgentView>,
+    answers: BTreeMap<AgentName, AnswerView>,
     error: Option<ReportError>,
 }
 
@@ -58,10 +67,11 @@ impl RunConclusion {
     /// Returns the conclusion of a run that has ended or is paused; `None` while the run continues.
     pub(crate) fn from_view(view: RunView) -> Option<Self> {
         let mut report = RunReport::of(&view)?;
+        let steps = advice(report.outcome, &view);
         if let Some(error) = &mut report.error {
-            error.hint = advice(report.outcome, &view);
+            error.hint = Some(steps.join("; ")).filter(|steps| !steps.is_empty());
         }
-        Some(Self { view, report })
+        Some(Self { view, report, steps })
     }
 
     /// Returns the verdict on the run.
@@ -74,7 +84,8 @@ impl RunConclusion {
         Envelope::Run(Box::new(self.report.clone()))
     }
 
-    /// Returns the lines for people: the outcome and its figures, then every undelivered message, then a hint.
+    /// Returns the lines for people: the outcome and its figures, then the last failure of each agent, then every
+    /// undelivered message and every unheard mention, then the next steps.
     pub(crate) fn closing_lines(&self) -> Vec<StyledLine> {
         let view = &self.view;
         let mut summary = vec![
@@ -89,6 +100,9 @@ impl RunConclusion {
                 .filter(|(receipts, _)| !receipts.is_empty())
                 .map(|(receipts, noun)| pluralize(receipts.len(), noun)),
         );
+        if !view.unheard.is_empty() {
+            summary.push(pluralize(view.unheard.len(), "mention") + " unheard");
+        }
         summary.extend(state_text::cost_text(&view.usage).map(
             |cost| match view.usage.cost_micros {
                 Some(_) => cost,
@@ -98,14 +112,18 @@ impl RunConclusion {
         let (tone, words) = self.headline();
         let head = StyledLine::new(tone, words);
         let mut lines = vec![head.with(Tone::Plain, summary.join(" · "))];
+        lines.extend(view.verdict.as_ref().map(verdict_line));
         if let Some(error) = &self.report.error
+            && !is_verdict(view)
             && (view.error.is_some() || matches!(view.state, RunState::Paused { .. }))
         {
             lines.push(StyledLine::plain(format!("  {}", one_line(&error.message))));
         }
+        lines.extend(view.unlisted_failures().map(failure_line));
         lines.extend(view.dead_letters.iter().chain(&view.dropped).map(undelivered_line));
-        let hint = self.report.error.as_ref().and_then(|error| error.hint.as_ref());
-        lines.extend(hint.map(|hint| StyledLine::new(Tone::Dim, format!("hint: {hint}"))));
+        lines.extend(view.unheard.iter().map(unheard_line));
+        let steps = self.steps.iter();
+        lines.extend(steps.map(|step| StyledLine::new(Tone::Dim, format!("hint: {step}"))));
         lines
     }
 
@@ -122,31 +140,53 @@ impl RunConclusion {
     }
 }
 
-/// Returns the next step for a person, if one is left.
-fn advice(verdict: RunVerdict, view: &RunView) -> Option<String> {
+/// Returns the next steps for a person, if any are left.
+fn advice(verdict: RunVerdict, view: &RunView) -> Vec<String> {
     let target = Target::instance(&view.instance);
-    let again = format!("fix the cause and restart: agent-worker restart {target}");
     match verdict {
-        RunVerdict::Done | RunVerdict::Stopped => None,
-        RunVerdict::Failed if !view.dead_letters.is_empty() => {
-            Some(format!("read what happened: agent-worker peek {target}; {again}"))
+        RunVerdict::Done | RunVerdict::Stopped => Vec::new(),
+        RunVerdict::Failed
+            if view.unrecovered_failures().next().is_none()
+                && !view.dead_letters.is_empty()
+                && !view.memory =>
+        {
+            let read = format!("read what happened: agent-worker peek {target}");
+            vec![read, RestartMethod::of(view).after_fix()]
         }
-        RunVerdict::Failed | RunVerdict::Invalid => Some(again),
-        RunVerdict::Human if view.agents.iter().any(is_waiting_for_approval) => Some(format!(
-            "an agent is waiting for approval: `agent-worker pending --target {target}` shows the request, \
-             `approve` and `deny` answer it; `agent-worker stop {target}` ends the run"
-        )),
-        RunVerdict::Human => Some(format!(
-            "an agent has a question: `agent-worker answer --target {target}` shows and answers it; \
-             `agent-worker stop {target}` ends the run"
-        )),
+        RunVerdict::Failed => run_next_steps(view, &[]),
+        RunVerdict::Invalid => vec![RestartMethod::of(view).after_fix()],
+        RunVerdict::Human => {
+            let mut steps = run_next_steps(view, &[]);
+            steps.push(if view.agents.iter().any(is_waiting_for_approval) {
+                format!("show the open requests: agent-worker pending --target {target}")
+            } else {
+                format!("list the open questions: agent-worker answer --target {target}")
+            });
+            steps.push(format!("end the run: agent-worker stop {target}"));
+            steps
+        }
         RunVerdict::Limit | RunVerdict::Interrupted => {
             let typed = view.needs.to_command(&target);
-            Some(format!(
+            vec![format!(
                 "continue the run with `{typed}`, or end it with `agent-worker stop {target}`"
-            ))
+            )]
         }
     }
+}
+
+/// Returns true if the team's own verdict made the run fail.
+fn is_verdict(view: &RunView) -> bool {
+    view.error.as_ref().is_some_and(|error| error.code == RunErrorCode::Verdict)
+}
+
+fn verdict_line(verdict: &TeamVerdict) -> StyledLine {
+    let tone = match verdict.outcome {
+        VerdictOutcome::Done => Tone::Good,
+        VerdictOutcome::Failed => Tone::Bad,
+    };
+    StyledLine::plain(format!("  verdict of {}: ", verdict.by))
+        .with(tone, verdict.outcome.word())
+        .with(Tone::Plain, format!(": {}", one_line(&verdict.summary)))
 }
 
 fn is_waiting_for_approval(agent: &AgentView) -> bool {
@@ -167,7 +207,9 @@ impl Envelope {
             usage: Usage::default(),
             dead_letters: [],
             dropped: [],
+            unheard: [],
             agents: BTreeMap::new(),
+            answers: BTreeMap::new(),
             error: Some(error.to_report_error()),
         }))
     }
@@ -199,6 +241,13 @@ fn process_count_text(number: u32) -> String {
     if number == 1 { "1 process".to_owned() } else { format!("{number} processes") }
 }
 
+fn failure_line(failed: &AgentFailure) -> StyledLine {
+    let AgentFailure { agent, failure } = failed;
+    StyledLine::plain(format!("  {agent} "))
+        .with(Tone::Bad, format!("failed ({})", failure.class))
+        .with(Tone::Plain, format!(": {}", one_line(&failure.message)))
+}
+
 fn undelivered_line(receipt: &Receipt) -> StyledLine {
     let why = receipt.why.as_deref().unwrap_or("no reason given");
     let after = match receipt.failures {
@@ -210,11 +259,15 @@ fn undelivered_line(receipt: &Receipt) -> StyledLine {
         .with(Tone::Plain, format!("{after}: {}", one_line(why)))
 }
 
+fn unheard_line(mention: &UnheardMention) -> StyledLine {
+    StyledLine::plain(format!("  {}", state_text::unheard_text(mention)))
+}
+
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        DeliveryState, LimitKind, Outcome, PauseCause,
-        api::{ResumeRequest, RunError, RunErrorCode},
+        DeliveryState, FailureClass, LimitKind, Outcome, PauseCause,
+        api::{ResumeRequest, RunError},
     };
 
     use super::*;
@@ -265,7 +318,48 @@ mod tests {
         failed after 1m 23s · 4 turns · 9 messages · 1 dead letter · 1 dropped message
           #7 for coder is dead after 3 failures: failed (crash): the worker is gone
           #8 for reviewer is dropped: the run ended
-        hint: read what happened: agent-worker peek @review:pr-1; fix the cause and restart: agent-worker restart @review:pr-1
+        hint: read what happened: agent-worker peek @review:pr-1
+        hint: fix the cause and restart: agent-worker restart @review:pr-1
+        ");
+    }
+
+    #[test]
+    fn the_failure_that_stopped_an_agent_is_listed_with_the_next_step() {
+        let dropped = Receipt {
+            why: Some("1 message for a stopped agent".into()),
+            ..samples::receipt(8, "coder", DeliveryState::Dropped)
+        };
+        let refused = samples::failure("coder", FailureClass::Auth);
+        let mut view = RunView { dropped: vec![dropped], last_failures: vec![refused], ..failed() };
+        view.agents[0].backend = "claude".into();
+        let envelope = serde_json::to_value(report(view.clone()).envelope()).unwrap();
+        let step = "set ANTHROPIC_API_KEY to a valid key or log in to `claude`, then: agent-worker restart @review:pr-1";
+        assert_eq!(envelope["error"]["hint"], step);
+        insta::assert_snapshot!(shown(view), @r"
+        failed after 1m 23s · 4 turns · 9 messages · 1 dropped message
+          coder failed (auth): 401 bad key
+          #8 for coder is dropped: 1 message for a stopped agent
+        hint: set ANTHROPIC_API_KEY to a valid key or log in to `claude`, then: agent-worker restart @review:pr-1
+        ");
+    }
+
+    #[test]
+    fn unheard_mentions_are_listed_although_the_run_is_done() {
+        let unheard = vec![samples::unheard(12, "coder", "reviewer")];
+        insta::assert_snapshot!(shown(RunView { unheard, ..samples::run() }), @r"
+        done in 1m 23s · 4 turns · 9 messages · 1 mention unheard
+          #12 of coder mentions reviewer, who was not messaged
+        ");
+    }
+
+    #[test]
+    fn a_run_that_is_forgotten_is_not_to_be_read_or_restarted() {
+        let dead = samples::receipt(7, "coder", DeliveryState::Dead);
+        let view = RunView { dead_letters: vec![dead], memory: true, ..failed() };
+        insta::assert_snapshot!(shown(view), @r"
+        failed after 1m 23s · 4 turns · 9 messages · 1 dead letter
+          #7 for coder is dead: no reason given
+        hint: fix the cause and run the same command again
         ");
     }
 
@@ -294,6 +388,26 @@ mod tests {
     }
 
     #[test]
+    fn the_verdict_of_the_team_is_shown_once() {
+        let verdict = |outcome, summary: &str| {
+            Some(TeamVerdict { outcome, summary: summary.into(), by: samples::agent_name("coder") })
+        };
+        let done = verdict(VerdictOutcome::Done, "all tests\npass");
+        insta::assert_snapshot!(shown(RunView { verdict: done, ..samples::run() }), @r"
+        done in 1m 23s · 4 turns · 9 messages
+          verdict of coder: done: all tests pass
+        ");
+        let verdict = verdict(VerdictOutcome::Failed, "two tests fail");
+        let error =
+            Some(RunError { code: RunErrorCode::Verdict, message: "two tests fail".into() });
+        insta::assert_snapshot!(shown(RunView { verdict, error, ..failed() }), @r"
+        failed after 1m 23s · 4 turns · 9 messages
+          verdict of coder: failed: two tests fail
+        hint: fix the cause and restart: agent-worker restart @review:pr-1
+        ");
+    }
+
+    #[test]
     fn a_run_that_woke_no_agent_has_the_word_of_its_exit_code() {
         let message = "the kickoff mentions no agent, so none is woken".to_owned();
         let error = Some(RunError { code: RunErrorCode::NobodyWoken, message });
@@ -317,6 +431,7 @@ mod tests {
         let expected = serde_json::json!({
             "outcome": "done", "workflow": "review", "tag": "pr-1", "run": samples::RUN,
             "duration_ms": 83_000, "turns": 4, "messages": 9, "usage": unused, "dead_letters": [], "dropped": [],
+            "unheard": [], "answers": {},
             "agents": {"coder": part, "reviewer": part}, "error": null,
         });
         assert_eq!(envelope, expected);

@@ -1,9 +1,9 @@
 //! Sample values for tests: a run, its agents, its events. The program does not contain them.
 
 use agent_worker_protocol::{
-    AgentName, AgentState, DeliveryState, Event, EventBody, EventKind, Limits, Millis, Outcome,
-    Position, Receipt, RunId, RunMode, RunState, Seq, Usage,
-    api::{AgentView, ResumeRequest, RunView},
+    AgentName, AgentState, AttemptId, DeliveryState, Event, EventBody, EventKind, FailureClass,
+    Limits, Millis, Outcome, Position, Receipt, RunId, RunMode, RunState, Seq, Usage,
+    api::{AgentFailure, AgentView, LastFailure, ResumeRequest, RunView, UnheardMention},
 };
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(crate) fn run() -> RunView {
         file: Some("/repo/review.yaml".into()),
         cwd: "/repo".into(),
         params: [].into(),
-        limits: Limits { hops: 50, turns: Some(200), wall: None },
+        limits: Limits { hops: 50, turns: Some(200), wall: None, wall_grace: Limits::WALL_GRACE },
         mode: RunMode::Run,
         state: RunState::Ended { outcome: Outcome::Done },
         state_since: at(83),
@@ -40,16 +40,29 @@ pub(crate) fn run() -> RunView {
         started: at(0),
         ended: Some(at(83)),
         lasted_ms: 83_000,
+        wall_used_ms: 83_000,
+        grace_ends: None,
         turns: 4,
         messages: 9,
         usage: Usage::default(),
         dead_letters: Vec::new(),
         dropped: Vec::new(),
+        last_failures: Vec::new(),
+        unheard: Vec::new(),
+        memory: false,
+        answers: [].into(),
+        document: None,
+        verdict: None,
         pending: 0,
+        held: false,
         imminent: None,
         position: Position::default(),
         agents: vec![agent("coder", AgentState::Idle), agent("reviewer", AgentState::Idle)],
     }
+}
+
+pub(crate) fn unheard(seq: i64, from: &str, agent: &str) -> UnheardMention {
+    UnheardMention { seq: Seq::new(seq), from: agent_name(from), agent: agent_name(agent) }
 }
 
 pub(crate) fn agent(who: &str, state: AgentState) -> AgentView {
@@ -65,7 +78,16 @@ pub(crate) fn agent(who: &str, state: AgentState) -> AgentView {
         turns: 2,
         messages: 3,
         usage: Usage::default(),
+        last_failure: None,
     }
+}
+
+/// Returns a failure of `who`, 80 seconds after the start, that is not recovered.
+pub(crate) fn failure(who: &str, class: FailureClass) -> AgentFailure {
+    let attempt = AttemptId::new(uuid::Uuid::nil());
+    let message = "401 bad key".to_owned();
+    let failure = LastFailure { class, message, at: at(80), attempt, recovered: false };
+    AgentFailure { agent: agent_name(who), failure }
 }
 
 pub(crate) fn receipt(seq: i64, who: &str, state: DeliveryState) -> Receipt {

@@ -1,9 +1,14 @@
 //! Texts for the states of agents and runs, with times relative to now. Pure.
 
-use agent_worker_protocol::{AgentState, Millis, RunState, Usage, api::RunView};
+use std::time::Duration;
+
+use agent_worker_protocol::{
+    AgentState, Millis, Outcome, RunState, Usage,
+    api::{RunError, RunErrorCode, RunView, UnheardMention},
+};
 
 use crate::output::{
-    clock,
+    clock, failure_text,
     text::{self, one_line},
 };
 
@@ -31,14 +36,26 @@ pub(crate) fn agent_state_text(state: &AgentState, now: Millis) -> String {
     })
 }
 
+/// Describes a mention whose agent was not messaged.
+pub(crate) fn unheard_text(mention: &UnheardMention) -> String {
+    let UnheardMention { seq, from, agent } = mention;
+    format!("#{seq} of {from} mentions {agent}, who was not messaged")
+}
+
 /// Describes the state of a run, with its cause if the state does not name it.
 pub(crate) fn run_state_text(run: &RunView) -> String {
     let why = match (&run.state, &run.error, run.dead_letters.first().or(run.dropped.first())) {
-        (RunState::Ended { .. }, Some(error), _) => Some(error.message.clone()),
+        (RunState::Ended { .. }, Some(error), _) => Some(run_error_text(run, error)),
+        (RunState::Ended { outcome: Outcome::Failed }, None, _)
+            if let Some(failed) = failure_text::newest_failure(run) =>
+        {
+            Some(failed.to_string())
+        }
         (RunState::Ended { .. }, None, Some(first)) if !is_stopped(run) => {
             let why = first.why.as_deref().unwrap_or("no reason given");
             Some(format!("#{} for {} is {}: {why}", first.seq, first.agent, first.state))
         }
+        _ if run.held => Some("held, because the daemon was stopped".to_owned()),
         _ => None,
     };
     match why {
@@ -47,8 +64,29 @@ pub(crate) fn run_state_text(run: &RunView) -> String {
     }
 }
 
+/// Describes the error of a run; the summary of a verdict has an author.
+pub(crate) fn run_error_text(run: &RunView, error: &RunError) -> String {
+    match (&run.verdict, error.code) {
+        (Some(verdict), RunErrorCode::Verdict) => {
+            format!("verdict of {}: {}", verdict.by, error.message)
+        }
+        _ => error.message.clone(),
+    }
+}
+
+/// Describes the part of the wall limit that is used: `12m 5s of 2h wall time used`.
+pub(crate) fn wall_text(run: &RunView) -> Option<String> {
+    let used = text::format_elapsed(Duration::from_millis(run.wall_used_ms));
+    run.limits.wall.map(|wall| format!("{used} of {wall} wall time used"))
+}
+
+/// Describes the grace period of live turns after the wall limit.
+pub(crate) fn grace_text(run: &RunView, now: Millis) -> Option<String> {
+    let end = run.grace_ends?;
+    Some(format!("may finish until {}", clock::format_local_time(end, now)))
+}
+
 fn is_stopped(run: &RunView) -> bool {
-    use agent_worker_protocol::Outcome;
     matches!(run.state, RunState::Ended { outcome: Outcome::Stopped })
 }
 
@@ -77,20 +115,24 @@ pub(crate) fn cost_text(usage: &Usage) -> Option<String> {
     }
 }
 
-/// Formats a price in dollars, with two decimals unless they would hide a part of it.
+/// Formats a price in dollars, rounded to four decimals, with two if they hide no part of it.
 fn format_dollars(micros: u64) -> String {
-    match micros % 10_000 {
-        1..100 if micros < 100 => "<$0.0001".to_owned(),
-        0 => format!("${}.{:02}", micros / 1_000_000, micros / 10_000 % 100),
-        _ => format!("${}.{:04}", micros / 1_000_000, micros / 100 % 10_000),
+    if (1..100).contains(&micros) {
+        return "<$0.0001".to_owned();
+    }
+    let rounded = (micros + 50) / 100;
+    let (dollars, rest) = (rounded / 10_000, rounded % 10_000);
+    if rest % 100 == 0 {
+        format!("${dollars}.{:02}", rest / 100)
+    } else {
+        format!("${dollars}.{rest:04}")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        AttemptId, DeliveryState, LimitKind, Outcome, PauseCause, Receipt,
-        api::{RunError, RunErrorCode},
+        AttemptId, DeliveryState, FailureClass, LimitKind, PauseCause, Receipt,
     };
 
     use super::*;
@@ -137,6 +179,14 @@ mod tests {
                 RunView { dead_letters: vec![dead.clone()], ..ended(Outcome::Failed) },
                 "failed: #7 for coder is dead: it crashed",
             ),
+            (
+                RunView {
+                    dropped: vec![dead.clone()],
+                    last_failures: vec![samples::failure("coder", FailureClass::Auth)],
+                    ..ended(Outcome::Failed)
+                },
+                "failed: coder failed (auth): 401 bad key",
+            ),
             (RunView { dropped: vec![dead], ..ended(Outcome::Stopped) }, "stopped"),
             (RunView { error: Some(error), ..ended(Outcome::Failed) }, "failed: `x` exited"),
         ] {
@@ -150,6 +200,10 @@ mod tests {
             (0, "$0.00"),
             (1_250_000, "$1.25"),
             (1_234_500, "$1.2345"),
+            (1_234_567, "$1.2346"),
+            (1_999_990, "$2.00"),
+            (149, "$0.0001"),
+            (150, "$0.0002"),
             (100, "$0.0001"),
             (45, "<$0.0001"),
         ] {

@@ -40,7 +40,7 @@ fn commands_that_only_look_start_no_daemon() {
 fn a_daemon_of_another_version_may_be_read_but_not_written_to() {
     let world = TestHome::with_daemon_of_version(
         "9.9.9",
-        vec![("GET /agents", FakeReply::Json(json!([])))],
+        vec![("GET /agents", FakeReply::Json(json!({"items": [], "next": null})))],
     );
     let read = world.run_command(&["ls"]);
     assert!(read.exits(0) && read.err.contains("version 9.9.9"), "{read:?}");
@@ -67,9 +67,7 @@ fn a_daemon_that_does_not_start_says_why() {
     let seen = world.run_command(&["send", "coder", "hi"]);
     assert!(seen.exits(1), "{seen:?}");
     insta::assert_snapshot!(seen.err, @r"
-    error: the daemon did not start (exit status: 3):
-    the store is newer than this program
-    hint: run it in the foreground to see its output: agent-worker daemon
+    error: the daemon did not start (exit status: 3): the store is newer than this program
     ");
 }
 

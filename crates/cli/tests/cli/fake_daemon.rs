@@ -134,6 +134,9 @@ impl TestHome {
     /// Starts to answer requests.
     pub(crate) fn listen(&self, version: &str, mut script: Script) {
         script.push(("GET /health", FakeReply::Json(json!({"status": "ok", "version": version}))));
+        if script.iter().all(|(line, _)| *line != "GET /workflows") {
+            script.push(("GET /workflows", FakeReply::Json(json!({"items": [], "next": null}))));
+        }
         let socket = self.settings.home.join("daemon.sock");
         let _guard = self.runtime.enter();
         let listener = UnixListener::bind(&socket).unwrap();

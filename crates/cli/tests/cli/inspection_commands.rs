@@ -10,10 +10,10 @@ use crate::{
 #[test]
 fn ls_shows_who_does_what_and_where_they_come_from() {
     let waiting = json!({"state": "backing_off", "until": ts(5), "why": "429"});
-    let agents = json!([
+    let agents = json!({"items": [
         agent("coder", "/nowhere/repo", &json!({"state": "idle"})),
         agent("reviewer", "/elsewhere", &waiting),
-    ]);
+    ], "next": null});
     let world = TestHome::with_daemon(vec![("GET /agents", FakeReply::Json(agents.clone()))]);
     insta::assert_snapshot!(world.run_command(&["ls"]).out, @r"
     NAME             SOURCE      STATUS             WAITING  TURNS  MESSAGES
@@ -23,9 +23,45 @@ fn ls_shows_who_does_what_and_where_they_come_from() {
     assert_eq!(world.run_command(&["ls", "@review", "--all", "--json"]).json(), agents);
     let query = &world.asked("GET /agents")[1].query;
     assert!(
-        query.starts_with("target=%40review&project=") && query.ends_with("&all=true"),
+        query.starts_with("target=%40review&project=") && query.ends_with("&limit=1000"),
         "{query}"
     );
+}
+
+#[test]
+fn a_list_longer_than_a_page_is_printed_whole() {
+    let coder = agent("coder", "/nowhere/repo", &json!({"state": "idle"}));
+    let reviewer = agent("reviewer", "/elsewhere", &json!({"state": "idle"}));
+    let world = TestHome::with_daemon(vec![
+        ("GET /agents", FakeReply::Json(json!({"items": [coder], "next": "more"}))),
+        ("GET /agents", FakeReply::Json(json!({"items": [reviewer], "next": null}))),
+    ]);
+    let listed = world.run_command(&["ls", "--all", "--json"]).json();
+    assert_eq!(listed, json!({"items": [coder, reviewer], "next": null}));
+    let asked = world.asked("GET /agents");
+    assert_eq!(
+        asked.iter().map(|asked| asked.query.as_str()).collect::<Vec<_>>(),
+        ["limit=1000", "limit=1000&after=more"]
+    );
+}
+
+#[test]
+fn peek_prints_as_many_messages_as_were_asked_for_and_where_the_rest_begins() {
+    let message = |no| message_event(no, "coder", &["reviewer"], "ready")["data"].clone();
+    let page = |numbers: &[u32], next: Value| {
+        let items: Vec<_> = numbers.iter().map(|no| message(*no)).collect();
+        FakeReply::Json(json!({"instance": "review", "items": items, "next": next}))
+    };
+    let world = TestHome::with_daemon(vec![
+        ("GET /messages", page(&[4, 5], json!("older"))),
+        ("GET /messages", page(&[2, 3], json!("oldest"))),
+    ]);
+    let read = world.run_command(&["peek", "@review", "-n", "4", "--json"]).json();
+    let seqs: Vec<_> = read["items"].as_array().unwrap().iter().map(|one| &one["seq"]).collect();
+    assert_eq!((json!(seqs), &read["next"]), (json!([2, 3, 4, 5]), &json!("oldest")));
+    let asked = world.asked("GET /messages");
+    assert!(asked[0].query.ends_with("&limit=4"), "{asked:?}");
+    assert!(asked[1].query.ends_with("&limit=2&after=older"), "{asked:?}");
 }
 
 #[test]
@@ -53,17 +89,17 @@ fn peek_shows_the_channel_and_follows_it_without_a_gap() {
         message_event(5, "user", &[], "of the next run"),
     ];
     let world = TestHome::with_daemon(vec![
-        ("GET /messages", FakeReply::Json(json!({"instance": "review", "messages": [message(2)]}))),
+        ("GET /messages", FakeReply::Json(json!({"instance": "review", "items": [message(2)]}))),
         ("GET /events", FakeReply::Events(events, AfterEvents::Hang)),
     ]);
     let seen = world.run_command(&["peek", "@review", "--follow", "-n", "1"]);
     assert!(seen.exits(0), "{seen:?}");
     let shown: Vec<_> = seen.out.lines().map(|line| line.split_once("ago ").unwrap().1).collect();
     assert_eq!(shown, ["#2 coder → reviewer: ready", "#3 coder: new"]);
-    assert_eq!(world.order(), ["GET /health", "GET /events", "GET /messages"]);
+    assert_eq!(world.order(), ["GET /health", "GET /workflows", "GET /events", "GET /messages"]);
     let json = world.run_command(&["peek", "@review", "--find", "rea dy", "--json"]).json();
-    assert_eq!(json["messages"][0]["seq"], 2);
-    assert!(world.asked("GET /messages")[1].query.ends_with("&limit=20&search=rea%20dy"));
+    assert_eq!(json["items"][0]["seq"], 2);
+    assert!(world.asked("GET /messages")[1].query.ends_with("&search=rea%20dy&limit=20"));
 }
 
 #[test]
@@ -71,7 +107,7 @@ fn stop_says_what_it_ended() {
     let FakeReply::Json(view) = run_view(&json!({"state": "running"})) else { unreachable!() };
     let stopped = json!({"run": RUN, "instance": "review", "attempts": ["coder"], "processes": 3});
     let world = TestHome::with_daemon(vec![
-        ("GET /runs", FakeReply::Json(json!([view]))),
+        ("GET /runs", FakeReply::Json(json!({"items": [view], "next": null}))),
         (STOP_RUN, FakeReply::Json(stopped.clone())),
     ]);
     assert_eq!(

@@ -46,7 +46,8 @@ fn run_with_json_answers_with_exactly_one_envelope() {
     let coder = json!({"turns": 2, "messages": 3, "usage": unused, "state": "idle"});
     let expected = json!({
         "outcome": "done", "workflow": "review", "tag": "main", "run": RUN, "duration_ms": 9000, "turns": 1,
-        "messages": 2, "usage": unused, "dead_letters": [], "dropped": [], "agents": {"coder": coder},
+        "messages": 2, "usage": unused, "dead_letters": [], "dropped": [], "unheard": [], "answers": {},
+        "agents": {"coder": coder},
         "error": null,
     });
     assert_eq!(seen.json(), expected);
@@ -118,7 +119,7 @@ fn run_detached_returns_at_once_and_says_how_to_come_back() {
     let seen = world.run_command(&["run", "review.yaml", "--target", "main", "--detach"]);
     assert!(seen.exits(0), "{seen:?}");
     insta::assert_snapshot!(seen.out + &seen.err, @r"
-    @review continues
+    @review runs in the background
     hint: follow it: agent-worker attach @review
     hint: stop it: agent-worker stop @review
     ");
@@ -255,7 +256,10 @@ fn a_refusal_of_the_daemon_is_shown_with_the_commands_to_type() {
 fn a_reader_who_left_is_no_error_but_does_not_make_a_failed_run_green() {
     let gone =
         || Console::for_programs(Box::new(ClosedOutput), Box::new(CapturedStream::default()));
-    let world = TestHome::with_daemon(vec![("GET /agents", FakeReply::Json(json!([])))]);
+    let world = TestHome::with_daemon(vec![(
+        "GET /agents",
+        FakeReply::Json(json!({"items": [], "next": null})),
+    )]);
     let code = world.run_with_console(&["ls", "--json"], &mut gone());
     assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
 

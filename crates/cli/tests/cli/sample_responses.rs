@@ -50,7 +50,7 @@ pub(crate) fn run_view(state: &Value) -> FakeReply {
 /// Returns the runs of an instance that has one.
 pub(crate) fn runs(state: &Value) -> FakeReply {
     match run_view(state) {
-        FakeReply::Json(view) => FakeReply::Json(json!([view])),
+        FakeReply::Json(view) => FakeReply::Json(json!({"items": [view], "next": null})),
         FakeReply::Refusal(_) | FakeReply::Events(..) => unreachable!("a view is a document"),
     }
 }
@@ -92,5 +92,6 @@ pub(crate) fn receipts(states: &[(&str, &str)]) -> FakeReply {
         let (answer, why) = (format!("{agent} is done"), "3 failures");
         json!({"seq": 12, "agent": agent, "state": state, "failures": 0, "answer": answer, "why": why})
     };
-    FakeReply::Json(json!({"receipts": states.iter().map(receipt).collect::<Vec<_>>()}))
+    let receipts: Vec<_> = states.iter().map(receipt).collect();
+    FakeReply::Json(json!({"items": receipts, "next": null}))
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use agent_worker_kernel::InstanceSelector;
 use agent_worker_protocol::{
     AttemptId, Target,
-    api::{AgentDetail, AgentRequest, AgentStopped, AgentView, LogReply},
+    api::{AgentDetail, AgentRequest, AgentStopped, AgentView, ListPage, LogReply},
 };
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -13,9 +13,7 @@ use serde::Deserialize;
 
 use super::{
     AppState,
-    extractors::{
-        AgentStopQuery, JsonBody, ProjectQuery, Requester, ScopeQuery, UrlPath, UrlQuery,
-    },
+    extractors::{AgentStopQuery, JsonBody, ListQuery, ProjectQuery, Requester, UrlPath, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
     terminal_text::wakes_when,
@@ -40,10 +38,10 @@ pub(super) struct LogPageQuery {
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<AgentView>> {
-    let breadth = scope.breadth();
-    Ok(Json(app.kernel.agents().list(&who, &scope.into_target(), breadth).await?))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<AgentView>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.agents().list(&who, &selector, scope, &page).await?))
 }
 
 /// Handles `POST /agents`.

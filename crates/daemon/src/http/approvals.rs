@@ -5,14 +5,14 @@ use std::sync::Arc;
 use agent_worker_protocol::{
     ApprovalId, Consent,
     Permission::{Approve, Read},
-    api::{ApprovalView, ConsentRequest},
+    api::{ApprovalView, ConsentRequest, ListPage},
 };
 use axum::{Json, extract::State};
 use serde_json::json;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    extractors::{JsonBody, ListQuery, Requester, UrlPath, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
     route::{
@@ -25,8 +25,8 @@ use super::{
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/approvals", list, "Lists the open approval requests of agents.")
-            .query_params::<ScopeQuery>()
-            .returns::<Vec<ApprovalView>>(),
+            .query_params::<ListQuery>()
+            .returns::<ListPage<ApprovalView>>(),
         Route::new(
             Approve,
             Post,
@@ -48,10 +48,10 @@ pub(super) fn routes() -> Vec<Route> {
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<ApprovalView>> {
-    let breadth = scope.breadth();
-    Ok(Json(app.kernel.approvals().list(&who, &scope.into_target(), breadth).await?))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<ApprovalView>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.approvals().list(&who, &selector, scope, &page).await?))
 }
 
 /// Handles `POST /approvals/{id}/approve`.

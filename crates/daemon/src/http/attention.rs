@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use agent_worker_kernel::DeadLetterAction;
-use agent_worker_protocol::api::{AttentionItem, DeadLetter, DeadReply, DeadRequest};
+use agent_worker_protocol::api::{AttentionItem, DeadLetter, DeadReply, DeadRequest, ListPage};
 use axum::{Json, extract::State};
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlQuery},
+    extractors::{JsonBody, ListQuery, Requester, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
     terminal_text::attention_hint,
@@ -18,21 +18,21 @@ use super::{
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<AttentionItem>> {
-    let breadth = scope.breadth();
-    let items = app.kernel.attention().list(&who, &scope.into_target(), breadth).await?;
-    Ok(Json(items.into_iter().map(|item| item.into_item(attention_hint)).collect()))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<AttentionItem>> {
+    let (selector, scope, page) = query.into_parts()?;
+    let page = app.kernel.attention().list(&who, &selector, scope, &page).await?;
+    Ok(Json(page.map(|item| item.into_item(attention_hint))))
 }
 
 /// Handles `GET /dead`.
 pub(super) async fn dead(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<DeadLetter>> {
-    let breadth = scope.breadth();
-    Ok(Json(app.kernel.attention().dead_letters(&who, &scope.into_target(), breadth).await?))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<DeadLetter>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.attention().dead_letters(&who, &selector, scope, &page).await?))
 }
 
 /// Handles `POST /dead/redrive`.

@@ -7,7 +7,7 @@ use agent_worker_protocol::{
     Code, DocumentPath, Problem, Revision, Seq, Target,
     api::{
         DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
-        DocumentWritten, SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView,
+        DocumentWritten, ListPage, SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView,
     },
 };
 use axum::{Json, extract::State};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    extractors::{InstanceListQuery, JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
 };
@@ -38,9 +38,10 @@ pub(super) struct DocumentReadQuery {
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<DocumentEntry>> {
-    Ok(Json(app.kernel.documents().list(&who, &scope.into_target()).await?))
+    UrlQuery(query): UrlQuery<InstanceListQuery>,
+) -> HandlerResult<ListPage<DocumentEntry>> {
+    let (selector, page) = query.into_parts()?;
+    Ok(Json(app.kernel.documents().list(&who, &selector, &page).await?))
 }
 
 /// Handles `GET /document`.
@@ -84,9 +85,10 @@ pub(super) async fn history(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
     UrlPath(file): UrlPath<DocumentPath>,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<DocumentEntry>> {
-    Ok(Json(app.kernel.documents().history(&who, &scope.into_target(), file).await?))
+    UrlQuery(query): UrlQuery<InstanceListQuery>,
+) -> HandlerResult<ListPage<DocumentEntry>> {
+    let (selector, page) = query.into_parts()?;
+    Ok(Json(app.kernel.documents().history(&who, &selector, file, &page).await?))
 }
 
 /// Selects the revisions to compare.
@@ -119,9 +121,10 @@ pub(super) async fn diff(
 pub(super) async fn suggestions(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<SuggestionView>> {
-    Ok(Json(app.kernel.suggestions().list(&who, &scope.into_target()).await?))
+    UrlQuery(query): UrlQuery<InstanceListQuery>,
+) -> HandlerResult<ListPage<SuggestionView>> {
+    let (selector, page) = query.into_parts()?;
+    Ok(Json(app.kernel.suggestions().list(&who, &selector, &page).await?))
 }
 
 /// Handles `POST /suggestions`.

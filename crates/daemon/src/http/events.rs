@@ -54,10 +54,6 @@ pub(super) struct EventWatchQuery {
     project: Option<PathBuf>,
     /// Start after this event. A `Last-Event-ID` header takes precedence.
     after: Option<Position>,
-    /// Accepted because every query may send it; a watch always covers one instance.
-    #[serde(default, rename = "all")]
-    #[schemars(skip)]
-    _all: bool,
 }
 
 /// The condition that ends the stream of a run.

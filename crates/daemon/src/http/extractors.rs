@@ -2,11 +2,11 @@
 
 use std::{convert::Infallible, path::PathBuf};
 
-use agent_worker_kernel::{InstanceSelector, ListingScope, Principal};
+use agent_worker_kernel::{InstanceSelector, ListingScope, PageRequest, Principal};
 use agent_worker_protocol::{Code, Problem, Target};
 use axum::{
     Json, RequestPartsExt as _,
-    body::to_bytes,
+    body::{Bytes, to_bytes},
     extract::{FromRequest, FromRequestParts, Request},
     http::{header::AUTHORIZATION, request::Parts},
 };
@@ -25,13 +25,16 @@ pub(super) struct TokenHolder(pub(super) Principal);
 /// The request body, parsed from JSON.
 pub(super) struct JsonBody<T>(pub(super) T);
 
+/// The request body, parsed from JSON; the default if it is empty.
+pub(super) struct OptionalJsonBody<T>(pub(super) T);
+
 /// The query string of the URL.
 pub(super) struct UrlQuery<T>(pub(super) T);
 
 /// The parameters of the URL path.
 pub(super) struct UrlPath<T>(pub(super) T);
 
-/// Selects the instances of a query.
+/// Selects the instance of a query.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScopeQuery {
@@ -39,9 +42,49 @@ pub(super) struct ScopeQuery {
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Without a target: true for everything, false for what is live in the caller's project.
+}
+
+/// Selects a page of a list that covers several instances.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    /// The agent or instance: `coder`, `coder@review:pr-1`, `@review:pr-1`. Absent: everything that the caller may
+    /// read.
+    target: Option<Target>,
+    /// With a target: the caller's folder, whose instances come first. Without one: list only what belongs to this
+    /// folder, and standalone agents.
+    project: Option<PathBuf>,
+    /// Without a target: list only what belongs to live runs.
     #[serde(default)]
-    all: bool,
+    live: bool,
+    /// Maximum number of items, up to 1000. Absent: 100.
+    limit: Option<u32>,
+    /// Cursor: the `next` of the page before.
+    after: Option<String>,
+}
+
+/// Selects a page of a list of one instance.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InstanceListQuery {
+    /// The agent or instance: `coder`, `coder@review:pr-1`, `@review:pr-1`. Absent: the only instance.
+    target: Option<Target>,
+    /// The caller's folder: its project's instances come first.
+    project: Option<PathBuf>,
+    /// Maximum number of items, up to 1000. Absent: 100.
+    limit: Option<u32>,
+    /// Cursor: the `next` of the page before.
+    after: Option<String>,
+}
+
+/// Selects a page of a list that belongs to no instance.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    /// Maximum number of items, up to 1000. Absent: 100.
+    limit: Option<u32>,
+    /// Cursor: the `next` of the page before.
+    after: Option<String>,
 }
 
 /// The context that resolves a target in the path.
@@ -64,12 +107,33 @@ pub(super) struct AgentStopQuery {
 }
 
 impl ScopeQuery {
-    pub(super) fn breadth(&self) -> ListingScope {
-        if self.all { ListingScope::All } else { ListingScope::Project }
-    }
-
     pub(super) fn into_target(self) -> InstanceSelector {
         InstanceSelector { target: self.target, project: self.project }
+    }
+}
+
+impl ListQuery {
+    /// Returns the selected instances, the scope without a target, and the page.
+    pub(super) fn into_parts(
+        self,
+    ) -> Result<(InstanceSelector, ListingScope, PageRequest), ProblemResponse> {
+        let Self { target, project, live, limit, after } = self;
+        let scope = if live { ListingScope::Live } else { ListingScope::All };
+        Ok((InstanceSelector { target, project }, scope, PageRequest::new(limit, after)?))
+    }
+}
+
+impl InstanceListQuery {
+    /// Returns the selected instance and the page.
+    pub(super) fn into_parts(self) -> Result<(InstanceSelector, PageRequest), ProblemResponse> {
+        let Self { target, project, limit, after } = self;
+        Ok((InstanceSelector { target, project }, PageRequest::new(limit, after)?))
+    }
+}
+
+impl PageQuery {
+    pub(super) fn into_page(self) -> Result<PageRequest, ProblemResponse> {
+        Ok(PageRequest::new(self.limit, self.after)?)
     }
 }
 
@@ -112,12 +176,27 @@ impl<S: Sync> FromRequestParts<S> for TokenHolder {
 impl<S: Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = ProblemResponse;
     async fn from_request(request: Request, _: &S) -> Result<Self, ProblemResponse> {
-        // Admission has already read the body and enforced its size limit.
-        let body = to_bytes(request.into_body(), BODY_LIMIT).await;
-        let body = body.map_err(|error| bad_request(error.to_string()))?;
-        let parsed = Json::from_bytes(&body);
-        parsed.map(|Json(value)| Self(value)).map_err(|error| bad_request(error.body_text()))
+        parse_json(&read_body(request).await?).map(Self)
     }
+}
+
+impl<S: Sync, T: DeserializeOwned + Default> FromRequest<S> for OptionalJsonBody<T> {
+    type Rejection = ProblemResponse;
+    async fn from_request(request: Request, _: &S) -> Result<Self, ProblemResponse> {
+        let body = read_body(request).await?;
+        if body.is_empty() { Ok(Self(T::default())) } else { parse_json(&body).map(Self) }
+    }
+}
+
+/// Returns the body, which admission has already read, and whose size limit it has enforced.
+async fn read_body(request: Request) -> Result<Bytes, ProblemResponse> {
+    let body = to_bytes(request.into_body(), BODY_LIMIT).await;
+    body.map_err(|error| bad_request(error.to_string()))
+}
+
+fn parse_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ProblemResponse> {
+    let parsed = Json::from_bytes(body);
+    parsed.map(|Json(value)| value).map_err(|error| bad_request(error.body_text()))
 }
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::api::{FeedbackRequest, FeedbackView};
+use agent_worker_protocol::api::{FeedbackRequest, FeedbackView, ListPage};
 use axum::{Json, extract::State};
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester},
+    extractors::{JsonBody, PageQuery, Requester, UrlQuery},
     problem_response::HandlerResult,
 };
 
@@ -24,6 +24,7 @@ pub(super) async fn submit(
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-) -> HandlerResult<Vec<FeedbackView>> {
-    Ok(Json(app.kernel.feedback().list(&who).await?))
+    UrlQuery(query): UrlQuery<PageQuery>,
+) -> HandlerResult<ListPage<FeedbackView>> {
+    Ok(Json(app.kernel.feedback().list(&who, &query.into_page()?).await?))
 }

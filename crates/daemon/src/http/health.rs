@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use agent_worker_host::Process;
+use agent_worker_host::{Process, run_blocking};
 use agent_worker_kernel::{ActivityCounts, Principal};
 use agent_worker_protocol::{
     Code, Permission, Problem,
-    api::{Health, HealthDetail, HealthStatus, ShutdownRequest, StoreReport},
+    api::{Health, HealthDetail, HealthStatus, ShutdownMode, ShutdownRequest, StoreReport},
 };
 use agent_worker_store::StoreFault;
 use axum::{Extension, Json, extract::State, http::StatusCode};
@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, UrlQuery},
+    extractors::{OptionalJsonBody, Requester, UrlQuery},
     problem_response::{HandlerResult, ProblemResponse},
 };
 use crate::peer::Peer;
@@ -49,6 +49,7 @@ pub(super) async fn health(
         (WriteHealth::Refused(_), _) => HealthStatus::ReadOnly,
         (WriteHealth::Stored | WriteHealth::RefusedForTeams(_), true) => HealthStatus::Draining,
         (WriteHealth::RefusedForTeams(_), false) => HealthStatus::Degraded,
+        (WriteHealth::Stored, false) if app.kernel.health().is_held() => HealthStatus::Held,
         (WriteHealth::Stored, false) => HealthStatus::Ok,
     };
     let detail = match who {
@@ -81,11 +82,33 @@ async fn proof(
 pub(super) async fn shutdown(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    JsonBody(request): JsonBody<ShutdownRequest>,
+    OptionalJsonBody(request): OptionalJsonBody<ShutdownRequest>,
 ) -> Result<StatusCode, ProblemResponse> {
     who.require(Permission::Shutdown)?;
+    match request.mode {
+        ShutdownMode::Drain | ShutdownMode::Now => hold_next_daemon(&app).await,
+        ShutdownMode::Handover => {}
+    }
     app.shutdown.request(request.mode);
     Ok(StatusCode::ACCEPTED)
+}
+
+/// Sets the mark that holds the next daemon. On a failure the daemon stops all the same.
+async fn hold_next_daemon(app: &AppState) {
+    let mark = app.hold_mark.clone();
+    let set = run_blocking(move || mark.set()).await;
+    if !matches!(set, Some(Ok(()))) {
+        tracing::error!(?set, "could not set the mark `held`; the next daemon continues the runs");
+    }
+}
+
+/// Handles `POST /release`.
+pub(super) async fn release(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+) -> Result<StatusCode, ProblemResponse> {
+    app.kernel.health().release_hold(&who).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Handles `GET /doctor`.
@@ -168,7 +191,7 @@ async fn health_detail(app: &AppState, refusal: Option<WriteRefusal>) -> HealthD
         Ok(counts) => (counts, refusal),
         // Health is most important if nothing else can be read.
         Err(error) => (
-            ActivityCounts { runs: 0, attempts: 0 },
+            ActivityCounts { runs: 0, agents: 0, attempts: 0 },
             refusal.or_else(|| Some(error.to_string().into())),
         ),
     };
@@ -182,6 +205,7 @@ async fn health_detail(app: &AppState, refusal: Option<WriteRefusal>) -> HealthD
         port_conflict: facts.port_conflict.clone(),
         started: facts.started,
         live_runs: counts.runs,
+        agents: counts.agents,
         workers: counts.attempts,
         trouble,
         rescued: rescued.unwrap_or_default(),

@@ -37,7 +37,9 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
 /// A hint that is the same for every problem of its kind.
 fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
-        ProblemDetails::UnknownTarget { .. } => "`GET /workflows?all=true` lists the instances",
+        ProblemDetails::UnknownTarget { suggestion: None, .. } => {
+            "`GET /workflows` lists the instances"
+        }
         ProblemDetails::UnknownAgent { suggestion: None, .. } => "`GET /agents` lists the agents",
         ProblemDetails::NoRun { instance } if instance.is_global() => {
             "add a standalone agent with `POST /agents`"

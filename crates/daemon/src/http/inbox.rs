@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use agent_worker_kernel::ChannelPosition;
 use agent_worker_protocol::api::{AckReply, AckRequest, InboxReply};
 use axum::{Json, extract::State};
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlQuery},
+    extractors::{InstanceListQuery, JsonBody, Requester, UrlQuery},
     problem_response::HandlerResult,
 };
 
@@ -15,9 +16,10 @@ use super::{
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
+    UrlQuery(query): UrlQuery<InstanceListQuery>,
 ) -> HandlerResult<InboxReply> {
-    Ok(Json(app.kernel.inbox().peek(&who, &scope.into_target()).await?))
+    let (selector, page) = query.into_parts()?;
+    Ok(Json(app.kernel.inbox().peek(&who, &selector, &page).await?))
 }
 
 /// Handles `POST /inbox/ack`.
@@ -26,6 +28,7 @@ pub(super) async fn ack(
     Requester(who): Requester,
     JsonBody(AckRequest { until }): JsonBody<AckRequest>,
 ) -> HandlerResult<AckReply> {
+    let until = ChannelPosition::Seq(until);
     let with_this_turn = app.kernel.inbox().ack(&who, until).await?.with_this_turn;
     Ok(Json(AckReply { with_this_turn }))
 }

@@ -2,10 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent_worker_kernel::{ChannelQuery, InstanceSelector};
+use agent_worker_kernel::{ChannelQuery, InstanceSelector, PageRequest};
 use agent_worker_protocol::{
-    Seq, Target,
-    api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
+    Receipt, Seq, Target,
+    api::{ListPage, MessagesReply, SendReply, SendRequest},
 };
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    extractors::{InstanceListQuery, JsonBody, Requester, UrlPath, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
     since_filter::SinceFilter,
@@ -27,11 +27,13 @@ pub(super) struct MessagePageQuery {
     target: Option<Target>,
     /// The caller's folder: its project's instances come first.
     project: Option<PathBuf>,
-    /// Return only messages after this seq or time.
+    /// Return the first messages after this seq or time, oldest first; without it the newest.
     #[schemars(with = "Option<String>")]
     since: Option<SinceFilter>,
-    /// Maximum number of messages.
+    /// Maximum number of messages, up to 1000. Absent: 100.
     limit: Option<u32>,
+    /// Cursor: the `next` of the page before.
+    after: Option<String>,
     /// Return only messages that contain this text.
     search: Option<String>,
     /// Seq of a message: return it and all replies to it, in any run, from the first on.
@@ -42,10 +44,6 @@ pub(super) struct MessagePageQuery {
     /// Include earlier runs.
     #[serde(default)]
     all_runs: bool,
-    /// Accepted because every query may send it; a channel always belongs to one instance.
-    #[serde(default, rename = "all")]
-    #[schemars(skip)]
-    _all: bool,
 }
 
 /// Handles `POST /messages`: replies after the message is on disk.
@@ -67,14 +65,21 @@ pub(super) async fn list(
     UrlQuery(page): UrlQuery<MessagePageQuery>,
 ) -> HandlerResult<MessagesReply> {
     let MessagePageQuery {
-        target, project, since, limit, search, thread, receipts, all_runs, ..
+        target,
+        project,
+        since,
+        limit,
+        after,
+        search,
+        thread,
+        receipts,
+        all_runs,
     } = page;
-    let since_seq = since.and_then(SinceFilter::seq);
-    let reading = ChannelQuery { since: since_seq, limit, search, thread, all_runs, receipts };
-    let mut reply =
-        app.kernel.messages().list(&who, &InstanceSelector { target, project }, reading).await?;
-    since.inspect(|since| since.retain_newer(&mut reply));
-    Ok(Json(reply))
+    let (since, page) = (since.map(SinceFilter::position), PageRequest::new(limit, after)?);
+    let reading =
+        ChannelQuery { since, page, search, thread, all_runs, receipts, mentions_only: false };
+    let place = InstanceSelector { target, project };
+    Ok(Json(app.kernel.messages().list(&who, &place, reading).await?))
 }
 
 /// Handles `GET /messages/{seq}/receipts`.
@@ -82,7 +87,8 @@ pub(super) async fn receipts(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
     UrlPath(seq): UrlPath<Seq>,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<ReceiptsReply> {
-    Ok(Json(app.kernel.messages().receipts(&who, &scope.into_target(), seq).await?))
+    UrlQuery(query): UrlQuery<InstanceListQuery>,
+) -> HandlerResult<ListPage<Receipt>> {
+    let (selector, page) = query.into_parts()?;
+    Ok(Json(app.kernel.messages().receipts(&who, &selector, seq, &page).await?))
 }

@@ -1,6 +1,8 @@
 //! The document `/openapi.json`: requests and responses of every route, for programs. It is generated from the list
 //! that the router is built from and from the types of the bodies, so that it cannot differ from the behaviour.
 
+mod plain_schemas;
+
 use std::sync::LazyLock;
 
 use agent_worker_protocol::{Event, ProblemBody};
@@ -38,13 +40,15 @@ pub(crate) fn document() -> Value {
         path[route.verb.as_str().to_lowercase()] = operation(&route, &mut generator);
     }
     let problem = json_content(&generator.subschema_for::<ProblemBody>());
+    let mut schemas = generator.take_definitions(true);
+    plain_schemas::rewrite(&mut schemas);
     json!({
         "openapi": "3.1.0",
         "info": {"title": "agent-worker", "version": env!("CARGO_PKG_VERSION"), "description": API_DESCRIPTION},
         "servers": [{"url": "http://127.0.0.1:5099", "description": "`agent-worker daemon status` prints the port"}],
         "paths": paths,
         "components": {
-            "schemas": generator.take_definitions(true),
+            "schemas": schemas,
             "responses": {"Problem": {"description": "The error.", "content": problem}},
             "securitySchemes": {"token": {
                 "type": "http", "scheme": "bearer", "description": "created with `agent-worker token create`",
@@ -77,7 +81,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     });
     if let Some(body) = route.body_schema {
         let content = json_content(&body(generator));
-        operation["requestBody"] = json!({"required": true, "content": content});
+        operation["requestBody"] = json!({"required": route.is_body_required, "content": content});
     }
     operation
 }

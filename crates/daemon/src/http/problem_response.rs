@@ -1,7 +1,7 @@
 //! The only place that maps an error to a status and a body, for HTTP and MCP.
 
 use agent_worker_kernel as kernel;
-use agent_worker_protocol::{Code, Problem, ProblemBody};
+use agent_worker_protocol::{Code, Problem};
 use axum::{
     Json,
     extract::Request,
@@ -59,8 +59,8 @@ pub(super) async fn no_such_route(request: Request) -> ProblemResponse {
 }
 
 /// Answers a request whose method the path does not support.
-pub(super) async fn no_such_method(request: Request) -> (StatusCode, Json<ProblemBody>) {
+pub(super) async fn no_such_method(request: Request) -> ProblemResponse {
     let (method, path) = (request.method(), request.uri().path());
-    let problem = Problem::new(Code::BadRequest, format!("`{path}` does not support {method}"));
-    (StatusCode::METHOD_NOT_ALLOWED, Json(problem.into_body(None)))
+    let message = format!("`{path}` does not support {method}");
+    Problem::new(Code::MethodNotAllowed, message).into()
 }

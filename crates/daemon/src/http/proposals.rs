@@ -2,12 +2,12 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent_worker_kernel::{InstanceSelector, ProposalFilter};
+use agent_worker_kernel::{InstanceSelector, PageRequest, ProposalFilter};
 use agent_worker_protocol::{
-    Proposal, ProposalId, QuestionId, Target,
+    ProposalId, QuestionId, Target,
     api::{
-        AnswerRequest, CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply,
-        QuestionView, SendReply, VoteRequest,
+        AnswerRequest, CancelRequest, ListPage, ProposalOutcome, ProposalRequest, ProposalView,
+        ProposalsReply, QuestionView, SendReply, VoteRequest,
     },
 };
 use axum::{Json, extract::State};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    extractors::{JsonBody, ListQuery, Requester, ScopeQuery, UrlPath, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
 };
@@ -33,6 +33,10 @@ pub(super) struct ProposalListQuery {
     /// Include ended proposals.
     #[serde(default)]
     all: bool,
+    /// Maximum number of items, up to 1000. Absent: 100.
+    limit: Option<u32>,
+    /// Cursor: the `next` of the page before.
+    after: Option<String>,
 }
 
 /// Handles `GET /proposals`.
@@ -41,9 +45,10 @@ pub(super) async fn list(
     Requester(who): Requester,
     UrlQuery(which): UrlQuery<ProposalListQuery>,
 ) -> HandlerResult<ProposalsReply> {
-    let ProposalListQuery { target, project, all } = which;
+    let ProposalListQuery { target, project, all, limit, after } = which;
     let which = if all { ProposalFilter::All } else { ProposalFilter::Open };
-    Ok(Json(app.kernel.proposals().list(&who, &InstanceSelector { target, project }, which).await?))
+    let (place, page) = (InstanceSelector { target, project }, PageRequest::new(limit, after)?);
+    Ok(Json(app.kernel.proposals().list(&who, &place, which, &page).await?))
 }
 
 /// Handles `GET /proposals/{id}`.
@@ -52,7 +57,7 @@ pub(super) async fn show(
     Requester(who): Requester,
     UrlPath(id): UrlPath<ProposalId>,
     UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Proposal> {
+) -> HandlerResult<ProposalView> {
     Ok(Json(app.kernel.proposals().get(&who, &scope.into_target(), id).await?))
 }
 
@@ -96,10 +101,10 @@ pub(super) async fn cancel(
 pub(super) async fn questions(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<QuestionView>> {
-    let breadth = scope.breadth();
-    Ok(Json(app.kernel.questions().list(&who, &scope.into_target(), breadth).await?))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<QuestionView>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.questions().list(&who, &selector, scope, &page).await?))
 }
 
 /// Handles `POST /questions/{id}/answer`.

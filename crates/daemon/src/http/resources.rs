@@ -5,7 +5,7 @@ use std::{ops::Range, path::PathBuf, sync::Arc};
 use agent_worker_kernel::InstanceSelector;
 use agent_worker_protocol::{
     Code, Problem, ProblemDetails, ResourceId, Target,
-    api::{ResourceEntry, ResourceKept, ResourceRequest, ResourceText},
+    api::{ListPage, ResourceEntry, ResourceKept, ResourceRequest, ResourceText},
 };
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    extractors::{InstanceListQuery, JsonBody, Requester, UrlPath, UrlQuery},
     problem_response::HandlerResult,
 };
 
@@ -47,9 +47,10 @@ pub(super) async fn read(
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<ResourceEntry>> {
-    Ok(Json(app.kernel.resources().list(&who, &scope.into_target()).await?))
+    UrlQuery(query): UrlQuery<InstanceListQuery>,
+) -> HandlerResult<ListPage<ResourceEntry>> {
+    let (selector, page) = query.into_parts()?;
+    Ok(Json(app.kernel.resources().list(&who, &selector, &page).await?))
 }
 
 /// Handles `POST /resources`: equal content gets the same resource, however often it is posted.

@@ -35,6 +35,7 @@ pub(super) struct Route {
     pub(super) query_schema: Option<SchemaFn>,
     pub(super) idempotency: IdempotencySupport,
     pub(super) body_schema: Option<SchemaFn>,
+    pub(super) is_body_required: bool,
     pub(super) body_limit: BodyLimit,
     pub(super) response: ResponseKind,
     /// The handler; none if another router serves the route.
@@ -124,6 +125,7 @@ impl Route {
             query_schema: None,
             idempotency: IdempotencySupport::Ignored,
             body_schema: None,
+            is_body_required: true,
             body_limit: BodyLimit::Small,
             response: ResponseKind::Json(schema::<Map<String, Value>>),
             handler: None,
@@ -145,6 +147,10 @@ impl Route {
 
     pub(super) fn json_body<T: JsonSchema>(self) -> Self {
         Self { body_schema: Some(schema::<T>), ..self }
+    }
+
+    pub(super) fn optional_json_body<T: JsonSchema>(self) -> Self {
+        Self { is_body_required: false, ..self.json_body::<T>() }
     }
 
     pub(super) fn body_limit(self, body_limit: BodyLimit) -> Self {

@@ -5,15 +5,16 @@ mod content;
 use agent_worker_protocol::{
     AttemptId, EventsReply, EventsRequest,
     Permission::{Agents, Approve, Letters, Read, Run, Send, Shutdown},
-    Proposal, ProposalId, QuestionId, RunId, Seq, Target,
+    ProposalId, QuestionId, Receipt, RunId, Seq, Target,
     api::{
         AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
         AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest, FeedbackRequest,
         FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved, InstanceRequest,
-        InstanceView, LogReply, MessagesReply, PermitReply, PermitRequest, ProposalOutcome,
-        ProposalRequest, ProposalsReply, QuestionView, ReceiptsReply, ResumeRequest, RunReport,
-        RunRequest, RunStarted, RunStopped, RunView, SendReply, SendRequest, ShutdownRequest,
-        StatsView, StoreReport, TokenCreated, TokenRequest, TokenView, VoteRequest,
+        InstanceView, ListPage, LogReply, MessagesReply, PermitReply, PermitRequest,
+        ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply, QuestionView,
+        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
+        SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest,
+        TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
@@ -67,8 +68,16 @@ fn daemon() -> Vec<Route> {
         Route::new(User, Get, "/doctor", health::doctor, "Checks the whole store.")
             .returns::<StoreReport>(),
         Route::new(Shutdown, Post, "/shutdown", health::shutdown, "Asks the daemon to stop.")
-            .json_body::<ShutdownRequest>()
+            .optional_json_body::<ShutdownRequest>()
             .returns_status(StatusCode::ACCEPTED),
+        Route::new(
+            Run,
+            Post,
+            "/release",
+            health::release,
+            "Ends the hold that a stop of the daemon left: the runs continue.",
+        )
+        .returns_status(StatusCode::NO_CONTENT),
         Route::new(Identified, Get, "/openapi.json", openapi::show, "Returns this document."),
     ]
 }
@@ -82,7 +91,8 @@ fn tokens() -> Vec<Route> {
             tokens::list,
             "Lists the clients' tokens, without the secrets.",
         )
-        .returns::<Vec<TokenView>>(),
+        .query_params::<extractors::PageQuery>()
+        .returns::<ListPage<TokenView>>(),
         Route::new(
             User,
             Post,
@@ -96,7 +106,8 @@ fn tokens() -> Vec<Route> {
             .path_param::<String>()
             .returns_status(StatusCode::NO_CONTENT),
         Route::new(User, Get, "/feedback", feedback::list, "Lists the feedback about the program.")
-            .returns::<Vec<FeedbackView>>(),
+            .query_params::<extractors::PageQuery>()
+            .returns::<ListPage<FeedbackView>>(),
         Route::new(
             Send,
             Post,
@@ -129,8 +140,8 @@ fn tokens() -> Vec<Route> {
 fn agents() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/agents", agents::list, "Lists the agents and their states.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<AgentView>>(),
+            .query_params::<extractors::ListQuery>()
+            .returns::<ListPage<AgentView>>(),
         Route::new(
             Agents,
             Post,
@@ -222,8 +233,8 @@ fn runs() -> Vec<Route> {
             runs::list,
             "Lists runs: live ones first, then newest first.",
         )
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<Vec<RunView>>(),
+        .query_params::<extractors::ListQuery>()
+        .returns::<ListPage<RunView>>(),
         Route::new(Run, Post, "/runs", runs::start, "Starts a run, and responds when it exists.")
             .json_body::<RunRequest>()
             .body_limit(BodyLimit::Text)
@@ -249,8 +260,8 @@ fn runs() -> Vec<Route> {
             runs::stats,
             "Returns statistics about the agents' work and its duration.",
         )
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<Vec<StatsView>>(),
+        .query_params::<extractors::ListQuery>()
+        .returns::<ListPage<StatsView>>(),
     ]
 }
 
@@ -317,8 +328,8 @@ fn messages() -> Vec<Route> {
             "Returns the receipts of a message.",
         )
         .path_param::<Seq>()
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<ReceiptsReply>(),
+        .query_params::<extractors::InstanceListQuery>()
+        .returns::<ListPage<Receipt>>(),
         Route::new(
             Read,
             Get,
@@ -326,7 +337,7 @@ fn messages() -> Vec<Route> {
             inbox::show,
             "Lists the pending messages of an agent; this acks nothing.",
         )
-        .query_params::<extractors::ScopeQuery>()
+        .query_params::<extractors::InstanceListQuery>()
         .returns::<InboxReply>(),
         Route::new(
             Workers,
@@ -343,8 +354,8 @@ fn messages() -> Vec<Route> {
 fn attention() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/attention", attention::list, "Lists the items that need a person.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<AttentionItem>>(),
+            .query_params::<extractors::ListQuery>()
+            .returns::<ListPage<AttentionItem>>(),
         Route::new(
             Read,
             Get,
@@ -352,8 +363,8 @@ fn attention() -> Vec<Route> {
             attention::dead,
             "Lists the dead letters: deliveries without attempts left.",
         )
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<Vec<DeadLetter>>(),
+        .query_params::<extractors::ListQuery>()
+        .returns::<ListPage<DeadLetter>>(),
         Route::new(Letters, Post, "/dead/redrive", attention::redrive, "Redrives dead letters.")
             .idempotent_body::<DeadRequest>()
             .returns::<DeadReply>(),
@@ -380,7 +391,7 @@ fn proposals() -> Vec<Route> {
         )
         .path_param::<ProposalId>()
         .query_params::<extractors::ScopeQuery>()
-        .returns::<Proposal>(),
+        .returns::<ProposalView>(),
         Route::new(
             Approve,
             Post,
@@ -408,8 +419,8 @@ fn proposals() -> Vec<Route> {
             proposals::questions,
             "Lists the questions of agents to a person.",
         )
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<Vec<QuestionView>>(),
+        .query_params::<extractors::ListQuery>()
+        .returns::<ListPage<QuestionView>>(),
         Route::new(
             Approve,
             Post,
@@ -427,8 +438,8 @@ fn proposals() -> Vec<Route> {
 fn workflows() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/workflows", workflows::list, "Lists instances.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<InstanceView>>(),
+            .query_params::<extractors::ListQuery>()
+            .returns::<ListPage<InstanceView>>(),
         Route::new(
             User,
             Post,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent_worker_protocol::{
     RunId,
-    api::{ResumeRequest, RunRequest, RunStarted, RunStopped, RunView, StatsView},
+    api::{ListPage, ResumeRequest, RunRequest, RunStarted, RunStopped, RunView, StatsView},
 };
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlPath, UrlQuery},
+    extractors::{JsonBody, ListQuery, Requester, UrlPath, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
 };
@@ -40,10 +40,10 @@ pub(super) async fn start(
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<RunView>> {
-    let breadth = scope.breadth();
-    Ok(Json(app.kernel.runs().list(&who, &scope.into_target(), breadth).await?))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<RunView>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.runs().list(&who, &selector, scope, &page).await?))
 }
 
 /// Handles `GET /runs/{id}`.
@@ -95,8 +95,8 @@ pub(super) async fn resume(
 pub(super) async fn stats(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<StatsView>> {
-    let breadth = scope.breadth();
-    Ok(Json(app.kernel.runs().stats(&who, &scope.into_target(), breadth).await?))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<StatsView>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.runs().stats(&who, &selector, scope, &page).await?))
 }

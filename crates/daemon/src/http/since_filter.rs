@@ -1,8 +1,7 @@
 //! The start of a channel read: after the seq of a message, or after an instant.
 
-use std::collections::BTreeSet;
-
-use agent_worker_protocol::{Millis, Seq, api::MessagesReply};
+use agent_worker_kernel::ChannelPosition;
+use agent_worker_protocol::{Millis, Seq};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -32,24 +31,11 @@ impl TryFrom<Value> for SinceFilter {
 }
 
 impl SinceFilter {
-    /// Returns the seq to read after, if the filter is one.
-    pub(crate) fn seq(self) -> Option<Seq> {
+    /// Returns the position to read from.
+    pub(crate) fn position(self) -> ChannelPosition {
         match self {
-            Self::Seq(seq) => Some(seq),
-            Self::Instant(_) => None,
-        }
-    }
-
-    /// Removes older messages. The newest messages were read, so they include those after an instant.
-    pub(crate) fn retain_newer(self, reply: &mut MessagesReply) {
-        let MessagesReply { messages, receipts, .. } = reply;
-        match self {
-            Self::Seq(_) => {}
-            Self::Instant(instant) => {
-                messages.retain(|message| message.ts > instant);
-                let left: BTreeSet<_> = messages.iter().map(|message| message.seq).collect();
-                receipts.retain(|receipt| left.contains(&receipt.seq));
-            }
+            Self::Seq(seq) => ChannelPosition::Seq(seq),
+            Self::Instant(time) => ChannelPosition::Time(time),
         }
     }
 }

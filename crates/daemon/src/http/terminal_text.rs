@@ -54,6 +54,9 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
         WakeCondition::NextTurn => {
             "it is already working; new messages are shown in its next turn".to_owned()
         }
+        WakeCondition::HoldReleased => {
+            "the daemon may start work again: agent-worker daemon start".to_owned()
+        }
         WakeCondition::FreeSlot => "a worker slot is free".to_owned(),
         WakeCondition::Mention => format!("a message mentions @{}", agent.view.name),
     }
@@ -143,6 +146,7 @@ mod tests {
                     messages: 0,
                     usage: Usage::default(),
                     started: Millis::new(0),
+                    last_failure: None,
                 },
                 run: RunId::new(uuid::Uuid::nil()),
                 run_state: RunState::Running,

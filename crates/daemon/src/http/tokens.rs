@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::api::{TokenCreated, TokenRequest, TokenView};
+use agent_worker_protocol::api::{ListPage, TokenCreated, TokenRequest, TokenView};
 use axum::{Json, extract::State, http::StatusCode};
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, UrlPath},
+    extractors::{JsonBody, PageQuery, Requester, UrlPath, UrlQuery},
     problem_response::{HandlerResult, ProblemResponse},
 };
 
@@ -24,8 +24,9 @@ pub(super) async fn create(
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-) -> HandlerResult<Vec<TokenView>> {
-    Ok(Json(app.kernel.tokens().list(&who).await?))
+    UrlQuery(query): UrlQuery<PageQuery>,
+) -> HandlerResult<ListPage<TokenView>> {
+    Ok(Json(app.kernel.tokens().list(&who, &query.into_page()?).await?))
 }
 
 /// Handles `DELETE /tokens/{name}`.

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use agent_worker_kernel::InstanceSelector;
-use agent_worker_protocol::api::{InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView};
+use agent_worker_protocol::api::{
+    InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView, ListPage,
+};
 use axum::{Json, extract::State};
 
 use super::{
     AppState,
-    extractors::{JsonBody, Requester, ScopeQuery, UrlQuery},
+    extractors::{JsonBody, ListQuery, Requester, UrlQuery},
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
 };
@@ -17,10 +19,10 @@ use super::{
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
-    UrlQuery(scope): UrlQuery<ScopeQuery>,
-) -> HandlerResult<Vec<InstanceView>> {
-    let breadth = scope.breadth();
-    Ok(Json(app.kernel.instances().list(&who, &scope.into_target(), breadth).await?))
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<InstanceView>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.instances().list(&who, &selector, scope, &page).await?))
 }
 
 /// Handles `POST /workflows/clear`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent_worker_kernel::{Kernel, Principal};
+use agent_worker_kernel::{InstanceSelector, Kernel, Principal};
 use agent_worker_protocol::{AgentName, api::AgentRequest};
 use serde::Deserialize;
 
@@ -20,6 +20,9 @@ struct AgentToolNoArgs {}
 struct AgentNewArgs {
     name: Option<AgentName>,
     backend: Option<String>,
+    #[serde(default)]
+    command: Vec<String>,
+    agent: Option<String>,
     model: Option<String>,
     system: Option<String>,
     cwd: Option<PathBuf>,
@@ -36,10 +39,23 @@ pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: McpToolCall
 
 /// Implements the `agent_new` tool.
 pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
-    let AgentNewArgs { name, backend, model, system, cwd, env } = call.args()?;
-    let (target, env) = (call.place.target, pairs(&env)?);
-    let request =
-        AgentRequest { name, backend, model, system, cwd, env, target, ..AgentRequest::default() };
+    let AgentNewArgs { name, backend, command, agent, model, system, cwd, env } = call.args()?;
+    let InstanceSelector { target, project } = call.place;
+    let env = pairs(&env)?;
+    let rest = AgentRequest::default();
+    let request = AgentRequest {
+        name,
+        backend,
+        command,
+        agent,
+        model,
+        system,
+        cwd,
+        env,
+        target,
+        project,
+        ..rest
+    };
     to_tool_result(kernel.agents().create(who, call.key, request).await)
 }
 

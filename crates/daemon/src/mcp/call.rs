@@ -1,24 +1,29 @@
 //! One tool call: its arguments and its result.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use agent_worker_kernel::{self as kernel, InstanceSelector};
-use agent_worker_protocol::{Code, EffectKey, Problem, Target, mcp_wire::IDEMPOTENCY_KEY_ARGUMENT};
+use agent_worker_protocol::{
+    Code, EffectKey, Problem, Target, ToolName, mcp_wire::IDEMPOTENCY_KEY_ARGUMENT,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::rpc::JsonObject;
+use super::{legacy_arguments, rpc::JsonObject};
 use crate::http::{client_problem, effect_key};
 
 const TARGET_FIELD: &str = "target";
+const PROJECT_FIELD: &str = "project";
 
 /// The parts of a call that all tools share.
 #[derive(Debug)]
 pub(super) struct McpToolCall {
     /// The idempotency key, if the caller sent one.
     pub(super) key: Option<EffectKey>,
-    /// The instance; an agent may omit it.
+    /// The instance; an agent may omit it. Its folder is that of the call, else that of the connection.
     pub(super) place: InstanceSelector,
+    /// The folder that the call itself names.
+    project: Option<PathBuf>,
     args: JsonObject,
 }
 
@@ -35,8 +40,13 @@ pub(super) enum McpFailure {
 }
 
 impl McpToolCall {
-    /// Parses the arguments that every tool takes. The key covers exactly these arguments, including the target.
-    pub(super) fn new(tool: &str, mut args: JsonObject) -> Result<Self, McpFailure> {
+    /// Parses the arguments that every tool takes; `folder` is the folder of the caller's connection. The key covers
+    /// exactly these arguments, including the target.
+    pub(super) fn new(
+        tool: &str,
+        mut args: JsonObject,
+        folder: Option<PathBuf>,
+    ) -> Result<Self, McpFailure> {
         let key = match args.remove(IDEMPOTENCY_KEY_ARGUMENT) {
             None | Some(Value::Null) => None,
             Some(Value::String(key)) => {
@@ -51,7 +61,32 @@ impl McpToolCall {
         };
         let target =
             args.remove(TARGET_FIELD).map(deserialize::<Option<Target>>).transpose()?.flatten();
-        Ok(Self { key, place: InstanceSelector { target, ..InstanceSelector::default() }, args })
+        let project =
+            args.remove(PROJECT_FIELD).map(deserialize::<Option<PathBuf>>).transpose()?.flatten();
+        if project.as_ref().is_some_and(|project| !project.is_absolute()) {
+            let message = format!("`{PROJECT_FIELD}` must be an absolute path");
+            return Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)));
+        }
+        let place = InstanceSelector { target, project: project.clone().or(folder) };
+        Ok(Self { key, place, project, args })
+    }
+
+    /// Returns the selection of a list over several instances. Without a target only a folder that the call itself
+    /// names narrows the list.
+    pub(super) fn list_place(&self) -> InstanceSelector {
+        match &self.place.target {
+            Some(_) => self.place.clone(),
+            None => InstanceSelector { target: None, project: self.project.clone() },
+        }
+    }
+
+    /// Converts arguments in older spellings; returns the tool that the call means.
+    pub(super) fn modernize(
+        &mut self,
+        called: &str,
+        tool: ToolName,
+    ) -> Result<ToolName, McpFailure> {
+        legacy_arguments::to_current(called, tool, &mut self.args)
     }
 
     /// Parses the arguments of this tool.

@@ -1,12 +1,20 @@
 //! Tools for the channel, the inbox and the team.
 
-use agent_worker_kernel::{ChannelQuery, Kernel, ListingScope, Principal};
-use agent_worker_protocol::{AgentName, Code, Priority, Problem, Seq, api::SendRequest};
-use serde::Deserialize;
+use agent_worker_kernel::{
+    ChannelQuery, InstanceSelector, Kernel, ListingScope, PageRequest, Principal,
+};
+use agent_worker_protocol::{
+    AgentName, InstanceRef, Message, Priority, Receipt, Seq,
+    api::{MessagesReply, SendRequest},
+};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::call::{McpFailure, McpToolCall, McpToolResult, to_tool_result};
+use super::call::{McpToolCall, McpToolResult, kernel_refusal, to_tool_result};
 use crate::http::SinceFilter;
+
+/// Number of messages that `channel_read` returns without a `limit`.
+const DEFAULT_READ_MESSAGES: u32 = 50;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,10 +34,24 @@ struct ChannelSendArgs {
 struct ChannelReadArgs {
     since: Option<SinceFilter>,
     limit: Option<u32>,
+    after: Option<String>,
     search: Option<String>,
     thread: Option<Seq>,
     all_runs: Option<bool>,
     receipts: Option<bool>,
+    /// Not listed: `channel_mentions` of an older design.
+    mentions_only: Option<bool>,
+}
+
+/// The result of `channel_read`.
+#[derive(Serialize)]
+struct ChannelReadResult {
+    instance: InstanceRef,
+    messages: Vec<Message>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    receipts: Vec<Receipt>,
 }
 
 #[derive(Deserialize)]
@@ -73,23 +95,31 @@ pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall
         reply_to,
         priority,
     } = call.args()?;
-    let target = call.place.target;
+    let InstanceSelector { target, project } = call.place;
     let request =
-        SendRequest { target, project: None, message, to, cc, reply_to, alone: false, priority };
+        SendRequest { target, project, message, to, cc, reply_to, alone: false, priority };
     to_tool_result(kernel.messages().send(who, call.key, request).await)
 }
 
 /// Implements the `channel_read` tool.
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
-    let ChannelReadArgs { since, limit, search, thread, all_runs, receipts } = call.args()?;
-    let (all_runs, receipts) = (all_runs.unwrap_or_default(), receipts.unwrap_or_default());
-    let since_seq = since.and_then(SinceFilter::seq);
-    let reading = ChannelQuery { since: since_seq, limit, search, thread, all_runs, receipts };
-    let mut reply = kernel.messages().list(who, &call.place, reading).await;
-    if let (Some(since), Ok(reply)) = (since, &mut reply) {
-        since.retain_newer(reply);
-    }
-    to_tool_result(reply)
+    let ChannelReadArgs { since, limit, after, search, thread, all_runs, receipts, mentions_only } =
+        call.args()?;
+    let page = PageRequest::new(limit.or(Some(DEFAULT_READ_MESSAGES)), after);
+    let reading = ChannelQuery {
+        since: since.map(SinceFilter::position),
+        page: page.map_err(kernel_refusal)?,
+        search,
+        thread,
+        all_runs: all_runs.unwrap_or_default(),
+        receipts: receipts.unwrap_or_default(),
+        mentions_only: mentions_only.unwrap_or_default(),
+    };
+    let reply = kernel.messages().list(who, &call.place, reading).await;
+    to_tool_result(reply.map(|reply| {
+        let MessagesReply { instance, items: messages, next, receipts } = reply;
+        ChannelReadResult { instance, messages, next, receipts }
+    }))
 }
 
 /// Implements the `inbox_check` tool.
@@ -109,9 +139,7 @@ pub(super) async fn inbox_ack(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let InboxAckArgs { until } = call.args()?;
-    let unclear = "`until` must be the seq of a message that `inbox_check` showed";
-    let refusal = || McpFailure::Refused(Problem::new(Code::BadRequest, unclear));
-    to_tool_result(kernel.inbox().ack(who, until.seq().ok_or_else(refusal)?).await)
+    to_tool_result(kernel.inbox().ack(who, until.position()).await)
 }
 
 /// Implements the `workflow_agents` tool.
@@ -121,8 +149,9 @@ pub(super) async fn agents(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let ChannelToolNoArgs {} = call.args()?;
-    let agents = kernel.agents().list(who, &call.place, ListingScope::All).await;
-    to_tool_result(agents.map(|agents| json!({ "agents": agents })))
+    let whole = PageRequest::whole();
+    let agents = kernel.agents().list(who, &call.list_place(), ListingScope::All, &whole).await;
+    to_tool_result(agents.map(|page| json!({ "agents": page.items })))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use agent_worker_kernel::{Error, InstanceSelector, Kernel, ListingScope, Principal};
+use agent_worker_kernel::{Error, InstanceSelector, Kernel, ListingScope, PageRequest, Principal};
 use agent_worker_protocol::{InstanceRef, Target};
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo};
 
@@ -50,15 +50,18 @@ async fn candidate_names(
             for instance in &instances {
                 let agents = kernel
                     .agents()
-                    .list(who, &instance_target(instance), ListingScope::All)
+                    .list(who, &instance_target(instance), ListingScope::All, &PageRequest::whole())
                     .await?;
-                names.extend(agents.into_iter().map(|agent| agent.name.to_string()));
+                names.extend(agents.items.into_iter().map(|agent| agent.name.to_string()));
             }
         }
         CompletionKind::Documents => {
             for instance in &instances {
-                let documents = kernel.documents().list(who, &instance_target(instance)).await?;
-                names.extend(documents.into_iter().map(|document| document.file.to_string()));
+                let documents = kernel
+                    .documents()
+                    .list(who, &instance_target(instance), &PageRequest::whole())
+                    .await?;
+                names.extend(documents.items.into_iter().map(|document| document.file.to_string()));
             }
         }
         CompletionKind::Unknown => {}

@@ -1,6 +1,6 @@
 //! Tools for the team's documents.
 
-use agent_worker_kernel::{DocumentBase, InstanceSelector, Kernel, Principal};
+use agent_worker_kernel::{DocumentBase, InstanceSelector, Kernel, PageRequest, Principal};
 use agent_worker_protocol::{
     DocumentPath, Revision, Seq,
     api::{SuggestRequest, SuggestionRequest, SuggestionView},
@@ -59,11 +59,12 @@ struct SuggestionAnswerArgs {
 #[serde(deny_unknown_fields)]
 struct DocumentToolNoArgs {}
 
-/// Implements the `document_read` tool.
+/// Implements the `document_read` tool: a document that does not exist yet is empty, with revision 0.
 pub(super) async fn read(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let DocumentReadArgs { file } = call.args()?;
     let file = file_or_default(kernel, who, &call, file).await?;
-    to_tool_result(kernel.documents().read(who, &call.place, file, None).await)
+    let read = kernel.documents().read_or_empty(who, &call.place, file).await;
+    to_tool_result(read)
 }
 
 /// Implements the `document_write` tool: without `base_revision` the base is the revision that this attempt read
@@ -85,7 +86,11 @@ pub(super) async fn append(
     who: &Principal,
     mut call: McpToolCall,
 ) -> McpToolResult {
-    let DocumentAppendArgs { content, file } = call.args()?;
+    let DocumentAppendArgs { mut content, file } = call.args()?;
+    // The next text starts on its own line, as with the command.
+    if !content.ends_with('\n') {
+        content.push('\n');
+    }
     let file = file_or_default(kernel, who, &call, file).await?;
     write_document(kernel, who, call, file, content, DocumentBase::Append).await
 }
@@ -103,8 +108,8 @@ pub(super) async fn create(
 /// Implements the `document_list` tool.
 pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let DocumentToolNoArgs {} = call.args()?;
-    let list = kernel.documents().list(who, &call.place).await;
-    to_tool_result(list.map(|documents| json!({ "documents": documents })))
+    let list = kernel.documents().list(who, &call.place, &PageRequest::whole()).await;
+    to_tool_result(list.map(|page| json!({ "documents": page.items })))
 }
 
 /// Implements the `document_suggest` tool.

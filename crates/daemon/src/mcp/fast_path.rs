@@ -1,10 +1,12 @@
 //! Answers self-contained requests that list or call tools, without the library, because almost all requests are of
 //! this kind. A test compares the responses with those of the library.
 
+use std::path::PathBuf;
+
 use agent_worker_kernel::{Kernel, Principal};
 use agent_worker_protocol::{
     Code, Problem,
-    mcp_wire::{INVALID_PARAMS, McpRpcRequest},
+    mcp_wire::{INTERNAL_ERROR, INVALID_PARAMS, McpRpcRequest},
 };
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT},
@@ -21,7 +23,7 @@ use super::{
     tool_execution,
     tools::{self, McpTool},
 };
-use crate::http::ProblemResponse;
+use crate::http::{ProblemResponse, client_problem};
 
 /// The media types that a client must accept, also if the response uses only the first.
 const REQUIRED_ACCEPT_TYPES: [&str; 2] = ["application/json", "text/event-stream"];
@@ -100,7 +102,11 @@ pub(super) async fn handle_request(
     match era {
         Err(EraError::Problem(problem)) => Err(problem.into()),
         Err(EraError::RpcError(fault)) => Ok(rpc::error_response(id, fault)),
-        Ok(era) => Ok(rpc::outcome_response(id, execute_method(kernel, who, era, message).await)),
+        Ok(era) => {
+            let folder = tool_execution::caller_folder(headers);
+            let outcome = execute_method(kernel, who, era, message, folder).await;
+            Ok(rpc::outcome_response(id, outcome))
+        }
     }
 }
 
@@ -118,21 +124,29 @@ async fn execute_method(
     who: &Principal,
     era: ProtocolEra,
     message: McpRpcRequest,
+    folder: Option<PathBuf>,
 ) -> Result<ToolsReply, McpRpcError> {
     match message.method.as_str() {
-        "tools/list" => Ok(ToolsReply::Tools(tool_list_reply(who, era))),
-        _ => call_tool(kernel, who, era, message.params).await,
+        "tools/list" => tool_list_reply(kernel, who, era).await.map(ToolsReply::Tools),
+        _ => call_tool(kernel, who, era, message.params, folder).await,
     }
 }
 
-fn tool_list_reply(who: &Principal, era: ProtocolEra) -> ToolListReply {
+async fn tool_list_reply(
+    kernel: &Kernel,
+    who: &Principal,
+    era: ProtocolEra,
+) -> Result<ToolListReply, McpRpcError> {
     let freshness = match era {
         ProtocolEra::Initialized => None,
         ProtocolEra::Stateless => {
             Some(Freshness { result_type: COMPLETE, ttl_ms: 0, cache_scope: "private" })
         }
     };
-    ToolListReply { freshness, tools: tools::list_for(who) }
+    let tools = tools::list_for(kernel, who).await.map_err(|error| {
+        McpRpcError::new(StatusCode::OK, INTERNAL_ERROR, client_problem(&error).message)
+    })?;
+    Ok(ToolListReply { freshness, tools })
 }
 
 async fn call_tool(
@@ -140,11 +154,12 @@ async fn call_tool(
     who: &Principal,
     era: ProtocolEra,
     params: JsonObject,
+    folder: Option<PathBuf>,
 ) -> Result<ToolsReply, McpRpcError> {
     let params = serde_json::from_value(Value::Object(params));
     let CallParams { name, arguments } = params.map_err(|error| malformed(error.to_string()))?;
     let (structured_content, is_error) =
-        match tool_execution::call_tool_by_name(kernel, who, &name, arguments).await {
+        match tool_execution::call_tool_by_name(kernel, who, &name, arguments, folder).await {
             Ok(given) => (given, false),
             Err(McpFailure::Refused(problem)) => {
                 (serde_json::to_value(problem_body(problem)).unwrap_or_default(), true)

@@ -15,7 +15,9 @@ pub(super) fn problem_body(problem: Problem) -> ProblemBody {
 fn hint(problem: &Problem) -> Option<String> {
     let details = problem.details.as_deref()?;
     let hint = match details {
-        ProblemDetails::UnknownTarget { .. } => "workflow_list lists the instances".to_owned(),
+        ProblemDetails::UnknownTarget { suggestion: None, .. } => {
+            "workflow_list lists the instances".to_owned()
+        }
         ProblemDetails::UnknownAgent { suggestion: None, .. } => {
             "workflow_agents lists the agents".to_owned()
         }
@@ -36,7 +38,7 @@ fn hint(problem: &Problem) -> Option<String> {
         ProblemDetails::AgentExists { .. } => {
             "choose another name, or remove that agent with agent_remove".to_owned()
         }
-        ProblemDetails::NoDeadLetter { .. } => "run_status lists the dead letters".to_owned(),
+        ProblemDetails::NoDeadLetter { .. } => "dead_list lists the dead letters".to_owned(),
         ProblemDetails::TextTooLarge { .. } => {
             "put the rest into a resource with resource_create".to_owned()
         }
@@ -94,6 +96,9 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
         WakeCondition::Time(until) => format!("it is {until}, or at once with agent_resume"),
         WakeCondition::NextTurn => {
             "it is already working; new messages are shown in its next turn".to_owned()
+        }
+        WakeCondition::HoldReleased => {
+            "the user starts the daemon again, or a client gives an agent work".to_owned()
         }
         WakeCondition::FreeSlot => "a worker slot is free".to_owned(),
         WakeCondition::Mention => format!("a message mentions @{name}"),

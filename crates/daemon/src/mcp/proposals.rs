@@ -1,9 +1,9 @@
 //! Tools for proposals, votes, and questions to a person.
 
-use agent_worker_kernel::{Kernel, Principal, ProposalFilter};
+use agent_worker_kernel::{InstanceSelector, Kernel, PageRequest, Principal, ProposalFilter};
 use agent_worker_protocol::{
     ProposalId,
-    api::{AskRequest, CancelRequest, ProposalRequest, VoteRequest},
+    api::{AskRequest, CancelRequest, ProposalRequest, ProposalsReply, VoteRequest},
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -28,6 +28,7 @@ struct ProposalStatusArgs {
 #[serde(deny_unknown_fields)]
 struct ProposalCancelArgs {
     proposal: ProposalId,
+    why: Option<String>,
 }
 
 /// Implements the `proposal_create` tool.
@@ -37,14 +38,16 @@ pub(super) async fn create(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let request: ProposalRequest = call.args()?;
-    let request = ProposalRequest { target: call.place.target, project: None, ..request };
+    let InstanceSelector { target, project } = call.place;
+    let request = ProposalRequest { target, project, ..request };
     to_tool_result(kernel.proposals().create(who, call.key, request).await)
 }
 
 /// Implements the `vote` tool.
 pub(super) async fn vote(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let ProposalVoteArgs { proposal, choice, reason } = call.args()?;
-    let request = VoteRequest { target: call.place.target, project: None, choice, reason };
+    let InstanceSelector { target, project } = call.place;
+    let request = VoteRequest { target, project, choice, reason };
     to_tool_result(kernel.proposals().vote(who, call.key, proposal, request).await)
 }
 
@@ -55,15 +58,15 @@ pub(super) async fn status(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let ProposalStatusArgs { proposal } = call.args()?;
-    match proposal {
-        Some(id) => {
-            let one = kernel.proposals().get(who, &call.place, id).await;
-            to_tool_result(one.map(|one| json!({ "proposals": [one] })))
-        }
-        None => {
-            to_tool_result(kernel.proposals().list(who, &call.place, ProposalFilter::Open).await)
-        }
+    if let Some(id) = proposal {
+        let one = kernel.proposals().get(who, &call.place, id).await;
+        return to_tool_result(one.map(|one| json!({ "proposals": [one] })));
     }
+    let (open, whole) = (ProposalFilter::Open, PageRequest::whole());
+    let list = kernel.proposals().list(who, &call.place, open, &whole).await;
+    let result =
+        |list: ProposalsReply| json!({ "instance": list.instance, "proposals": list.items });
+    to_tool_result(list.map(result))
 }
 
 /// Implements the `proposal_cancel` tool.
@@ -72,8 +75,9 @@ pub(super) async fn cancel(
     who: &Principal,
     mut call: McpToolCall,
 ) -> McpToolResult {
-    let ProposalCancelArgs { proposal } = call.args()?;
-    let request = CancelRequest { target: call.place.target, ..CancelRequest::default() };
+    let ProposalCancelArgs { proposal, why } = call.args()?;
+    let InstanceSelector { target, project } = call.place;
+    let request = CancelRequest { target, project, why };
     to_tool_result(kernel.proposals().cancel(who, call.key, proposal, request).await)
 }
 

@@ -1,7 +1,9 @@
 //! Resources by URI: channels, documents, proposals, an agent's inbox. The kernel checks every read for its caller,
 //! so that a URI alone grants nothing.
 
-use agent_worker_kernel::{ChannelQuery, InstanceSelector, Kernel, ListingScope, Principal};
+use agent_worker_kernel::{
+    ChannelQuery, InstanceSelector, Kernel, ListingScope, PageRequest, Principal,
+};
 use agent_worker_protocol::{Code, InstanceRef, Problem, api::InstanceView};
 use rmcp::model::{
     ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource,
@@ -67,9 +69,11 @@ pub(super) async fn read(
         ResourceKind::Proposal(id) => {
             (to_tool_result(kernel.proposals().get(who, &place, *id).await)?.to_string(), JSON)
         }
-        ResourceKind::Inbox => {
-            (to_tool_result(kernel.inbox().peek(who, &place).await)?.to_string(), JSON)
-        }
+        ResourceKind::Inbox => (
+            to_tool_result(kernel.inbox().peek(who, &place, &PageRequest::default()).await)?
+                .to_string(),
+            JSON,
+        ),
         ResourceKind::Document(path) => {
             let document = kernel.documents().read(who, &place, path.clone(), None).await;
             (
@@ -107,7 +111,7 @@ async fn all_resources(
             );
         }
         let place = named(ResourceKind::Channel).instance_target();
-        for entry in kernel.documents().list(who, &place).await? {
+        for entry in kernel.documents().list(who, &place, &PageRequest::whole()).await?.items {
             let (name, kind) = (entry.file.to_string(), mime_type(entry.file.as_str()));
             let uri = named(ResourceKind::Document(entry.file)).to_string();
             found.push(Resource::new(uri, name).with_mime_type(kind).with_size(entry.bytes));
@@ -121,8 +125,8 @@ pub(super) async fn live_instances(
     kernel: &Kernel,
     who: &Principal,
 ) -> Result<Vec<InstanceRef>, agent_worker_kernel::Error> {
-    let views =
-        kernel.instances().list(who, &InstanceSelector::default(), ListingScope::All).await?;
+    let (anywhere, whole) = (InstanceSelector::default(), PageRequest::whole());
+    let views = kernel.instances().list(who, &anywhere, ListingScope::All, &whole).await?.items;
     let alone = |one: &InstanceRef| views.iter().filter(|view| view.instance == *one).count() == 1;
     let theirs = views.iter().filter(|view: &&InstanceView| view.live.is_some());
     Ok(theirs.filter(|view| alone(&view.instance)).map(|view| view.instance.clone()).collect())

@@ -2,19 +2,29 @@
 
 use std::path::PathBuf;
 
-use agent_worker_kernel::{Kernel, ListingScope, Principal};
+use agent_worker_kernel::{Kernel, ListingScope, PageRequest, Principal};
 use agent_worker_protocol::{
-    Code, Problem, RunId, RunMode, Span, Tag,
-    api::{ResumeRequest, RunRequest},
+    Code, Permission, Problem, RunId, RunMode, Span, Tag,
+    api::{FinishRequest, ResumeRequest, RunRequest},
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{McpFailure, McpToolCall, McpToolResult, pairs, to_tool_result};
+use super::call::{McpFailure, McpToolCall, McpToolResult, kernel_refusal, pairs, to_tool_result};
 
+/// The arguments of a tool that lists something.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RunToolNoArgs {}
+pub(super) struct ListArgs {
+    limit: Option<u32>,
+    after: Option<String>,
+}
+
+impl ListArgs {
+    pub(super) fn page(self) -> Result<PageRequest, McpFailure> {
+        PageRequest::new(self.limit, self.after).map_err(kernel_refusal)
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +32,8 @@ struct RunStartArgs {
     file: PathBuf,
     tag: Option<Tag>,
     cwd: Option<PathBuf>,
+    #[serde(default)]
+    mode: RunMode,
     #[serde(default)]
     params: Vec<String>,
     #[serde(default)]
@@ -31,13 +43,13 @@ struct RunStartArgs {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunIdArgs {
-    run: RunId,
+    run: Option<RunId>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunResumeArgs {
-    run: RunId,
+    run: Option<RunId>,
     turns: Option<u32>,
     hops: Option<u32>,
     wall: Option<Span>,
@@ -49,16 +61,26 @@ pub(super) async fn workflows(
     who: &Principal,
     mut call: McpToolCall,
 ) -> McpToolResult {
-    let RunToolNoArgs {} = call.args()?;
-    let list = kernel.instances().list(who, &call.place, ListingScope::All).await;
-    to_tool_result(list.map(|workflows| json!({ "workflows": workflows })))
+    let page = call.args::<ListArgs>()?.page()?;
+    let list = kernel.instances().list(who, &call.list_place(), ListingScope::All, &page).await;
+    to_tool_result(list.map(|page| json!({ "workflows": page.items, "next": page.next })))
+}
+
+/// Implements the `run_finish` tool.
+pub(super) async fn finish(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let request: FinishRequest = call.args()?;
+    to_tool_result(kernel.runs().finish(who, call.key, request).await)
 }
 
 /// Implements the `run_list` tool.
 pub(super) async fn list(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
-    let RunToolNoArgs {} = call.args()?;
-    let list = kernel.runs().list(who, &call.place, ListingScope::All).await;
-    to_tool_result(list.map(|runs| json!({ "runs": runs })))
+    let page = call.args::<ListArgs>()?.page()?;
+    let list = kernel.runs().list(who, &call.list_place(), ListingScope::All, &page).await;
+    to_tool_result(list.map(|page| json!({ "runs": page.items, "next": page.next })))
 }
 
 /// Implements the `run_status` tool.
@@ -68,6 +90,7 @@ pub(super) async fn status(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let RunIdArgs { run } = call.args()?;
+    let run = selected_run(kernel, who, &call, run, Permission::Read).await?;
     to_tool_result(kernel.runs().view(who, run).await)
 }
 
@@ -77,13 +100,13 @@ pub(super) async fn start(
     who: &Principal,
     mut call: McpToolCall,
 ) -> McpToolResult {
-    let RunStartArgs { file, tag, cwd, params, env } = call.args()?;
+    let RunStartArgs { file, tag, cwd, mode, params, env } = call.args()?;
     if call.key.is_some() {
         let message = "run_start takes no idempotency_key: every call starts a run, and a second one is refused while the first is live";
         return Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)));
     }
     let cwd = cwd.or_else(|| file.parent().map(PathBuf::from)).unwrap_or_default();
-    let (params, env, mode) = (pairs(&params)?, pairs(&env)?, RunMode::Run);
+    let (params, env) = (pairs(&params)?, pairs(&env)?);
     let request = RunRequest { file, cwd, tag, mode, params, env, replace: false };
     to_tool_result(kernel.runs().create(who, request).await)
 }
@@ -91,6 +114,7 @@ pub(super) async fn start(
 /// Implements the `run_stop` tool.
 pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let RunIdArgs { run } = call.args()?;
+    let run = selected_run(kernel, who, &call, run, Permission::Run).await?;
     to_tool_result(kernel.runs().stop(who, run).await)
 }
 
@@ -101,7 +125,29 @@ pub(super) async fn resume(
     mut call: McpToolCall,
 ) -> McpToolResult {
     let RunResumeArgs { run, turns, hops, wall } = call.args()?;
+    let run = selected_run(kernel, who, &call, run, Permission::Run).await?;
     to_tool_result(
         kernel.runs().resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await,
     )
+}
+
+/// Returns the run that a call names, by its id or as the live, else the last, run of its target.
+async fn selected_run(
+    kernel: &Kernel,
+    who: &Principal,
+    call: &McpToolCall,
+    run: Option<RunId>,
+    permission: Permission,
+) -> Result<RunId, McpFailure> {
+    match (run, &call.place.target) {
+        (Some(run), None) => Ok(run),
+        (None, Some(_)) => {
+            let found = kernel.runs().find(who, &call.place, permission).await;
+            found.map_err(kernel_refusal)
+        }
+        (None, None) | (Some(_), Some(_)) => {
+            let message = "name the run with `run` or with `target`";
+            Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)))
+        }
+    }
 }

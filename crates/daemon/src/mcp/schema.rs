@@ -7,8 +7,8 @@ use super::rpc::JsonObject;
 /// One field of a tool's input or output.
 #[derive(Clone, Copy)]
 pub(super) struct ToolField {
-    name: &'static str,
-    kind: ToolFieldKind,
+    pub(super) name: &'static str,
+    pub(super) kind: ToolFieldKind,
     presence: FieldPresence,
     about: &'static str,
 }

@@ -121,7 +121,10 @@ impl ServerHandler for McpServer {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = serde_json::to_value(tools::list_for(&caller(&context)));
+        let tools = tools::list_for(&self.kernel, &caller(&context))
+            .await
+            .map_err(|error| ErrorData::internal_error(client_problem(&error).message, None))?;
+        let tools = serde_json::to_value(tools);
         let tools = tools.and_then(serde_json::from_value::<Vec<Tool>>);
         let tools = tools.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         #[cfg(debug_assertions)]
@@ -146,7 +149,10 @@ impl ServerHandler for McpServer {
     ) -> Result<CallToolResponse, ErrorData> {
         fixtures_first!(self, fixtures => fixtures.call_tool(&request, &context).await);
         let (tool, who) = (request.name.clone(), caller(&context));
-        let call = tool_execution::call_tool_by_name(&self.kernel, &who, &tool, request.arguments);
+        let head = context.extensions.get::<Parts>();
+        let folder = head.and_then(|head| tool_execution::caller_folder(&head.headers));
+        let call =
+            tool_execution::call_tool_by_name(&self.kernel, &who, &tool, request.arguments, folder);
         let given = tokio::select! {
             given = with_progress(&context, call) => given,
             // The client disconnected or cancelled the call.

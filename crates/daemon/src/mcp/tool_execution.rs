@@ -1,10 +1,14 @@
 //! Calls a tool by its name, with a timeout.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use agent_worker_kernel::{Kernel, Principal};
-use agent_worker_protocol::{Code, Keyword as _, Problem, ProblemDetails, ToolName};
+use agent_worker_protocol::{
+    Code, Keyword as _, Problem, ProblemDetails, ToolName, mcp_wire::PROJECT_HEADER,
+};
 use agent_worker_store::{DamagedRow, observe_damage};
+use axum::http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::{
@@ -16,17 +20,26 @@ use super::{
 /// Timeout of a call: clients give up after a minute, so a response must come earlier.
 const TOOL_CALL_TIMEOUT: Duration = Duration::from_secs(50);
 
-/// Calls the tool `name`.
+/// Returns the folder of the caller, as its bridge states it.
+pub(super) fn caller_folder(headers: &HeaderMap) -> Option<PathBuf> {
+    let path = headers.get(PROJECT_HEADER)?.to_str().ok()?;
+    let path = percent_decode_str(path).decode_utf8().ok()?;
+    Some(PathBuf::from(path.as_ref())).filter(|path| path.is_absolute())
+}
+
+/// Calls the tool `name`; `folder` is the folder of the caller's connection.
 pub(super) async fn call_tool_by_name(
     kernel: &Kernel,
     who: &Principal,
     name: &str,
     arguments: Option<JsonObject>,
+    folder: Option<PathBuf>,
 ) -> McpToolResult {
     let Some(tool) = ToolName::find(name) else {
-        return Err(McpFailure::Malformed(unknown_tool_message(name, who)));
+        return Err(McpFailure::Malformed(unknown_tool_message(name, kernel, who).await));
     };
-    let call = McpToolCall::new(tool.word(), arguments.unwrap_or_default())?;
+    let mut call = McpToolCall::new(tool.word(), arguments.unwrap_or_default(), folder)?;
+    let tool = call.modernize(name, tool)?;
     let called = Box::pin(with_timeout(tools::call_tool(tool, kernel, who, call)));
     let (given, left_out) = observe_damage(called).await;
     given.map(|answer| with_damage(answer, &left_out))
@@ -56,8 +69,8 @@ fn timeout_problem() -> Problem {
     Problem::new(Code::Unavailable, message).with_details(ProblemDetails::OutcomeUnknown)
 }
 
-fn unknown_tool_message(word: &str, who: &Principal) -> String {
-    let listed = tools::list_for(who);
+async fn unknown_tool_message(word: &str, kernel: &Kernel, who: &Principal) -> String {
+    let listed = tools::list_for(kernel, who).await.unwrap_or_default();
     let near = tools::similar_names(word, &listed);
     if near.is_empty() {
         let all: Vec<_> = listed.iter().map(|tool| tool.name).collect();

@@ -66,7 +66,7 @@ const DOCUMENT_FIELDS: &[ToolField] =
     &[required("file", Text), required("revision", Number), optional("deduplicated", Flag)];
 
 /// Every tool that agents see, in the order of the list.
-pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
+pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 21] = [
     ToolSpec {
         name: ToolName::ChannelSend,
         permission: Permission::Send,
@@ -76,7 +76,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
             required("message", Text),
             optional("to", Texts).about("more agents to wake"),
             optional("cc", Texts).about("agents who only read it"),
-            optional("reply_to", Number).about("seq of the message this answers"),
+            optional("reply_to", Number).about("seq it answers"),
             optional("priority", Text).about("high: read first"),
         ],
         output: &[
@@ -100,21 +100,23 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
         input: &[
             optional("since", Number).about("only after this seq"),
             optional("limit", Number).about("default 50"),
+            optional("after", Text).about("`next` of a page"),
             optional("search", Text),
             optional("thread", Number).about("seq: it and its replies"),
-            optional("receipts", Flag).about("of your own messages"),
+            optional("receipts", Flag).about("of your messages"),
             optional("all_runs", Flag).about("earlier runs too"),
         ],
         output: &[
             required("instance", Text),
             required("messages", ObjectsWithFields(MESSAGE_FIELDS)),
+            optional("next", Text),
             optional("receipts", ObjectsWithFields(RECEIPT_FIELDS)),
         ],
     },
     ToolSpec {
         name: ToolName::InboxCheck,
         permission: Permission::Read,
-        description: "Show mail that came since this turn began. It marks nothing as done.",
+        description: "Show mail that came since this turn began.",
         effect: ToolEffect::Reads,
         input: &[],
         output: &[required("messages", Objects).about("as channel_read gives them")],
@@ -122,7 +124,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::InboxAck,
         permission: Permission::Read,
-        description: "Mark mail that inbox_check showed as handled in this turn.",
+        description: "Mark mail of inbox_check as handled in this turn.",
         effect: ToolEffect::Writes,
         input: &[required("until", Number).about("up to this seq")],
         output: &[required("with_this_turn", Numbers)],
@@ -171,7 +173,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::DocumentAppend,
         permission: Permission::Documents,
-        description: "Add to the end of a shared document.",
+        description: "Add lines to the end of a shared document.",
         effect: ToolEffect::Writes,
         input: &[required("content", Text), FILE_FIELD],
         output: DOCUMENT_FIELDS,
@@ -231,7 +233,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::ResourceCreate,
         permission: Permission::Send,
-        description: "Store long text; get an id to mention.",
+        description: "Store a long text; returns its id.",
         effect: ToolEffect::Writes,
         input: &[required("content", Text), optional("type", Text).about("default text/plain")],
         output: &[required("id", Text), required("bytes", Number)],
@@ -248,6 +250,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
         output: &[
             required("id", Text),
             required("type", Text),
+            optional("created_by", Text),
             required("total", Number),
             required("start", Number),
             required("end", Number),
@@ -257,7 +260,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
     ToolSpec {
         name: ToolName::FeedbackSubmit,
         permission: Permission::Send,
-        description: "Report a problem to the makers of this tool.",
+        description: "Report a problem with this tool.",
         effect: ToolEffect::Writes,
         input: &[required("message", Text)],
         output: &[required("ts", Text)],
@@ -273,15 +276,16 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
             optional("options", Texts).about("default approve, reject; or the agents"),
             optional("kind", Text).about("election|decision|approval|assignment"),
             optional("rule", Text).about("plurality|majority|unanimous"),
-            optional("quorum", Number).about("votes needed at the deadline"),
+            optional("quorum", Number).about("votes needed"),
+            optional("close_at_quorum", Flag),
             optional("tie_breaker", Text).about("first|random|creator_decides"),
             optional("binding", Flag),
             optional("deadline", Text).about("default 10m"),
-            optional("role", Text).about("document_owner|coordinator"),
+            optional("role", Text).about("document_owner|coordinator|finisher"),
             optional("work", Number),
             optional("gate", Text),
             optional("electorate", Texts).about("default all agents; not for binding"),
-            optional("fallback", Text).about("option that applies on expiry"),
+            optional("fallback", Text).about("option on expiry"),
         ],
         output: PROPOSAL_FIELDS,
     },
@@ -312,7 +316,7 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
         permission: Permission::Send,
         description: "Cancel your own proposal.",
         effect: ToolEffect::Writes,
-        input: &[required("proposal", Number)],
+        input: &[required("proposal", Number), optional("why", Text)],
         output: PROPOSAL_FIELDS,
     },
     ToolSpec {
@@ -326,5 +330,13 @@ pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 20] = [
             required("note", Text),
             optional("deduplicated", Flag),
         ],
+    },
+    ToolSpec {
+        name: ToolName::RunFinish,
+        permission: Permission::Send,
+        description: "Set the verdict of the run, when its work is done or has failed. `failed` is final.",
+        effect: ToolEffect::Writes,
+        input: &[required("outcome", Text).about("done|failed"), required("summary", Text)],
+        output: &[],
     },
 ];

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use agent_worker_kernel::{Error, Kernel, Principal};
+use agent_worker_kernel::{DeadLetterAction, Error, Kernel, Principal};
 use agent_worker_protocol::{Code, Keyword as _, Permission, Problem, ToolName};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    agents,
+    agents, attention,
     call::{McpFailure, McpToolCall, McpToolResult},
     channel, documents, feedback, proposals, resources,
     rpc::JsonObject,
@@ -74,6 +74,7 @@ pub(super) async fn call_tool(
         ToolName::ProposalStatus => proposals::status(kernel, who, call).await,
         ToolName::ProposalCancel => proposals::cancel(kernel, who, call).await,
         ToolName::AskHuman => proposals::ask_human(kernel, who, call).await,
+        ToolName::RunFinish => runs::finish(kernel, who, call).await,
         ToolName::WorkflowList => runs::workflows(kernel, who, call).await,
         ToolName::RunList => runs::list(kernel, who, call).await,
         ToolName::RunStatus => runs::status(kernel, who, call).await,
@@ -85,6 +86,18 @@ pub(super) async fn call_tool(
         ToolName::AgentStop => agents::stop(kernel, who, call).await,
         ToolName::AgentResume => agents::resume(kernel, who, call).await,
         ToolName::AgentRemove => agents::remove(kernel, who, call).await,
+        ToolName::ApprovalList => attention::approvals(kernel, who, call).await,
+        ToolName::ApprovalAnswer => attention::answer_approval(kernel, who, call).await,
+        ToolName::QuestionList => attention::questions(kernel, who, call).await,
+        ToolName::QuestionAnswer => attention::answer_question(kernel, who, call).await,
+        ToolName::DeadList => attention::dead_letters(kernel, who, call).await,
+        ToolName::DeadRedrive => {
+            let action = DeadLetterAction::Redrive;
+            attention::resolve_dead_letters(kernel, who, call, action).await
+        }
+        ToolName::DeadDrop => {
+            attention::resolve_dead_letters(kernel, who, call, DeadLetterAction::Drop).await
+        }
     }
 }
 
@@ -99,11 +112,30 @@ fn require_permission(who: &Principal, tool: ToolName, needs: Permission) -> Res
 
 /// Returns the permission that the caller of a tool needs.
 pub(crate) fn tool_permission(tool: ToolName) -> Option<Permission> {
-    let spec = AGENT_TOOL_SPECS
-        .iter()
-        .chain(&client_tools::CLIENT_TOOL_SPECS)
-        .find(|spec| spec.name == tool);
-    spec.map(|spec| spec.permission)
+    tool_spec(tool).map(|spec| spec.permission)
+}
+
+/// Returns the names of a tool's inputs that are whole numbers.
+pub(super) fn number_fields(tool: ToolName) -> impl Iterator<Item = &'static str> {
+    input_names(tool, |kind| matches!(kind, ToolFieldKind::Number))
+}
+
+/// Returns the names of a tool's inputs that are lists of whole numbers.
+pub(super) fn number_list_fields(tool: ToolName) -> impl Iterator<Item = &'static str> {
+    input_names(tool, |kind| matches!(kind, ToolFieldKind::Numbers))
+}
+
+fn input_names(
+    tool: ToolName,
+    is_wanted: fn(ToolFieldKind) -> bool,
+) -> impl Iterator<Item = &'static str> {
+    let fields = tool_spec(tool).into_iter().flat_map(|spec| spec.input);
+    fields.filter(move |field| is_wanted(field.kind)).map(|field| field.name)
+}
+
+fn tool_spec(tool: ToolName) -> Option<&'static ToolSpec> {
+    let mut specs = AGENT_TOOL_SPECS.iter().chain(&client_tools::CLIENT_TOOL_SPECS);
+    specs.find(|spec| spec.name == tool)
 }
 
 /// Returns true if agents have a tool. They may not call the others even where the kernel would answer, because the
@@ -112,19 +144,26 @@ fn is_agent_tool(tool: ToolName) -> bool {
     AGENT_TOOL_SPECS.iter().any(|spec| spec.name == tool)
 }
 
-/// Returns true if only agents need a tool: only they have an inbox and a person to ask, and no other way to give
-/// feedback.
+/// Returns true if only agents need a tool: only they have an inbox, a person to ask and a verdict, and no other way to
+/// give feedback.
 fn is_agent_only(tool: ToolName) -> bool {
     matches!(
         tool,
-        ToolName::InboxCheck | ToolName::InboxAck | ToolName::AskHuman | ToolName::FeedbackSubmit
+        ToolName::InboxCheck
+            | ToolName::InboxAck
+            | ToolName::AskHuman
+            | ToolName::FeedbackSubmit
+            | ToolName::RunFinish
     )
 }
 
-/// Lists the tools of a caller. An agent has one instance; other callers also name the target. The user and clients
+/// Lists the tools of a caller. An agent has one instance; other callers also name the target and their folder. The user and clients
 /// see all output schemas; an agent, which pays for them on every turn, sees only those of tools that no other
-/// caller has.
-pub(super) fn list_for(who: &Principal) -> Vec<&'static McpTool> {
+/// caller has, and only tools that work in its team.
+pub(super) async fn list_for(
+    kernel: &Kernel,
+    who: &Principal,
+) -> Result<Vec<&'static McpTool>, Error> {
     static AGENT_TOOLS: LazyLock<Vec<McpTool>> = LazyLock::new(|| {
         AGENT_TOOL_SPECS
             .iter()
@@ -134,19 +173,32 @@ pub(super) fn list_for(who: &Principal) -> Vec<&'static McpTool> {
     static CLIENT_TOOLS: LazyLock<Vec<McpTool>> = LazyLock::new(|| {
         let target =
             optional("target", ToolFieldKind::Text).about("which instance, such as @review:pr-1");
+        let project = optional("project", ToolFieldKind::Text)
+            .about("your folder, as an absolute path; its instances come first");
         let theirs = AGENT_TOOL_SPECS.iter().filter(|spec| !is_agent_only(spec.name));
         let theirs = theirs.chain(&client_tools::CLIENT_TOOL_SPECS);
-        theirs.map(|spec| build_tool(spec, &[target], spec.output)).collect()
+        theirs
+            .map(|spec| {
+                // A run is started from a file; no instance is named.
+                let named: &[_] = match spec.name {
+                    ToolName::RunStart => &[],
+                    _ => &[target, project],
+                };
+                build_tool(spec, named, spec.output)
+            })
+            .collect()
     });
     let listed: &'static [McpTool] = match who {
         Principal::Agent(_) => &AGENT_TOOLS,
         Principal::User | Principal::Client(_) => &CLIENT_TOOLS,
         Principal::Anonymous => &[],
     };
-    listed
+    let parts = kernel.agents().team_parts(who).await?;
+    let offered = listed
         .iter()
         .filter(|tool| require_permission(who, tool.tool_name, tool.permission).is_ok())
-        .collect()
+        .filter(|tool| parts.offer(tool.tool_name));
+    Ok(offered.collect())
 }
 
 /// Returns the listed names that are most similar to `word`.

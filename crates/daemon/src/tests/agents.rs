@@ -26,7 +26,7 @@ async fn an_agent_joins_is_explained_stops_goes_on_and_leaves() {
     assert_eq!(stopped, json!({"agent": "helper", "instance": "global", "processes": 0}));
     let detail = fixture.as_user(TestRequest::get("/agents/helper")).await.json();
     assert_eq!(detail["state"], "stopped");
-    let waiting = fixture.as_user(TestRequest::get("/attention?all=true")).await.json();
+    let waiting = fixture.as_user(TestRequest::get("/attention")).await.items();
     assert_eq!(
         (&waiting[0]["kind"], &waiting[0]["agent"]),
         (&json!("agent_stopped"), &json!("helper"))
@@ -86,17 +86,16 @@ async fn an_agent_looks_into_its_own_inbox_and_acks_what_it_saw() {
     assert_eq!(as_coder(ack(9)).await.json(), json!({"with_this_turn": []}), "it has seen nothing");
     // Messages that another caller reads do not count as shown to the agent.
     let looked = fixture.as_user(TestRequest::get("/inbox?target=coder@team")).await.json();
-    assert_eq!(looked["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(looked["items"].as_array().unwrap().len(), 2);
     assert_eq!(as_coder(ack(9)).await.json(), json!({"with_this_turn": []}));
     let own = as_coder(TestRequest::get("/inbox")).await.json();
-    let bodies: Vec<&Value> =
-        own["messages"].as_array().unwrap().iter().map(|m| &m["body"]).collect();
+    let bodies: Vec<&Value> = own["items"].as_array().unwrap().iter().map(|m| &m["body"]).collect();
     assert_eq!(own["agent"], "coder");
     assert_eq!(bodies, ["@coder more", "@coder and more"]);
-    let first = own["messages"][0]["seq"].as_i64().unwrap();
+    let first = own["items"][0]["seq"].as_i64().unwrap();
     assert_eq!(as_coder(ack(first)).await.json(), json!({"with_this_turn": [first]}));
     assert_eq!(
-        as_coder(TestRequest::get("/inbox")).await.json()["messages"][0]["body"],
+        as_coder(TestRequest::get("/inbox")).await.json()["items"][0]["body"],
         "@coder and more"
     );
     let others = as_coder(TestRequest::get("/inbox?target=reviewer@team")).await;
@@ -123,6 +122,6 @@ async fn feedback_is_kept_and_read_by_the_user() {
     let token = fixture.client_token().await;
     let say = TestRequest::post("/feedback", r#"{"message": "clear errors"}"#);
     assert_eq!(fixture.over_tcp(say.token(&token)).await.json()["by"], "client:ci");
-    let list = fixture.as_user(TestRequest::get("/feedback")).await.json();
+    let list = fixture.as_user(TestRequest::get("/feedback")).await.items();
     assert_eq!((list.as_array().unwrap().len(), &list[0]["message"]), (1, &json!("clear errors")));
 }

@@ -33,11 +33,16 @@ async fn every_kind_of_invalid_request_is_answered_with_a_problem() {
         (TestRequest::get("/nowhere"), (404, "not_found")),
         (TestRequest::get("/nowhere").header("Origin", "null"), (403, "forbidden")),
         (TestRequest::get("/runs/"), (404, "not_found")),
-        (TestRequest::new("PUT", "/messages"), (405, "bad_request")),
-        (TestRequest::new("DELETE", "/health"), (405, "bad_request")),
+        (TestRequest::new("PUT", "/messages"), (405, "method_not_allowed")),
+        (TestRequest::new("DELETE", "/health"), (405, "method_not_allowed")),
         (TestRequest::get("/runs/not-an-id"), (400, "bad_request")),
         (TestRequest::get(&format!("/runs/{some_run}")), (404, "not_found")),
-        (TestRequest::get("/agents?all=perhaps"), (400, "bad_request")),
+        (TestRequest::get("/agents?live=perhaps"), (400, "bad_request")),
+        (TestRequest::get("/agents?all=true"), (400, "bad_request")),
+        (TestRequest::get("/agents?limit=0"), (400, "bad_request")),
+        (TestRequest::get("/runs?limit=1001"), (400, "bad_request")),
+        (TestRequest::get("/messages?target=@team&limit=1001"), (400, "bad_request")),
+        (TestRequest::get("/tokens?after=nonsense"), (400, "bad_request")),
         (TestRequest::get("/agents?taget=coder"), (400, "bad_request")),
         (TestRequest::get("/messages?target=@team&limit=-1"), (400, "bad_request")),
         (TestRequest::get("/messages?target=@team&since=yesterday"), (400, "bad_request")),
@@ -49,6 +54,7 @@ async fn every_kind_of_invalid_request_is_answered_with_a_problem() {
         ),
         (TestRequest::post("/tokens", r#"{"name": "a/b"}"#), (400, "bad_request")),
         (TestRequest::post("/shutdown", r#"{"mode": "perhaps"}"#), (400, "bad_request")),
+        (TestRequest::post("/runs", ""), (400, "bad_request")),
         (TestRequest::post(&format!("/attempts/{some_run}/events"), "{}"), (403, "forbidden")),
     ] {
         let answer = fixture.as_user(question).await;
@@ -111,8 +117,8 @@ async fn mcp_refuses_transport_nonsense_in_the_same_shape() {
         (mcp(&list).header("Origin", "http://evil.example"), (403, "forbidden")),
         (mcp(&list).header("Host", "evil.example"), (403, "forbidden")),
         (mcp(&list).token("aw_wrong"), (401, "unauthorized")),
-        (TestRequest::get("/mcp"), (405, "bad_request")),
-        (TestRequest::new("DELETE", "/mcp"), (405, "bad_request")),
+        (TestRequest::get("/mcp"), (405, "method_not_allowed")),
+        (TestRequest::new("DELETE", "/mcp"), (405, "method_not_allowed")),
     ] {
         let answer = fixture.as_user(question).await;
         let (status, code) = answer.refusal();

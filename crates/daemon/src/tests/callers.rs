@@ -71,8 +71,8 @@ async fn a_process_of_an_attempt_speaks_as_its_agent() {
     let answer = fixture.as_caller(coder, send()).await;
     let reply: SendReply = serde_json::from_value(answer.json()).unwrap();
     let said = fixture.as_user(TestRequest::get("/messages?target=@team&limit=1")).await.json();
-    assert_eq!(said["messages"][0]["from"], "coder");
-    assert_eq!(said["messages"][0]["seq"], reply.seq.get());
+    assert_eq!(said["items"][0]["from"], "coder");
+    assert_eq!(said["items"][0]["seq"], reply.seq.get());
     let forbidden = fixture.as_caller(coder, TestRequest::get("/tokens")).await;
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
     // The shell does not have its worker's token, so it cannot end the attempt in the worker's name.

@@ -41,10 +41,10 @@ async fn a_document_is_replaced_only_by_who_has_read_it() {
         (&json!("two and more"), &json!(3), &json!("user"))
     );
     assert_eq!(read("&revision=1").await["content"], "one");
-    let list = fixture.as_user(TestRequest::get("/documents?target=@team")).await.json();
+    let list = fixture.as_user(TestRequest::get("/documents?target=@team")).await.items();
     assert_eq!((list.as_array().unwrap().len(), &list[0]["file"]), (1, &json!("plans/first.md")));
     let history =
-        fixture.as_user(TestRequest::get("/revisions/plans/first.md?target=@team")).await.json();
+        fixture.as_user(TestRequest::get("/revisions/plans/first.md?target=@team")).await.items();
     let revisions: Vec<&Value> =
         history.as_array().unwrap().iter().map(|one| &one["revision"]).collect();
     assert_eq!(revisions, [3, 2, 1]);
@@ -83,7 +83,7 @@ async fn a_text_too_long_for_a_message_is_read_in_parts_by_its_recipients() {
     let body = json!({"target": "@team", "message": long}).to_string();
     assert_eq!(fixture.as_user(TestRequest::post("/messages", body)).await.status, 200);
     let read = fixture.as_user(TestRequest::get("/messages?target=@team&limit=1")).await.json();
-    let id = read["messages"][0]["resource"].as_str().unwrap().to_owned();
+    let id = read["items"][0]["resource"].as_str().unwrap().to_owned();
     let part = |query: &str| TestRequest::get(&format!("/resources/{id}?target=@team{query}"));
     let first = fixture.as_user(part("")).await.json();
     assert_eq!((&first["start"], &first["end"]), (&json!(0), &json!(65_536)));
@@ -111,19 +111,19 @@ async fn a_text_too_long_for_a_message_is_read_in_parts_by_its_recipients() {
 async fn an_instance_is_listed_cleared_and_after_its_run_removed() {
     let fixture = DaemonFixture::open().await;
     let team = || json!({"target": "@team"}).to_string();
-    let listed = fixture.as_user(TestRequest::get("/workflows?all=true")).await.json();
+    let listed = fixture.as_user(TestRequest::get("/workflows")).await.items();
     assert_eq!((&listed[0]["instance"], &listed[0]["live"]), (&json!("team"), &json!(fixture.run)));
     let cleared = fixture.as_user(TestRequest::post("/workflows/clear", team())).await.json();
     assert_eq!(cleared, json!({"instance": "team", "until": 1}));
     let shown = fixture.as_user(TestRequest::get("/messages?target=@team")).await.json();
-    assert_eq!(shown["messages"], json!([]));
+    assert_eq!(shown["items"], json!([]));
     let live = fixture.as_user(TestRequest::post("/workflows/remove", team())).await;
     assert_eq!(live.refusal(), (409, "conflict".to_owned()));
     let stop = format!("/runs/{}/stop", fixture.run);
     assert_eq!(fixture.as_user(TestRequest::new("POST", &stop)).await.status, 200);
     let removed = fixture.as_user(TestRequest::post("/workflows/remove", team())).await.json();
     assert_eq!(removed["instance"], "team");
-    assert_eq!(fixture.as_user(TestRequest::get("/workflows?all=true")).await.json(), json!([]));
+    assert_eq!(fixture.as_user(TestRequest::get("/workflows")).await.items(), json!([]));
     let sound = fixture.as_user(TestRequest::get("/doctor")).await.json();
     assert_eq!(sound["problems"], json!([]));
 }

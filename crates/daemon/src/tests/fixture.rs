@@ -11,6 +11,7 @@ use std::{
 };
 
 use agent_worker_host::DaemonSocket;
+use agent_worker_host::HoldMark;
 use agent_worker_kernel::{
     Clock, DocumentFiles, Kernel, KernelParts, Options, Principal, RandomSource,
 };
@@ -106,6 +107,7 @@ fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: Socket
             version: "1.2.3".to_owned(),
             port_conflict: None,
         },
+        hold_mark: HoldMark::of_home(folder),
         shutdown,
         revocations: Revocations::default(),
         streams: StreamCounts::default(),
@@ -152,7 +154,7 @@ impl DaemonFixture {
         // A test runs in the daemon's own process, so the user's identity is set explicitly.
         serve_as(Caller::User, &folder.path().join("user.sock"), &listeners);
         let mut jobs = jobs;
-        let (run, job) = start_team(&kernel, &folder, "team", &mut jobs).await;
+        let (run, job) = start_team(&kernel, &folder, ("team", TEAM), &mut jobs).await;
         let jobs = tokio::sync::Mutex::new(jobs);
         let document_files = timeout(DEADLINE, kept.recv()).await.unwrap().unwrap();
         Self {
@@ -251,7 +253,15 @@ impl DaemonFixture {
 
     /// Starts another team @NAME with the same agents, and waits until its `coder` has a live attempt.
     pub(super) async fn start_team(&self, name: &str) -> (RunId, WorkerJob) {
-        start_team(&self.kernel, &self.folder, name, &mut *self.jobs.lock().await).await
+        let jobs = &mut *self.jobs.lock().await;
+        start_team(&self.kernel, &self.folder, (name, TEAM), jobs).await
+    }
+
+    /// Does the same with another `context:` section in the file.
+    pub(super) async fn start_team_with(&self, name: &str, context: &str) -> (RunId, WorkerJob) {
+        let jobs = &mut *self.jobs.lock().await;
+        let file = TEAM.replace("context: { documentOwner: coder }", context);
+        start_team(&self.kernel, &self.folder, (name, &file), jobs).await
     }
 
     /// Creates a client token.
@@ -343,13 +353,13 @@ fn serve_as(caller: Caller, socket: &Path, listeners: &Listeners) {
 async fn start_team(
     kernel: &Kernel,
     folder: &TempDir,
-    name: &str,
+    (name, file): (&str, &str),
     jobs: &mut mpsc::UnboundedReceiver<WorkerJob>,
 ) -> (RunId, WorkerJob) {
-    let file = folder.path().join(format!("{name}.yaml"));
-    std::fs::write(&file, TEAM.replace("name: team", &format!("name: {name}"))).unwrap();
+    let path = folder.path().join(format!("{name}.yaml"));
+    std::fs::write(&path, file.replace("name: team", &format!("name: {name}"))).unwrap();
     let request = RunRequest {
-        file,
+        file: path,
         cwd: folder.path().to_owned(),
         tag: None,
         mode: RunMode::Start,
@@ -445,6 +455,14 @@ impl TestRequest {
 impl TestResponse {
     pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
+    }
+
+    /// Returns the items of a page; fails the test unless the body is a page.
+    pub(super) fn items(&self) -> Value {
+        let mut page = self.json();
+        let is_page = page["items"].is_array() && page.get("next").is_some();
+        assert!(is_page, "not a page: {page}");
+        page["items"].take()
     }
 
     /// Returns the status and the problem's code; fails the test unless the body is a complete problem.

@@ -11,7 +11,7 @@ async fn an_anonymous_caller_can_read_only_the_health_status() {
     let health = fixture.over_tcp(TestRequest::get("/health")).await;
     assert_eq!(health.json(), json!({"status": "ok", "version": "1.2.3"}));
     for question in [
-        TestRequest::get("/agents?all=true"),
+        TestRequest::get("/agents"),
         TestRequest::get("/runs"),
         TestRequest::get(&format!("/runs/{}", fixture.run)),
         TestRequest::get("/messages?target=@team"),
@@ -41,9 +41,17 @@ async fn the_user_learns_more_of_the_daemons_health() {
     assert_eq!(health["pid"], std::process::id());
     assert_eq!(health["address"], fixture.address.to_string());
     assert_eq!((&health["live_runs"], &health["workers"]), (&json!(1), &json!(1)));
+    assert_eq!(health["agents"], 2, "coder and reviewer");
     fixture.kernel.close().await;
     let health = fixture.as_user(TestRequest::get("/health")).await.json();
     assert_eq!(health["status"], "draining");
+}
+
+#[tokio::test]
+async fn a_shutdown_without_a_body_drains() {
+    let fixture = DaemonFixture::open().await;
+    assert_eq!(fixture.as_user(TestRequest::post("/shutdown", "")).await.status, 202);
+    assert_eq!(fixture.shutdown.wait_for_request().await, ShutdownMode::Drain);
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fixture::{DaemonFixture, TestRequest, TestResponse};
+use super::{
+    fixture::{DaemonFixture, TestRequest, TestResponse},
+    mcp_targets,
+};
 
 const AGENT_TOOLS: [&str; 20] = [
     "channel_send",
@@ -174,7 +177,15 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         .filter(|name| !["ask_human", "feedback_submit"].contains(name))
         .collect();
     let more = |names: &[&'static str]| [&expected[..], names].concat();
-    let looks = ["workflow_list", "run_list", "run_status", "agent_show"];
+    let looks = [
+        "workflow_list",
+        "run_list",
+        "run_status",
+        "agent_show",
+        "approval_list",
+        "question_list",
+        "dead_list",
+    ];
     let all = [
         "workflow_list",
         "run_list",
@@ -187,6 +198,13 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         "agent_stop",
         "agent_resume",
         "agent_remove",
+        "approval_list",
+        "approval_answer",
+        "question_list",
+        "question_answer",
+        "dead_list",
+        "dead_redrive",
+        "dead_drop",
     ];
     let of_client = fixture.over_tcp(list().token(&client)).await;
     let of_user = fixture.as_user(list()).await;
@@ -195,12 +213,42 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
     for (list, expected) in [(&of_client, of_clients), (&of_user, more(&all))] {
         assert_eq!(names(list), expected);
         for tool in list.json()["result"]["tools"].as_array().unwrap() {
-            assert_eq!(tool["inputSchema"]["properties"]["target"]["type"], "string", "{tool}");
+            mcp_targets::assert_place_arguments(tool);
         }
     }
-    assert!(!of_agent.body.contains("\"target\""));
+    for name in ["target", "project"] {
+        assert!(!of_agent.body.contains(&format!("\"{name}\"")), "{name}");
+    }
     let anonymous = fixture.over_tcp(list()).await;
     assert_eq!(anonymous.refusal(), (401, "unauthorized".to_owned()));
+}
+
+#[tokio::test]
+async fn an_agent_is_offered_exactly_the_tools_that_work_in_its_team() {
+    let fixture = DaemonFixture::open().await;
+    let unshared = ["inbox_check", "inbox_ack", "resource_read", "feedback_submit", "ask_human"];
+    let is_document =
+        |name: &&str| name.starts_with("document_") || name.starts_with("suggestion_");
+    let plain: Vec<&str> = AGENT_TOOLS.into_iter().filter(|name| !is_document(name)).collect();
+    for (name, context, expected) in [
+        ("finishes", "finisher: coder", [&AGENT_TOOLS[..], &["run_finish"]].concat()),
+        ("other-finishes", "finisher: reviewer", AGENT_TOOLS.to_vec()),
+        ("channel-only", "context: { channel: { file: c.md } }", plain),
+        ("alone", "context: false", unshared.to_vec()),
+        (
+            "alone-finishes",
+            "context: false\nfinisher: coder",
+            [&unshared[..], &["run_finish"]].concat(),
+        ),
+    ] {
+        let (_, job) = fixture.start_team_with(name, context).await;
+        let list = ClientEra::Stateless.request("tools/list", json!({})).token(&job.token);
+        let list = fixture.as_user(list).await;
+        assert_eq!(names(&list), expected, "{name}");
+        // Only the one agent that sets the verdict pays for that tool.
+        let most = if expected.contains(&"run_finish") { 8 * 1024 + 512 } else { 8 * 1024 };
+        assert!(list.body.len() <= most, "{name}: {} bytes", list.body.len());
+    }
 }
 
 #[tokio::test]
@@ -243,7 +291,7 @@ async fn a_key_makes_an_effect_happen_once() {
     let again = coder.call_ok("document_append", append()).await;
     assert_eq!(again, json!({"file": "notes.md", "revision": 1, "deduplicated": true}));
     let read = coder.call_ok("document_read", json!({"idempotency_key": "ignored"})).await;
-    assert_eq!(read["content"], "x");
+    assert_eq!(read["content"], "x\n", "the next addition starts a line");
 }
 
 #[tokio::test]
@@ -274,7 +322,11 @@ async fn a_document_is_replaced_only_by_who_has_read_it() {
         let next = read["revision"].as_i64().unwrap() + 1;
         assert_eq!(coder.call_ok("document_write", blind).await["revision"], json!(next), "{file}");
     }
-    assert_eq!(coder.call_refused("document_read", json!({"file": "none.md"})).await, "not_found");
+    let none = coder.call_ok("document_read", json!({"file": "none.md"})).await;
+    assert_eq!((&none["content"], &none["revision"]), (&json!(""), &json!(0)));
+    let first = json!({"file": "none.md", "content": "x", "base_revision": 0});
+    assert_eq!(coder.call_ok("document_write", first.clone()).await["revision"], 1);
+    assert_eq!(coder.call_refused("document_write", first).await, "conflict", "it exists now");
 }
 
 #[tokio::test]
@@ -308,7 +360,6 @@ async fn refusals_are_answers_a_model_can_read() {
     for (caller, tool, args, code) in [
         (&coder, "channel_send", json!({"message": "x", "to": "ghost"}), "not_found"),
         (&coder, "channel_send", json!({"message": "x", "target": "@other"}), "forbidden"),
-        (&coder, "inbox_ack", json!({"until": "2026-01-01T00:00:00Z"}), "bad_request"),
         (&client, "inbox_check", json!({}), "forbidden"),
         (&client, "channel_read", json!({"target": "@nowhere"}), "not_found"),
         (&client, "resource_read", json!({"target": "@team", "id": "0".repeat(64)}), "not_found"),
@@ -327,9 +378,41 @@ async fn old_names_and_a_models_loose_ways_are_understood() {
     assert_eq!(coder.call_ok("channel_send", nulls).await["cc"], json!(["reviewer"]));
     let peeked = coder.call_ok("channel_peek", json!({"since": sent["seq"].to_string()})).await;
     assert_eq!(peeked["messages"][0]["body"], "y");
-    for old in ["channel_mentions", "inbox_read"] {
-        assert_eq!(coder.call_ok(old, json!({})).await, json!({"messages": []}));
+    for (old, args) in
+        [("channel_mentions", json!({"unread_only": true})), ("inbox_read", json!({}))]
+    {
+        assert_eq!(coder.call_ok(old, args).await, json!({"messages": []}));
     }
+    let say = |text: &str| {
+        let body = json!({"target": "@team", "message": text}).to_string();
+        fixture.as_user(TestRequest::post("/messages", body))
+    };
+    assert_eq!(say("@reviewer first").await.status, 200);
+    assert_eq!(say("@coder second").await.status, 200);
+    let bodies = |reply: &Value| {
+        let messages = reply["messages"].as_array().unwrap().iter();
+        messages.map(|message| message["body"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let newest = coder.call_ok("channel_mentions", json!({"limit": "1"})).await;
+    assert_eq!(bodies(&newest), ["@coder second"]);
+    let unread = coder.call_ok("channel_mentions", json!({"unread_only": true})).await;
+    assert_eq!(bodies(&unread), ["@coder second"]);
+    let seq = &unread["messages"][0]["seq"];
+    let early = coder.call_ok("inbox_ack", json!({"until": "2001-01-01T00:00:00Z"})).await;
+    assert_eq!(early["with_this_turn"], json!([]), "the message is newer");
+    let ack = coder.call_ok("inbox_ack", json!({"until": unread["messages"][0]["ts"]})).await;
+    assert_eq!(ack["with_this_turn"], json!([seq]));
+    let request = json!({
+        "title": "Ship it?", "type": "decision", "timeoutSeconds": 60,
+        "resolution": {"type": "plurality", "quorum": 1, "tieBreaker": "first"},
+    });
+    let made = coder.call_ok("proposal_create", request).await;
+    let ballot = json!({"proposal": made["proposal"].to_string(), "choice": "approve"});
+    let voted = coder.call_ok("vote", ballot).await;
+    assert_eq!((&voted["state"], &voted["winner"]), (&json!("resolved"), &json!("approve")));
+    let shown = coder.call_ok("proposal_status", json!({"proposal": "1"})).await;
+    let shown = &shown["proposals"][0];
+    assert_eq!((&shown["resolved_by"], &shown["counts"]["approve"]), (&json!("quorum"), &json!(1)));
 }
 
 /// Returns the schema without undescribed properties, so that every field of a result must be described.
@@ -404,7 +487,7 @@ async fn what_a_tool_gives_is_what_its_schema_says() {
         called.push(tool);
     }
     assert!(AGENT_TOOLS.iter().all(|tool| called.contains(tool)));
-    let feedback = fixture.as_user(TestRequest::get("/feedback")).await.json();
+    let feedback = fixture.as_user(TestRequest::get("/feedback")).await.items();
     assert_eq!(feedback.as_array().unwrap().len(), 1, "what is repeated is kept once: {feedback}");
     assert_eq!((&feedback[0]["by"], &feedback[0]["instance"]), (&json!("coder"), &json!("team")));
     // Some clients validate a refusal against the schema too.

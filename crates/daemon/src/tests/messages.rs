@@ -35,13 +35,13 @@ async fn a_channel_is_read_after_a_message_or_an_instant() {
         let answer =
             fixture.as_user(TestRequest::get(&format!("/messages?target=@team{query}"))).await;
         let reply: MessagesReply = serde_json::from_value(answer.json()).unwrap();
-        reply.messages.into_iter().map(|message| message.body).collect()
+        reply.items.into_iter().map(|message| message.body).collect()
     };
     assert_eq!(read("").await, ["@coder begin", "one", "two", "three"]);
     assert_eq!(read("&since=2").await, ["two", "three"]);
     assert_eq!(read("&limit=1").await, ["three"]);
     assert_eq!(read("&search=TW").await, ["two"]);
-    assert_eq!(read("&since=2000-01-01T00:00:00Z&limit=2").await, ["two", "three"]);
+    assert_eq!(read("&since=2000-01-01T00:00:00Z&limit=2").await, ["@coder begin", "one"]);
     assert!(read("&since=2999-01-01T00:00:00Z").await.is_empty());
     let standing = async |query: &str| {
         let path = format!("/messages?target=@team&receipts=true{query}");
@@ -50,10 +50,10 @@ async fn a_channel_is_read_after_a_message_or_an_instant() {
     assert_eq!(standing("").await[0]["seq"], 1);
     assert_eq!(standing("&since=2999-01-01T00:00:00Z").await, Value::Null, "of what is shown");
     let receipts =
-        fixture.as_user(TestRequest::get("/messages/1/receipts?target=@team")).await.json();
+        fixture.as_user(TestRequest::get("/messages/1/receipts?target=@team")).await.items();
     let expected = json!([{"seq": 1, "agent": "coder", "state": "leased", "failures": 0}]);
-    assert_eq!(receipts["receipts"], expected);
-    let agents = fixture.as_user(TestRequest::get("/agents?all=true")).await.json();
+    assert_eq!(receipts, expected);
+    let agents = fixture.as_user(TestRequest::get("/agents")).await.items();
     let states: Vec<&Value> =
         agents.as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
     assert_eq!(states, ["coder", "reviewer"]);

@@ -141,6 +141,37 @@ fn every_reference_in_the_document_leads_somewhere_and_every_schema_is_one() {
 }
 
 #[test]
+fn generators_of_clients_find_enums_and_objects_without_variants_beside_their_fields() {
+    fn check(value: &Value, place: &str) {
+        match value {
+            Value::Object(fields) => {
+                let has = |key: &str| fields.contains_key(key);
+                let extends = has("oneOf") || has("anyOf") || has("$ref");
+                assert!(
+                    !(extends && fields.get("properties").is_some_and(Value::is_object)),
+                    "{place}"
+                );
+                let variants = fields.get("oneOf").and_then(Value::as_array);
+                let is_constant = |one: &Value| one.get("const").is_some();
+                assert!(!variants.is_some_and(|all| all.iter().all(is_constant)), "{place}");
+                fields.iter().for_each(|(key, value)| check(value, &format!("{place}/{key}")));
+            }
+            Value::Array(values) => values.iter().for_each(|value| check(value, place)),
+            _ => {}
+        }
+    }
+    check(&DOCUMENT["components"]["schemas"], "");
+    let schemas = DOCUMENT["components"]["schemas"].as_object().unwrap();
+    // A digit at the end means that two types have the same name in the document.
+    let numbered: Vec<_> = schemas.keys().filter(|name| name.ends_with(char::is_numeric)).collect();
+    assert_eq!(numbered, Vec::<&String>::new());
+    let state = &schemas["RunView"]["properties"]["state"];
+    assert_eq!(state["enum"], json!(["setup", "electing", "running", "paused", "ended"]));
+    let required = schemas["RunView"]["required"].as_array().unwrap();
+    assert!(required.contains(&json!("state")) && !required.contains(&json!("cause")));
+}
+
+#[test]
 fn every_operation_has_a_name_of_its_own_and_describes_what_its_path_names() {
     let mut names = Vec::new();
     for (method, path) in operations() {

@@ -143,7 +143,7 @@ async fn tool_rows(table: &mut String) {
 
 /// Returns true for a tool that the list of clients does not have.
 fn is_for_agents(tool: &str) -> bool {
-    ["inbox_check", "inbox_ack", "ask_human", "feedback_submit"].contains(&tool)
+    ["inbox_check", "inbox_ack", "ask_human", "feedback_submit", "run_finish"].contains(&tool)
 }
 
 #[expect(

@@ -92,6 +92,7 @@ fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, O
         ("POST", "/runs/{id}/stop") => (format!("/runs/{run}/stop?now=true"), None, 200),
         ("POST", "/runs/{id}/pause") => (format!("/runs/{run}/pause"), None, 200),
         ("POST", "/runs/{id}/resume") => (format!("/runs/{run}/resume"), Some(json!({})), 409),
+        ("POST", "/release") => (same(), None, 204),
         ("POST", "/shutdown") => (same(), Some(json!({"mode": "drain"})), 202),
         ("POST", "/tokens") => (same(), Some(json!({"name": "new"})), 200),
         ("POST", "/feedback") => (same(), Some(json!({"message": "fine"})), 200),

@@ -46,7 +46,7 @@ async fn serve(fixture: &DaemonFixture, request: &Value) -> Value {
 async fn stop_worker_at_pause(fixture: &DaemonFixture) {
     let runs = async || {
         let answer = fixture.as_user(TestRequest::get("/runs?target=@limited")).await;
-        if answer.status == 200 { answer.json() } else { json!([{}]) }
+        if answer.status == 200 { answer.items() } else { json!([{}]) }
     };
     fixture.wait_until(async || runs().await[0]["state"] == "paused").await;
     let paused = runs().await;
@@ -95,7 +95,7 @@ async fn the_text_of_a_model_is_streamed_as_it_is_generated() {
         assert_eq!((&heard["agent"], &heard["data"]["text"]), (&json!("slow"), &json!(word)));
         assert_eq!(heard.get("pos"), None, "it is not kept");
     }
-    let run = fixture.as_user(TestRequest::get("/runs?target=@slow")).await.json()[0].clone();
+    let run = fixture.as_user(TestRequest::get("/runs?target=@slow")).await.items()[0].clone();
     assert_eq!(run["agents"][0]["state"], "running", "{run}");
 }
 
@@ -123,9 +123,9 @@ async fn the_stream_of_a_run_that_pauses_ends_once_no_agent_works_and_the_run_is
     let kinds = kinds(&told.body);
     let at = |kind| kinds.iter().position(|one| *one == kind).unwrap();
     assert!(at("run.paused") < at("attempt.ended"), "{kinds:?}");
-    let runs = fixture.as_user(TestRequest::get("/runs?target=@limited")).await.json();
+    let runs = fixture.as_user(TestRequest::get("/runs?target=@limited")).await.items();
     assert_eq!(runs[0]["state"], "paused");
-    let waiting = fixture.as_user(TestRequest::get("/attention?target=@limited")).await.json();
+    let waiting = fixture.as_user(TestRequest::get("/attention?target=@limited")).await.items();
     assert_eq!(waiting[0]["kind"], "paused");
     let resume = format!("/runs/{}/resume", runs[0]["run"].as_str().unwrap());
     let more = fixture.as_user(TestRequest::post(&resume, r#"{"turns": 9}"#)).await.json();
@@ -152,11 +152,11 @@ async fn a_caller_who_hangs_up_leaves_the_run_as_it_is() {
         let runs = async || fixture.as_user(TestRequest::get("/runs?target=@slow")).await;
         let at_work = async || {
             let runs = runs().await;
-            runs.status == 200 && runs.json()[0]["agents"][0]["state"] == "running"
+            runs.status == 200 && runs.items()[0]["agents"][0]["state"] == "running"
         };
         fixture.wait_until(at_work).await;
         drop(asked);
-        let run = runs().await.json()[0].clone();
+        let run = runs().await.items()[0].clone();
         assert_eq!(run["state"], "running");
         let stop = format!("/runs/{}/stop", run["run"].as_str().unwrap());
         let stopped = fixture.as_user(TestRequest::new("POST", &stop)).await.json();
@@ -188,14 +188,14 @@ async fn a_dead_letter_is_listed_tried_again_and_given_up() {
     request["mode"] = json!("start");
     let run = fixture.as_user(TestRequest::post("/runs", request.to_string())).await.json();
     assert_eq!(run["instance"], "fragile");
-    let dead = async || fixture.as_user(TestRequest::get("/dead?target=@fragile")).await.json();
+    let dead = async || fixture.as_user(TestRequest::get("/dead?target=@fragile")).await.items();
     fixture.wait_until(async || dead().await.as_array().is_some_and(|dead| dead.len() == 1)).await;
     let letter = dead().await[0].clone();
     assert_eq!(
         (&letter["agent"], &letter["state"], &letter["live"]),
         (&json!("fragile"), &json!("dead"), &json!(true))
     );
-    let waiting = fixture.as_user(TestRequest::get("/attention?target=@fragile")).await.json();
+    let waiting = fixture.as_user(TestRequest::get("/attention?target=@fragile")).await.items();
     assert_eq!(waiting[0]["kind"], "dead_letter");
     let which = json!({"target": "@fragile", "seq": letter["seq"]}).to_string();
     let redriven = fixture.as_user(TestRequest::post("/dead/redrive", which.clone())).await.json();
@@ -205,7 +205,7 @@ async fn a_dead_letter_is_listed_tried_again_and_given_up() {
     let dropped = fixture.as_user(TestRequest::post("/dead/drop", which)).await.json();
     assert_eq!(dropped["receipts"][0]["state"], "dropped");
     assert_eq!(dead().await, json!([]));
-    let stats = fixture.as_user(TestRequest::get("/stats?target=@fragile")).await.json();
+    let stats = fixture.as_user(TestRequest::get("/stats?target=@fragile")).await.items();
     assert_eq!((&stats[0]["total"]["turns"], &stats[0]["total"]["failed"]), (&json!(2), &json!(2)));
 }
 

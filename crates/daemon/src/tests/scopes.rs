@@ -35,7 +35,7 @@ fn required_permission(method: &str, path: &str) -> Option<Permission> {
 
 /// Returns true for paths that belong to no instance.
 fn is_placeless(path: &str) -> bool {
-    ["/feedback", "/shutdown"].contains(&path)
+    ["/feedback", "/release", "/shutdown"].contains(&path)
 }
 
 fn all_but(one: Permission) -> Vec<Permission> {
@@ -92,6 +92,7 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         | ToolName::InboxAck
         | ToolName::AskHuman
         | ToolName::FeedbackSubmit
+        | ToolName::RunFinish
         // Either of two permissions: a test of its own covers this.
         | ToolName::ProposalCancel => None,
         ToolName::ChannelRead
@@ -103,7 +104,10 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         | ToolName::WorkflowList
         | ToolName::RunList
         | ToolName::RunStatus
-        | ToolName::AgentShow => Some(Permission::Read),
+        | ToolName::AgentShow
+        | ToolName::ApprovalList
+        | ToolName::QuestionList
+        | ToolName::DeadList => Some(Permission::Read),
         ToolName::ChannelSend
         | ToolName::ResourceCreate
         | ToolName::ProposalCreate => Some(Permission::Send),
@@ -112,7 +116,10 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         | ToolName::DocumentCreate
         | ToolName::DocumentSuggest
         | ToolName::SuggestionAnswer => Some(Permission::Documents),
-        ToolName::Vote => Some(Permission::Approve),
+        ToolName::Vote | ToolName::ApprovalAnswer | ToolName::QuestionAnswer => {
+            Some(Permission::Approve)
+        }
+        ToolName::DeadRedrive | ToolName::DeadDrop => Some(Permission::Letters),
         ToolName::RunStart | ToolName::RunStop | ToolName::RunResume => Some(Permission::Run),
         ToolName::AgentNew
         | ToolName::AgentStop
@@ -221,6 +228,7 @@ pub(super) async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str,
         ("proposal_status", here(json!({"proposal": proposal}))),
         ("proposal_cancel", here(json!({"proposal": proposal}))),
         ("ask_human", here(json!({"question": "mine?"}))),
+        ("run_finish", here(json!({"outcome": "failed", "summary": "x"}))),
         ("workflow_list", here(json!({}))),
         ("run_list", here(json!({}))),
         ("run_status", json!({"run": run})),
@@ -232,6 +240,13 @@ pub(super) async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str,
         ("agent_stop", coder.clone()),
         ("agent_resume", coder.clone()),
         ("agent_remove", coder),
+        ("approval_list", here(json!({}))),
+        ("approval_answer", here(json!({"approval": 1, "allow": true}))),
+        ("question_list", here(json!({}))),
+        ("question_answer", here(json!({"question": 1, "answer": "mine"}))),
+        ("dead_list", here(json!({}))),
+        ("dead_redrive", here(json!({}))),
+        ("dead_drop", here(json!({}))),
     ]
 }
 
@@ -275,8 +290,8 @@ async fn no_tool_reaches_another_instances_data_by_knowing_an_id() {
     for (tool, args) in tools {
         let answer = call(&fixture, &elsewhere, tool, args.clone()).await;
         let code = match tool {
-            // Only an agent has an inbox or asks a person.
-            "inbox_check" | "inbox_ack" | "ask_human" => json!("forbidden"),
+            // Only an agent has an inbox, asks a person or sets a verdict.
+            "inbox_check" | "inbox_ack" | "ask_human" | "run_finish" => json!("forbidden"),
             // Feedback belongs to no instance.
             "feedback_submit" => Value::Null,
             _ => json!("not_found"),
@@ -313,7 +328,7 @@ async fn an_agent_may_not_call_the_tools_of_clients_even_on_its_own_team() {
     let others = calls_on_team(&fixture).await.into_iter();
     let others: Vec<_> =
         others.filter(|(tool, _)| !own.iter().any(|listed| listed == tool)).collect();
-    assert_eq!(others.len(), 11, "{others:?}");
+    assert_eq!(others.len(), 19, "{others:?}");
     for (tool, args) in others {
         let answer = call(&fixture, &fixture.job.token, tool, args).await;
         assert_eq!(answer["code"], "forbidden", "{tool}: {answer}");

@@ -7,7 +7,7 @@ use agent_worker_store::{Instance, InstanceQuery};
 use agent_worker_workflow::Provider;
 
 use crate::{
-    access::target,
+    access::target::{self, InstanceChoice},
     error::{Error, Result},
     kernel::{Kernel, Principal},
 };
@@ -25,6 +25,11 @@ pub struct InstanceSelector {
 }
 
 impl InstanceSelector {
+    /// Returns true if it selects nothing in particular.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.target.is_none() && self.project.is_none()
+    }
+
     /// Returns the caller's folder; refuses one with a `..`, which no project's path has.
     pub(crate) fn plain_project(&self) -> Result<Option<String>> {
         match &self.project {
@@ -43,27 +48,59 @@ impl Kernel {
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<(Instance, RunId)> {
-        let instance = self.resolve_instance_for_write(who, selector).await?;
+        let choice = InstanceChoice::Live;
+        let instance = self.resolve_instance_for_write(who, selector, choice).await?;
         match instance.live {
             Some(run) => Ok((instance, run)),
             None => Err(Error::NoRun(instance.instance)),
         }
     }
 
-    /// Returns the instance that a caller selects, live or not.
+    /// Returns the instance that a caller reads, live or not.
     pub(crate) async fn resolve_instance(
         &self,
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<Instance> {
+        self.choose_instance(who, selector, InstanceChoice::Reading).await
+    }
+
+    /// Returns the same for an operation that concerns an agent alone, which it also has in a team that shares nothing.
+    pub(crate) async fn resolve_own_instance(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<Instance> {
+        match who {
+            Principal::Agent(attempt) => self.agent_instance(attempt.run, selector).await,
+            Principal::User | Principal::Client(_) | Principal::Anonymous => {
+                self.resolve_instance(who, selector).await
+            }
+        }
+    }
+
+    /// Returns the instance that a caller selects.
+    pub(crate) async fn choose_instance(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+        choice: InstanceChoice,
+    ) -> Result<Instance> {
         if let Principal::Agent(attempt) = who {
+            let run_context = self.run_context(attempt.run).await?;
+            if run_context.script.workflow.context.provider == Provider::Off {
+                return Err(Error::Forbidden("this workflow shares nothing (`context: false`)"));
+            }
             return self.agent_instance(attempt.run, selector).await;
         }
         let project = selector.plain_project()?;
         if let Some(target) = &selector.target {
             let mut candidates = self.target_candidates(target).await?;
             who.retain_reachable(&mut candidates);
-            return target::choose_instance(target, project.as_deref(), candidates);
+            if candidates.is_empty() {
+                return Err(self.unknown_target(who, target, project.as_deref()).await?);
+            }
+            return target::choose_instance(target, project.as_deref(), choice, candidates);
         }
         // Standalone agents belong to no team; callers select them by name.
         let team = |one: &Instance| {
@@ -75,7 +112,7 @@ impl Kernel {
             known = self.store.instance_list(InstanceQuery::All).await?;
             known.retain(team);
         }
-        target::only_instance(project.as_deref(), known)
+        target::only_instance(project.as_deref(), choice, known)
     }
 
     /// Returns the instance for a write; without a target it is never one of another folder.
@@ -83,8 +120,9 @@ impl Kernel {
         &self,
         who: &Principal,
         selector: &InstanceSelector,
+        choice: InstanceChoice,
     ) -> Result<Instance> {
-        let instance = self.resolve_instance(who, selector).await?;
+        let instance = self.choose_instance(who, selector, choice).await?;
         let Some(project) = &selector.project else { return Ok(instance) };
         let named = selector.target.is_some() || matches!(who, Principal::Agent(_));
         if named || target::is_near(&instance, Some(&project.to_string_lossy())) {
@@ -128,9 +166,6 @@ impl Kernel {
 
     async fn agent_instance(&self, run: RunId, selector: &InstanceSelector) -> Result<Instance> {
         let run_context = self.run_context(run).await?;
-        if run_context.script.workflow.context.provider == Provider::Off {
-            return Err(Error::Forbidden("this workflow shares nothing (`context: false`)"));
-        }
         let elsewhere = selector.target.as_ref().is_some_and(|target| {
             target.workflow.as_ref().is_some_and(|name| *name != run_context.instance.name)
                 || target.tag.as_ref().is_some_and(|tag| *tag != run_context.instance.tag)

@@ -7,30 +7,42 @@ use agent_worker_store::Instance;
 
 use crate::error::{Error, Result};
 
+/// The instances that a request may mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InstanceChoice {
+    /// To read: the caller's folder comes first. Among ended instances the newest is meant.
+    Reading,
+    /// To act in a live run: ended instances are no candidates. Without a live one the newest is meant, and the caller
+    /// reports that it has no live run.
+    Live,
+    /// To change or delete the instance itself: like `Reading`, but several ended instances are ambiguous.
+    Exact,
+}
+
 /// Chooses the instance of `target` among the candidates, seen from the folder `project`: instances of that folder
 /// come first. A bare name selects a live standalone agent before any other agent.
 pub(crate) fn choose_instance(
     target: &Target,
     project: Option<&str>,
+    choice: InstanceChoice,
     candidates: Vec<Instance>,
 ) -> Result<Instance> {
     let bare = target.workflow.is_none();
     let standalone =
         candidates.iter().position(|one| bare && one.instance.is_global() && one.live.is_some());
-    let nearest = match standalone {
-        Some(at) => candidates.into_iter().skip(at).take(1).collect(),
-        // Nearest first: here and live, here at all, anywhere and live, anywhere.
-        None => closest(
-            candidates,
-            &[
-                &|one| is_near(one, project) && one.live.is_some(),
-                &|one| is_near(one, project),
-                &|one| one.live.is_some(),
-                &|_| true,
-            ],
-        ),
+    let is_here = |one: &Instance| is_near(one, project);
+    let is_live = |one: &Instance| one.live.is_some();
+    let is_live_here = |one: &Instance| is_here(one) && is_live(one);
+    let nearest = match (standalone, choice) {
+        (Some(at), _) => candidates.into_iter().skip(at).take(1).collect(),
+        (None, InstanceChoice::Reading | InstanceChoice::Exact) => {
+            closest(candidates, &[&is_live_here, &is_here, &is_live, &|_| true])
+        }
+        (None, InstanceChoice::Live) => {
+            closest(candidates, &[&is_live_here, &is_live, &is_here, &|_| true])
+        }
     };
-    single(nearest).map_err(|several| match (&several[..], &target.workflow) {
+    single(nearest, choice).map_err(|several| match (&several[..], &target.workflow) {
         ([], Some(_)) => Error::NoInstance(format!("instance `{target}`")),
         ([], None) => Error::NoInstance(format!("agent `{target}`")),
         (several, _) => {
@@ -41,9 +53,13 @@ pub(crate) fn choose_instance(
     })
 }
 
-/// Returns the only instance of `project`, live or else any, for a command without a target; if there is none, the
-/// only live instance anywhere.
-pub(crate) fn only_instance(project: Option<&str>, known: Vec<Instance>) -> Result<Instance> {
+/// Returns the instance of `project` that a command without a target means: the only live one, else an ended one; if
+/// there is none, the only live instance anywhere.
+pub(crate) fn only_instance(
+    project: Option<&str>,
+    choice: InstanceChoice,
+    known: Vec<Instance>,
+) -> Result<Instance> {
     let nearest = closest(
         known,
         &[
@@ -52,7 +68,7 @@ pub(crate) fn only_instance(project: Option<&str>, known: Vec<Instance>) -> Resu
             &|one| one.live.is_some(),
         ],
     );
-    single(nearest).map_err(|several| match &several[..] {
+    single(nearest, choice).map_err(|several| match &several[..] {
         [] => no_instance_here(),
         several => {
             let places = several.iter().map(|one| describe_instance(&one.instance, &one.project));
@@ -75,7 +91,21 @@ fn closest(known: Vec<Instance>, circles: &[&dyn Fn(&Instance) -> bool]) -> Vec<
     }
 }
 
-fn single(mut known: Vec<Instance>) -> std::result::Result<Instance, Vec<Instance>> {
+/// Returns the only instance; of several ended ones the newest, if the choice allows it. Run ids begin with the time.
+fn single(
+    mut known: Vec<Instance>,
+    choice: InstanceChoice,
+) -> std::result::Result<Instance, Vec<Instance>> {
+    let takes_newest = match choice {
+        InstanceChoice::Reading | InstanceChoice::Live => {
+            known.iter().all(|one| one.live.is_none())
+        }
+        InstanceChoice::Exact => false,
+    };
+    if takes_newest {
+        known.sort_by_key(|one| one.last);
+        return known.pop().ok_or_else(Vec::new);
+    }
     match (known.pop(), known.is_empty()) {
         (Some(one), true) => Ok(one),
         (last, _) => {
@@ -110,22 +140,28 @@ mod tests {
             (5, "/c", "docs", true),
             (6, "/", "global", true),
             (7, "/", "global", false),
+            (8, "/b", "review:old", false),
+            (9, "/c", "review", false),
         ];
-        let run = RunId::new(uuid::Uuid::nil());
+        let run = |id: i64| RunId::new(uuid::Uuid::from_u128(id.unsigned_abs().into()));
         rows.map(|(id, project, name, live)| Instance {
             id: WorkflowId::new(id),
             project: project.into(),
             instance: name.parse().unwrap(),
-            live: live.then_some(run),
-            last: Some(run),
+            live: live.then(|| run(id)),
+            last: Some(run(id)),
         })
         .into()
     }
 
     fn meant(target: &str, project: &str, candidates: &[i64]) -> String {
+        chosen(target, project, InstanceChoice::Reading, candidates)
+    }
+
+    fn chosen(target: &str, project: &str, choice: InstanceChoice, candidates: &[i64]) -> String {
         let mut known = instances();
         known.retain(|one| candidates.contains(&one.id.get()));
-        match choose_instance(&target.parse().unwrap(), Some(project), known) {
+        match choose_instance(&target.parse().unwrap(), Some(project), choice, known) {
             Ok(instance) => instance.id.to_string(),
             Err(Error::Ambiguous { candidates, .. }) => format!("{} candidates", candidates.len()),
             Err(error) => error.to_string(),
@@ -159,8 +195,31 @@ mod tests {
     }
 
     #[test]
+    fn ended_instances_are_no_candidates_for_an_action_and_the_newest_is_read() {
+        use InstanceChoice::{Exact, Live, Reading};
+        for (target, project, choice, candidates, expected) in [
+            // Two ended instances here, a live one elsewhere.
+            ("coder", "/b", Live, &[1, 3, 8][..], "1"),
+            ("coder", "/b", Reading, &[1, 3, 8], "8"),
+            ("coder", "/b", Exact, &[1, 3, 8], "2 candidates"),
+            // Only ended instances: here, then anywhere.
+            ("coder", "/b", Live, &[3, 8, 9], "8"),
+            ("coder", "/x", Live, &[3, 8, 9], "9"),
+            ("@review", "/x", Reading, &[3, 9], "9"),
+            ("@review", "/x", Exact, &[3, 9], "2 candidates"),
+            // Several live instances stay ambiguous.
+            ("coder", "/b", Live, &[1, 2, 3], "2 candidates"),
+            ("coder", "/a", Reading, &[1, 2, 3], "2 candidates"),
+        ] {
+            let found = chosen(target, project, choice, candidates);
+            assert_eq!(found, expected, "{target} from {project}, {choice:?} of {candidates:?}");
+        }
+    }
+
+    #[test]
     fn without_a_target_the_only_live_run_here_is_meant() {
         let all = || instances().into_iter().take(5).collect::<Vec<_>>();
+        let only_instance = |project, known| only_instance(project, InstanceChoice::Reading, known);
         assert_eq!(only_instance(Some("/b"), all()).unwrap().id, WorkflowId::new(4));
         assert!(matches!(only_instance(Some("/a"), all()), Err(Error::AmbiguousDefault(_))));
         assert!(matches!(only_instance(Some("/x"), Vec::new()), Err(Error::NoInstance(_))));
@@ -169,5 +228,10 @@ mod tests {
         // An instance of this folder comes first, even if its run has ended.
         assert_eq!(only_instance(Some("/b"), some(&[3, 5])).unwrap().id, WorkflowId::new(3));
         assert_eq!(only_instance(Some("/x"), some(&[3, 5])).unwrap().id, WorkflowId::new(5));
+        let ended: Vec<_> = instances().into_iter().filter(|one| one.live.is_none()).collect();
+        let newest = only_instance(Some("/b"), ended.clone()).unwrap();
+        assert_eq!(newest.id, WorkflowId::new(8));
+        let exact = super::only_instance(Some("/b"), InstanceChoice::Exact, ended);
+        assert!(matches!(exact, Err(Error::AmbiguousDefault(_))));
     }
 }

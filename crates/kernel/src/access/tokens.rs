@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use agent_worker_protocol::{
     AttemptId, Hash, InstancePattern, RunId,
-    api::{TokenCreated, TokenRequest, TokenView},
+    api::{ListPage, TokenCreated, TokenRequest, TokenView},
     has_parent_component, hash, hmac,
 };
 use agent_worker_store::AttemptRow;
@@ -15,6 +15,7 @@ use crate::{
     clock::RandomnessUnavailable,
     error::{Error, Result},
     kernel::{Kernel, Principal},
+    views::page::PageRequest,
 };
 
 /// Prefixes of client and attempt tokens, which distinguish the two kinds.
@@ -134,9 +135,14 @@ impl Tokens<'_> {
     }
 
     /// Lists the clients' tokens.
-    pub async fn list(self, who: &Principal) -> Result<Vec<TokenView>> {
+    pub async fn list(self, who: &Principal, page: &PageRequest) -> Result<ListPage<TokenView>> {
         who.require_user("only the user may list tokens")?;
-        Ok(self.0.store.token_list().await?)
+        let mut page = page.start("tokens")?;
+        let tokens = self.0.store.token_list().await?;
+        for token in tokens {
+            page.push(token.name.clone(), token);
+        }
+        page.finish()
     }
 
     /// Revokes a client's token.

@@ -7,20 +7,20 @@ use std::path::PathBuf;
 
 use agent_worker_protocol::{
     AgentName, ApprovalId, DeliveryState, EffectKey, InstanceRef, PauseCause, Permission, Proposal,
-    ProposalId, QuestionId, Receipt, RunId, RunState, Sender, Seq,
+    ProposalId, QuestionId, Receipt, RunId, RunState, Sender, Seq, WorkflowId,
     api::{
-        ApprovalView, AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest,
+        ApprovalView, AttentionItem, AttentionKind, DeadLetter, DeadReply, DeadRequest, ListPage,
         QuestionView, ResumeRequest,
     },
 };
 use agent_worker_store::{Instance, MessageOrder, MessageQuery, ProposalQuery, RunRow};
 
 use crate::{
-    access::instance_resolution::InstanceSelector,
+    access::{instance_resolution::InstanceSelector, target::InstanceChoice},
     documents::document_files::CONFLICT_SUFFIX,
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    views::ListingScope,
+    views::{ListingScope, page::PageRequest},
 };
 
 /// The action on dead letters.
@@ -91,7 +91,25 @@ impl AttentionNeed {
     }
 }
 
+/// The place of an item in the list of its instance: its kind, its number, then its agent or file.
+type AttentionPlace = (u8, i64, String);
+
 impl Attention {
+    fn place(&self) -> AttentionPlace {
+        let agent = self.agent.as_ref().map(AgentName::folded).unwrap_or_default();
+        match &self.need {
+            AttentionNeed::Resume(_) | AttentionNeed::AnyAnswer | AttentionNeed::AnyApproval => {
+                (0, 0, agent)
+            }
+            AttentionNeed::Redrive(seq) => (1, seq.get(), agent),
+            AttentionNeed::Answer(id) => (2, id.get(), agent),
+            AttentionNeed::Approval(id) => (3, id.get(), agent),
+            AttentionNeed::Vote(id) => (4, id.get(), agent),
+            AttentionNeed::MergeFile(file) => (5, 0, file.clone()),
+            AttentionNeed::ResumeAgent => (6, 0, agent),
+        }
+    }
+
     /// The item as it is listed; `words` makes the hint of the interface that lists it.
     pub fn into_item(self, words: impl FnOnce(&Self) -> String) -> AttentionItem {
         let hint = words(&self);
@@ -107,14 +125,26 @@ impl PendingAttention<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<DeadLetter>> {
-        let mut letters = Vec::new();
+        page: &PageRequest,
+    ) -> Result<ListPage<DeadLetter>> {
+        let mut page = page.start::<(WorkflowId, Seq, String), (Instance, Receipt)>("dead")?;
         for instance in self.0.instances_in_scope(who, selector, scope).await? {
-            for receipt in self.0.dead_letters_of(&instance).await? {
-                letters.extend(self.0.dead_letter_view(&instance, receipt).await?);
+            if page.is_complete() {
+                break;
+            }
+            let place = |letter: &Receipt| (instance.id, letter.seq, letter.agent.folded());
+            let mut letters = self.0.dead_letters_of(&instance).await?;
+            letters.sort_by_key(place);
+            for one in letters {
+                page.push(place(&one), (instance.clone(), one));
             }
         }
-        Ok(letters)
+        let ListPage { items, next } = page.finish()?;
+        let mut letters = Vec::new();
+        for (instance, receipt) in items {
+            letters.extend(self.0.dead_letter_view(&instance, receipt).await?);
+        }
+        Ok(ListPage { items: letters, next })
     }
 
     /// Delivers dead letters again, or drops them.
@@ -128,7 +158,11 @@ impl PendingAttention<'_> {
         who.require(Permission::Letters)?;
         let selector =
             InstanceSelector { target: request.target.clone(), project: request.project.clone() };
-        let instance = self.0.resolve_instance_for_write(who, &selector).await?;
+        let choice = match action {
+            DeadLetterAction::Redrive => InstanceChoice::Live,
+            DeadLetterAction::Drop => InstanceChoice::Exact,
+        };
+        let instance = self.0.resolve_instance_for_write(who, &selector, choice).await?;
         let wanted = |dead: &Receipt| {
             request.seq.is_none_or(|seq| seq == dead.seq)
                 && request.agent.as_ref().is_none_or(|agent| *agent == dead.agent)
@@ -158,6 +192,7 @@ impl PendingAttention<'_> {
                         agent_worker_store::Error::NoRun => Error::NoRun(instance.instance.clone()),
                         other => other.into(),
                     })?;
+                    self.0.end_hold(who).await;
                 }
                 DeadLetterAction::Drop => {
                     let why = request.why.clone().unwrap_or_else(|| "dropped".to_owned());
@@ -176,50 +211,64 @@ impl PendingAttention<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<Attention>> {
-        let mut items = Vec::new();
+        page: &PageRequest,
+    ) -> Result<ListPage<Attention>> {
+        let mut page = page.start::<(WorkflowId, AttentionPlace), Attention>("attention")?;
         for instance in self.0.instances_in_scope(who, selector, scope).await? {
+            if page.is_complete() {
+                break;
+            }
             let Some(run) = instance.live else { continue };
-            let row = self.0.store.run_get(run).await?;
-            let wanted = self.0.approvals_of(&instance).await?;
-            let asked = self.0.questions_of(&instance).await?;
-            let first = wanted.first().filter(|_| asked.is_empty());
-            items.extend(paused_item(&instance, &row, first, &self.0.resume_needs(&row).await?));
-            for dead in self.0.dead_letters_of(&instance).await? {
-                let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
-                let what = format!("#{} was not done: {what}", dead.seq);
-                let need = AttentionNeed::Redrive(dead.seq);
-                items.push(attention_item(&instance, &row, Some(dead.agent), what, need));
-            }
-            items
-                .extend(asked.into_iter().map(|question| question_item(&instance, &row, question)));
-            for wanted in wanted {
-                let what = format!("wants #{}: {} {}", wanted.id, wanted.tool, wanted.args);
-                let need = AttentionNeed::Approval(wanted.id);
-                items.push(attention_item(&instance, &row, Some(wanted.agent), what, need));
-            }
-            let open = self.0.store.proposal_list(instance.id, ProposalQuery::Active, self.0.now());
-            for proposal in open.await? {
-                items.extend(vote_item(&instance, &row, &proposal));
-            }
-            for conflict in self.0.store.conflict_list(instance.id).await? {
-                let (path, why) = (conflict.path, conflict.why);
-                let what = format!("what was written into {path} is set aside: {why}");
-                let need = AttentionNeed::MergeFile(format!("{path}{CONFLICT_SUFFIX}"));
-                let nobody = None;
-                items.push(attention_item(&instance, &row, nobody, what, need));
-            }
-            for agent in self.0.store.agent_list(instance.id).await? {
-                let Some(why) = agent.stopped else { continue };
-                let (agent, need) = (Some(agent.name), AttentionNeed::ResumeAgent);
-                items.push(attention_item(&instance, &row, agent, why, need));
+            let mut items = self.0.attention_of(&instance, run).await?;
+            items.sort_by_key(Attention::place);
+            for item in items {
+                page.push((instance.id, item.place()), item);
             }
         }
-        Ok(items)
+        page.finish()
     }
 }
 
 impl Kernel {
+    /// Returns the items that need a person in one run.
+    async fn attention_of(&self, instance: &Instance, run: RunId) -> Result<Vec<Attention>> {
+        let mut items = Vec::new();
+        let row = self.store.run_get(run).await?;
+        let wanted = self.approvals_of(instance).await?;
+        let asked = self.questions_of(instance).await?;
+        let first = wanted.first().filter(|_| asked.is_empty());
+        items.extend(paused_item(instance, &row, first, &self.resume_needs(&row).await?));
+        for dead in self.dead_letters_of(instance).await? {
+            let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
+            let what = format!("#{} was not done: {what}", dead.seq);
+            let need = AttentionNeed::Redrive(dead.seq);
+            items.push(attention_item(instance, &row, Some(dead.agent), what, need));
+        }
+        items.extend(asked.into_iter().map(|question| question_item(instance, &row, question)));
+        for wanted in wanted {
+            let what = format!("wants #{}: {} {}", wanted.id, wanted.tool, wanted.args);
+            let need = AttentionNeed::Approval(wanted.id);
+            items.push(attention_item(instance, &row, Some(wanted.agent), what, need));
+        }
+        let open = self.store.proposal_list(instance.id, ProposalQuery::Active, self.now());
+        for proposal in open.await? {
+            items.extend(vote_item(instance, &row, &proposal));
+        }
+        for conflict in self.store.conflict_list(instance.id).await? {
+            let (path, why) = (conflict.path, conflict.why);
+            let what = format!("what was written into {path} is set aside: {why}");
+            let need = AttentionNeed::MergeFile(format!("{path}{CONFLICT_SUFFIX}"));
+            let nobody = None;
+            items.push(attention_item(instance, &row, nobody, what, need));
+        }
+        for agent in self.store.agent_list(instance.id).await? {
+            let Some(why) = agent.stopped else { continue };
+            let (agent, need) = (Some(agent.name), AttentionNeed::ResumeAgent);
+            items.push(attention_item(instance, &row, agent, why, need));
+        }
+        Ok(items)
+    }
+
     async fn dead_letters_of(&self, instance: &Instance) -> Result<Vec<Receipt>> {
         let Some(run) = instance.live.or(instance.last) else { return Ok(Vec::new()) };
         let mut failures = self.store.run_failures(run).await?;
@@ -235,7 +284,7 @@ impl Kernel {
         let Some(run) = instance.live.or(instance.last) else { return Ok(None) };
         let after = agent_worker_protocol::Seq::new(receipt.seq.get() - 1);
         let order = MessageOrder::OldestFirst;
-        let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
+        let query = MessageQuery { run: None, after, before: None, search: None, order, limit: 1 };
         let message = self.store.message_list(instance.id, query).await?.pop();
         Ok(message.map(|message| DeadLetter {
             instance: instance.instance.clone(),

@@ -2,9 +2,9 @@
 
 use agent_worker_protocol::{
     EffectKey, Permission, QuestionId, ToolName,
-    api::{AnswerRequest, AskReply, AskRequest, QuestionView, SendReply},
+    api::{AnswerRequest, AskReply, AskRequest, ListPage, QuestionView, SendReply},
 };
-use agent_worker_store::{Error as StoreError, Instance, NewQuestion, QuestionQuery, QuestionRow};
+use agent_worker_store::{Instance, NewQuestion, QuestionQuery, QuestionRow};
 use agent_worker_workflow::nearest;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal},
     messaging::size_limits,
-    views::ListingScope,
+    views::{ListingScope, page::PageRequest},
     voting::proposals::proposal_hops,
 };
 
@@ -60,7 +60,7 @@ impl Questions<'_> {
             );
             return Err(Error::BadRequest(message));
         }
-        let instance = self.0.resolve_instance(who, &InstanceSelector::default()).await?;
+        let instance = self.0.resolve_own_instance(who, &InstanceSelector::default()).await?;
         let run_context = self.0.run_context(attempt.run).await?;
         let new = NewQuestion {
             question,
@@ -92,11 +92,16 @@ impl Questions<'_> {
         let (instance, run) = self.0.live_instance(who, &selector).await?;
         let all = self.0.store.question_list(instance.id, QuestionQuery::All).await?;
         let asked = all.into_iter().find(|question| question.id == id);
-        let asked = asked.ok_or(Error::Store(StoreError::NotFound("question")))?;
+        let missing = || Error::missing(format!("question #{id}"), &instance.instance);
+        let asked = asked.ok_or_else(missing)?;
+        if asked.run != run {
+            return Err(Error::EarlierRun { question: id, instance: instance.instance });
+        }
         let answer = match_option(&asked, request.answer)?;
         size_limits::check("an answer", answer.len(), size_limits::MAX_INLINE_BYTES)?;
         let (by, now) = (who.author_with_key(key)?, self.0.now());
         let once = self.0.store.question_answer(by, instance.id, id, answer, now).await?;
+        self.0.end_hold(who).await;
         let woken = vec![asked.agent];
         let blockers = self.0.send_blockers(who, run, &woken).await?;
         Ok(SendReply {
@@ -117,12 +122,19 @@ impl Questions<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<QuestionView>> {
-        let mut views = Vec::new();
+        page: &PageRequest,
+    ) -> Result<ListPage<QuestionView>> {
+        let mut page = page.start("questions")?;
         for instance in self.0.instances_in_scope(who, selector, scope).await? {
-            views.extend(self.0.questions_of(&instance).await?);
+            if page.is_complete() {
+                break;
+            }
+            let open = self.0.questions_of(&instance).await?;
+            for question in open {
+                page.push((instance.id, question.id), question);
+            }
         }
-        Ok(views)
+        page.finish()
     }
 }
 
@@ -133,6 +145,7 @@ impl Kernel {
         let view =
             |QuestionRow { id, run, agent, question, options, asked, answer }| QuestionView {
                 instance: instance.instance.clone(),
+                project: instance.project.clone().into(),
                 id,
                 run,
                 agent,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use agent_worker_protocol::{DocumentPath, Hash, Millis, Revision, RunId, WorkflowId};
 use agent_worker_store::{
     ChangeCursor, Document, Error as StoreError, ExchangeMode, FileImport, FileIntent, FileSlot,
-    FileState, FileStep, ImportOutcome, Store,
+    FileState, FileStep, ImportOutcome, ListRange, Store,
 };
 use agent_worker_workflow::Documents;
 
@@ -117,7 +117,7 @@ impl DocumentFiles {
 
     /// Returns the newest revision of every document.
     pub async fn heads(&self) -> Result<Vec<(DocumentPath, Revision)>> {
-        let list = self.store().document_list(self.workflow).await?;
+        let list = self.store().document_list(self.workflow, ListRange::all()).await?;
         Ok(list.into_iter().map(|info| (info.path, info.revision)).collect())
     }
 

@@ -1,26 +1,25 @@
 //! Content too long for a message: stored under its hash, read in parts.
 
-use std::ops::Range;
+use std::{cmp::Reverse, ops::Range};
 
 use agent_worker_protocol::{
-    Permission, ResourceId, ToolName,
-    api::{ResourceEntry, ResourceKept, ResourceText},
+    Millis, Permission, ResourceId, ToolName,
+    api::{ListPage, ResourceEntry, ResourceKept, ResourceText},
 };
-use agent_worker_store::ResourceInfo;
+use agent_worker_store::{ResourceInfo, ResourceKey};
 
 use crate::{
     access::instance_resolution::InstanceSelector,
     error::Result,
     kernel::{Kernel, Principal},
     messaging::size_limits,
-    views::agent_detail::complete_utf8_len,
+    views::{agent_detail::complete_utf8_len, page::PageRequest},
 };
 
 /// Size of a read without a range.
 const DEFAULT_READ_BYTES: u64 = 64 * 1024;
 /// Maximum size of one read.
 const MAX_READ_BYTES: u64 = 1024 * 1024;
-const MAX_LISTED_RESOURCES: u32 = 1_000;
 
 /// Stores and reads resources: texts and files too large for a message.
 #[derive(Clone, Copy)]
@@ -55,15 +54,18 @@ impl Resources<'_> {
         self,
         who: &Principal,
         selector: &InstanceSelector,
-    ) -> Result<Vec<ResourceEntry>> {
+        page: &PageRequest,
+    ) -> Result<ListPage<ResourceEntry>> {
         who.require(Permission::Read)?;
+        let mut page = page.start::<(Reverse<Millis>, ResourceId), _>("resources")?;
         let instance = self.0.resolve_instance(who, selector).await?;
-        let list = self.0.store.resource_list(instance.id, MAX_LISTED_RESOURCES).await?;
-        let entry = |info: ResourceInfo| {
-            let ResourceInfo { id, kind, bytes, ts } = info;
-            ResourceEntry { id, r#type: kind, bytes, kept: ts }
-        };
-        Ok(list.into_iter().map(entry).collect())
+        let range = page.range(|&(Reverse(ts), id)| Some(ResourceKey { ts, id }));
+        for info in self.0.store.resource_list(instance.id, range).await? {
+            let ResourceInfo { id, kind, bytes, ts, created_by } = info;
+            let entry = ResourceEntry { id, r#type: kind, bytes, kept: ts, created_by };
+            page.push((Reverse(ts), id), entry);
+        }
+        page.finish()
     }
 
     /// Reads a part of a resource. If more follows, the part ends with a whole character, so that all parts make up
@@ -76,7 +78,7 @@ impl Resources<'_> {
         range: Option<Range<u64>>,
     ) -> Result<ResourceText> {
         who.require(Permission::Read)?;
-        let instance = self.0.resolve_instance(who, selector).await?;
+        let instance = self.0.resolve_own_instance(who, selector).await?;
         let range = range.unwrap_or(0..DEFAULT_READ_BYTES);
         let start = range.start;
         let range = start..range.end.min(start.saturating_add(MAX_READ_BYTES));
@@ -88,6 +90,14 @@ impl Resources<'_> {
         }
         let end = start + part.bytes.len() as u64;
         let content = String::from_utf8_lossy(&part.bytes).into_owned();
-        Ok(ResourceText { id, r#type: part.kind, total: part.total, start, end, content })
+        Ok(ResourceText {
+            id,
+            r#type: part.kind,
+            created_by: part.created_by,
+            total: part.total,
+            start,
+            end,
+            content,
+        })
     }
 }

@@ -4,9 +4,11 @@
 //! end; accepting it then applies the edit. Accepting a suggestion without an edit is an agreement, and the owner
 //! writes the change.
 
+use std::cmp::Reverse;
+
 use agent_worker_protocol::{
     EffectKey, MessageKind, Permission, Priority, Role, RunId, Seq, ToolName,
-    api::{SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView},
+    api::{ListPage, SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView},
 };
 use agent_worker_store::{
     DocumentEdit, Error as StoreError, NewMessage, NewSuggestion, SuggestionAnswer,
@@ -23,9 +25,8 @@ use crate::{
         size_limits::{self, MessageText},
     },
     scheduling::limits,
+    views::page::PageRequest,
 };
-
-const MAX_SUGGESTIONS: u32 = 1_000;
 
 /// Makes and answers suggestions for documents.
 #[derive(Clone, Copy)]
@@ -130,10 +131,16 @@ impl Suggestions<'_> {
         self,
         who: &Principal,
         place: &InstanceSelector,
-    ) -> Result<Vec<SuggestionView>> {
+        page: &PageRequest,
+    ) -> Result<ListPage<SuggestionView>> {
         who.require(Permission::Read)?;
+        let mut page = page.start::<Reverse<Seq>, _>("suggestions")?;
         let instance = self.0.resolve_instance(who, place).await?;
-        Ok(self.0.store.suggestion_list(instance.id, MAX_SUGGESTIONS).await?)
+        let range = page.range(|&Reverse(seq)| Some(seq));
+        for suggestion in self.0.store.suggestion_list(instance.id, range).await? {
+            page.push(Reverse(suggestion.suggestion), suggestion);
+        }
+        page.finish()
     }
 }
 

@@ -7,10 +7,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use agent_worker_protocol::{
     AgentName, DocumentPath, InstanceRef, Message, MessageKind, Proposal, RunId, Seq, WorkflowId,
-    sanitize_for_display,
+    api::ProposalView, sanitize_for_display,
 };
 use agent_worker_store::{
-    ChangeCursor, Error as StoreError, MessageOrder, MessageQuery, ProposalQuery, Store,
+    ChangeCursor, Error as StoreError, ListRange, MessageOrder, MessageQuery, ProposalQuery, Store,
 };
 use agent_worker_workflow::Provider;
 use serde::Serialize;
@@ -30,7 +30,10 @@ const MAX_DECIDED_PROPOSALS: u32 = 20;
 /// Prefix of every entry; no line of a message starts with it.
 const ENTRY_PREFIX: &str = "### ";
 /// Notice in a channel's file, below its first line.
-const GENERATED_NOTICE: &str = "Written by agent-worker, for reading: what you write here is not read back, and is overwritten.";
+const GENERATED_NOTICE: &str =
+    "agent-worker writes this file. It ignores and overwrites your changes.";
+/// Notice of earlier versions, whose files are recognized and overwritten.
+const EARLIER_NOTICE: &str = "Written by agent-worker, for reading: what you write here is not read back, and is overwritten.";
 /// First bytes of a state file.
 const STATE_FILE_PREFIX: &str = "{\n  \"run\": \"";
 
@@ -78,9 +81,9 @@ struct AgentMailStatus {
 #[derive(Serialize)]
 struct VoteStatus {
     run: RunId,
-    active: Vec<Proposal>,
+    active: Vec<ProposalView>,
     /// The newest proposals of this run with a decision.
-    decided: Vec<Proposal>,
+    decided: Vec<ProposalView>,
 }
 
 impl Transcript {
@@ -143,6 +146,7 @@ impl Transcript {
         let query = MessageQuery {
             run: None,
             after,
+            before: None,
             search: None,
             order: MessageOrder::OldestFirst,
             limit: MESSAGE_PAGE_SIZE,
@@ -157,8 +161,10 @@ impl Transcript {
         let mut agents = BTreeMap::new();
         for agent in self.store().agent_list(self.workflow).await? {
             let name = agent.name.clone();
-            let pending =
-                self.store().inbox_pending(self.workflow, name, MAX_PENDING_MESSAGES).await?;
+            let pending = self
+                .store()
+                .inbox_pending(self.workflow, name, ListRange::first(MAX_PENDING_MESSAGES))
+                .await?;
             let mut pending: Vec<Seq> = pending.iter().map(|shown| shown.message.seq).collect();
             pending.sort_unstable();
             let shown = match agent.live {
@@ -175,11 +181,10 @@ impl Transcript {
     pub async fn votes_json(&self) -> Result<String> {
         let (now, decided) =
             (self.kernel.now(), ProposalQuery::Decided(self.run, MAX_DECIDED_PROPOSALS));
-        to_json(&VoteStatus {
-            run: self.run,
-            active: self.store().proposal_list(self.workflow, ProposalQuery::Active, now).await?,
-            decided: self.store().proposal_list(self.workflow, decided, now).await?,
-        })
+        let active = self.store().proposal_list(self.workflow, ProposalQuery::Active, now).await?;
+        let decided = self.store().proposal_list(self.workflow, decided, now).await?;
+        let views = |list: Vec<Proposal>| list.into_iter().map(ProposalView::from).collect();
+        to_json(&VoteStatus { run: self.run, active: views(active), decided: views(decided) })
     }
 
     fn store(&self) -> &dyn Store {
@@ -192,8 +197,10 @@ fn begins_as_channel(beginning: &[u8], heading: &str) -> bool {
         return true;
     }
     let text = String::from_utf8_lossy(beginning);
-    let says =
-        |(title, rest): (&str, &str)| title.starts_with("# ") && rest.starts_with(GENERATED_NOTICE);
+    let notices = [GENERATED_NOTICE, EARLIER_NOTICE];
+    let says = |(title, rest): (&str, &str)| {
+        title.starts_with("# ") && notices.iter().any(|notice| rest.starts_with(notice))
+    };
     text.split_once("\n\n").is_some_and(says)
 }
 
@@ -209,7 +216,13 @@ fn format_entry(message: &Message) -> String {
         MessageKind::Answer => " answer",
         MessageKind::Message | MessageKind::System => "",
     };
-    let to = message.reply_to.map(|to| format!(" to #{to}")).unwrap_or_default();
+    let answered = match message.acts_on.as_slice() {
+        [] => message.reply_to.as_slice(),
+        acts_on => acts_on,
+    };
+    let answered: Vec<String> = answered.iter().map(|seq| format!("#{seq}")).collect();
+    let to =
+        if answered.is_empty() { String::new() } else { format!(" to {}", answered.join(", ")) };
     let mut entry = format!("{ENTRY_PREFIX}{ts} [{from}] #{seq}{kind}{to}\n");
     // People read the file in a terminal.
     for line in sanitize_for_display(&message.body).split_inclusive('\n') {
@@ -250,6 +263,7 @@ mod tests {
             priority: Priority::Normal,
             to: Vec::new(),
             cc: Vec::new(),
+            acts_on: Vec::new(),
             resource: None,
         }
     }
@@ -261,9 +275,14 @@ mod tests {
     #[test]
     fn a_file_is_a_channels_only_if_it_begins_as_one() {
         let heading = format!("# team:main\n\n{GENERATED_NOTICE}\n\n");
-        for ours in
-            ["", "# te", &heading, &format!("{heading}### 2026"), &heading.replace("team", "b")]
-        {
+        for ours in [
+            "",
+            "# te",
+            &heading,
+            &format!("{heading}### 2026"),
+            &heading.replace("team", "b"),
+            &format!("# team:main\n\n{EARLIER_NOTICE}\n\n"),
+        ] {
             assert!(begins_as_channel(ours.as_bytes(), &heading), "{ours}");
         }
         for theirs in [
@@ -304,6 +323,9 @@ mod tests {
         let answer =
             Message { kind: MessageKind::Answer, reply_to: Some(Seq::new(9)), ..message("done") };
         let expected = "### 2023-11-14T22:13:20.123Z [coder] #12 answer to #9\ndone\n\n";
+        assert_eq!(format_entry(&answer), expected);
+        let answer = Message { acts_on: vec![Seq::new(9), Seq::new(11)], ..answer };
+        let expected = "### 2023-11-14T22:13:20.123Z [coder] #12 answer to #9, #11\ndone\n\n";
         assert_eq!(format_entry(&answer), expected);
     }
 }

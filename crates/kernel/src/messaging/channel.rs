@@ -1,17 +1,21 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
+use std::cmp::Reverse;
+
 use agent_worker_protocol::{
-    AgentName, EffectKey, Message, MessageKind, Permission, Priority, Receipt, ResourceId, Role,
-    RunId, RunState, Sender, Seq, ToolName,
-    api::{MessagesReply, ReceiptsReply, SendReply, SendRequest},
+    AgentName, EffectKey, Message, MessageKind, Millis, Permission, Priority, Receipt, ResourceId,
+    Role, RunId, RunState, Sender, Seq, ToolName,
+    api::{ListPage, MessagesReply, SendReply, SendRequest},
 };
 use agent_worker_store::{
     Error as StoreError, Instance, MessageOrder, MessageQuery, NewMessage, RunBlockers,
     WriteContext,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    access::instance_resolution::InstanceSelector,
+    access::{instance_resolution::InstanceSelector, target::InstanceChoice},
     error::{Error, Result},
     kernel::{Kernel, Principal, RunContext},
     messaging::{
@@ -19,11 +23,11 @@ use crate::{
         size_limits::{self, MessageText},
     },
     scheduling::limits,
+    views::page::PageRequest,
 };
 
 /// Words that give a message high priority in an inbox. They never interrupt a turn.
 const URGENT_WORDS: [&str; 4] = ["urgent", "asap", "blocked", "critical"];
-const MAX_MESSAGES: u32 = 1000;
 
 /// The reasons why a sent message is not handled for now.
 #[derive(Default)]
@@ -32,13 +36,22 @@ pub(crate) struct SendBlockers {
     pub(crate) stopped: Vec<AgentName>,
 }
 
+/// The position in a channel from which to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelPosition {
+    /// After this message.
+    Seq(Seq),
+    /// From the first message on whose `ts` is later than this time.
+    Time(Millis),
+}
+
 /// Selects the messages of a channel.
 #[derive(Clone, Debug, Default)]
 pub struct ChannelQuery {
-    /// Only messages after this one.
-    pub since: Option<Seq>,
-    /// Maximum number: the first after `since`, else the newest.
-    pub limit: Option<u32>,
+    /// Only messages after this position.
+    pub since: Option<ChannelPosition>,
+    /// The page: the first one starts after `since`, else with the newest message.
+    pub page: PageRequest,
     /// Only messages that contain this text.
     pub search: Option<String>,
     /// Only this message and all replies to it, in any run.
@@ -47,6 +60,26 @@ pub struct ChannelQuery {
     pub all_runs: bool,
     /// True to include the receipts of the reader's own messages; for the user, of all messages.
     pub receipts: bool,
+    /// True for messages with the reader, an agent, among their recipients.
+    pub mentions_only: bool,
+}
+
+/// The position of a cursor in a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct ChannelKey {
+    /// The run of the first page, in which all pages stay; none for a list of all runs.
+    run: Option<RunId>,
+    place: ChannelPlace,
+}
+
+/// The place of a message in a list, which has one of two directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ChannelPlace {
+    /// The next page has older messages.
+    Before(Reverse<Seq>),
+    /// The next page has newer messages.
+    After(Seq),
 }
 
 /// Sends messages and reads the channel.
@@ -78,8 +111,8 @@ impl Messages<'_> {
             return Err(Error::BadRequest("the message is empty".into()));
         }
         let (target, project) = (request.target.clone(), request.project.clone());
-        let selector = InstanceSelector { target, project };
-        let instance = self.0.resolve_instance_for_write(who, &selector).await?;
+        let place = InstanceSelector { target, project };
+        let instance = self.0.resolve_instance_for_write(who, &place, InstanceChoice::Live).await?;
         // A repeated call gets its first result, even if the run has ended since.
         let no_run = || Error::NoRun(instance.instance.clone());
         let run =
@@ -119,16 +152,16 @@ impl Messages<'_> {
             Err(StoreError::NoRun) if !matches!(who, Principal::Agent(_)) => return Err(no_run()),
             appended => appended?,
         };
+        self.0.end_hold(who).await;
         self.0.scheduler.indexer.count_message();
-        let woken = reached.woken();
-        let blockers = self.0.send_blockers(who, run, &woken).await?;
+        let blockers = self.0.send_blockers(who, run, &reached.woken()).await?;
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
             instance: run_context.instance.clone(),
             paused: blockers.paused,
             stopped: blockers.stopped,
-            woken,
+            woken: reached.woken(),
             cc: reached.cc(),
             unknown: reached.unknown,
         })
@@ -144,10 +177,19 @@ impl Messages<'_> {
         who.require(Permission::Read)?;
         let instance = self.0.resolve_instance(who, selector).await?;
         let receipts = reading.receipts;
-        let messages = self.0.read_messages(&instance, reading).await?;
-        let mut reply = MessagesReply { instance: instance.instance, messages, receipts: vec![] };
+        let ListPage { items, next } = match (reading.mentions_only, who) {
+            (false, _) => self.0.read_messages(&instance, reading).await?,
+            (true, Principal::Agent(attempt)) => {
+                self.0.read_mentions(&instance, reading, &attempt.fence.agent).await?
+            }
+            (true, Principal::User | Principal::Client(_) | Principal::Anonymous) => {
+                return Err(Error::Forbidden("only an agent can be mentioned"));
+            }
+        };
+        let instance_ref = instance.instance.clone();
+        let mut reply = MessagesReply { instance: instance_ref, items, next, receipts: vec![] };
         if receipts {
-            for message in reply.messages.iter().filter(|message| may_read_receipts(who, message)) {
+            for message in reply.items.iter().filter(|message| may_read_receipts(who, message)) {
                 let receipts = self.0.store.message_receipts(instance.id, message.seq).await?;
                 // An answer is a message of its own; a list of many messages omits the answers.
                 let brief = |receipt| Receipt { answer: None, ..receipt };
@@ -163,19 +205,31 @@ impl Messages<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         seq: Seq,
-    ) -> Result<ReceiptsReply> {
+        page: &PageRequest,
+    ) -> Result<ListPage<Receipt>> {
         who.require(Permission::Read)?;
-        let instance = self.0.resolve_instance(who, selector).await?;
-        let receipts = self.0.store.message_receipts(instance.id, seq).await?;
+        let mut page = page.start("receipts")?;
+        let instance = self.0.choose_instance(who, selector, InstanceChoice::Live).await?;
+        let receipts = self.0.store.message_receipts(instance.id, seq).await;
+        let mut receipts = receipts.map_err(|error| match error {
+            StoreError::NotFound(_) => {
+                Error::missing(format!("message #{seq}"), &instance.instance)
+            }
+            other => other.into(),
+        })?;
         let (after, order) = (Seq::new(seq.get() - 1), MessageOrder::OldestFirst);
-        let query = MessageQuery { run: None, after, search: None, order, limit: 1 };
+        let query = MessageQuery { run: None, after, before: None, search: None, order, limit: 1 };
         let message = self.0.store.message_list(instance.id, query).await?;
         if !message.iter().all(|message| may_read_receipts(who, message)) {
             return Err(Error::Forbidden(
                 "only the sender of a message and the user may read its receipts",
             ));
         }
-        Ok(ReceiptsReply { receipts })
+        receipts.sort_by_key(|receipt| receipt.agent.folded());
+        for receipt in receipts {
+            page.push(receipt.agent.folded(), receipt);
+        }
+        page.finish()
     }
 }
 
@@ -222,34 +276,74 @@ impl Kernel {
         &self,
         instance: &Instance,
         reading: ChannelQuery,
-    ) -> Result<Vec<Message>> {
-        let limit = reading.limit.unwrap_or(50).min(MAX_MESSAGES);
+    ) -> Result<ListPage<Message>> {
+        let mut page = reading.page.start::<ChannelKey, Message>("messages")?;
+        let cursor = page.after().copied();
+        let place = cursor.map(|cursor| cursor.place);
+        let after = match (place, reading.since) {
+            (Some(ChannelPlace::After(seq)), _) | (_, Some(ChannelPosition::Seq(seq))) => Some(seq),
+            (_, Some(ChannelPosition::Time(time))) => {
+                Some(self.store.message_position(instance.id, time).await?)
+            }
+            (_, None) => None,
+        };
+        let before = match place {
+            Some(ChannelPlace::Before(Reverse(seq))) => Some(seq),
+            Some(ChannelPlace::After(_)) | None => None,
+        };
+        let limit = page.range(|_| None::<Seq>).limit;
         if let Some(seq) = reading.thread {
             if reading.search.is_some() {
                 return Err(Error::BadRequest("`search` and `thread` cannot be combined".into()));
             }
-            let after = reading.since.unwrap_or_default();
-            return Ok(self.store.message_thread(instance.id, seq, after, limit).await?);
+            let after = after.unwrap_or_default();
+            let thread = self.store.message_thread(instance.id, seq, after, limit).await?;
+            for one in thread {
+                page.push(ChannelKey { run: None, place: ChannelPlace::After(one.seq) }, one);
+            }
+            return page.finish();
         }
-        let run = if reading.all_runs { None } else { instance.live.or(instance.last) };
-        let query = MessageQuery {
-            run,
-            // A reader that continues from a position must not skip any message.
-            order: if reading.since.is_some() {
-                MessageOrder::OldestFirst
-            } else {
-                MessageOrder::NewestFirst
-            },
-            after: reading.since.unwrap_or_default(),
-            search: reading.search,
-            limit,
+        let run = match cursor {
+            _ if reading.all_runs => None,
+            Some(cursor) => cursor.run,
+            None => instance.live.or(instance.last),
         };
-        let newest_first = query.search.is_some() && query.order == MessageOrder::NewestFirst;
-        let mut messages = self.store.message_list(instance.id, query).await?;
-        if newest_first {
-            messages.reverse();
+        // A reader that continues from a position must not skip any message.
+        let is_forward = after.is_some() && before.is_none();
+        let order = if is_forward { MessageOrder::OldestFirst } else { MessageOrder::NewestFirst };
+        let (search, after) = (reading.search, after.unwrap_or_default());
+        let is_search = search.is_some();
+        let query = MessageQuery { run, after, before, search, order, limit };
+        let messages = self.store.message_list(instance.id, query).await?.into_iter();
+        if is_forward {
+            for one in messages {
+                page.push(ChannelKey { run, place: ChannelPlace::After(one.seq) }, one);
+            }
+            return page.finish();
         }
-        Ok(messages)
+        for one in messages.rev() {
+            page.push(ChannelKey { run, place: ChannelPlace::Before(Reverse(one.seq)) }, one);
+        }
+        let mut page = page.finish()?;
+        if !is_search {
+            page.items.reverse();
+        }
+        Ok(page)
+    }
+
+    /// Reads the messages for one agent among the newest ones, as one page.
+    async fn read_mentions(
+        &self,
+        instance: &Instance,
+        reading: ChannelQuery,
+        agent: &AgentName,
+    ) -> Result<ListPage<Message>> {
+        let limit = reading.page.limit();
+        let all = ChannelQuery { page: PageRequest::longest(), ..reading };
+        let mut messages = self.read_messages(instance, all).await?.items;
+        messages.retain(|message| message.to.contains(agent));
+        messages.drain(..messages.len().saturating_sub(limit));
+        Ok(ListPage { items: messages, next: None })
     }
 
     /// Prepares a message for the store; moves content that is too long into resources.
@@ -274,7 +368,7 @@ impl Kernel {
             resource = Some(id);
         }
         size_limits::check("a message", text.body.len(), size_limits::MAX_MESSAGE_BYTES)?;
-        let priority = detect_priority(&text.body);
+        let priority = detect_priority(&text.body, reached);
         let recipients = reached.list.clone();
         let (body, data) = (text.body, text.data);
         let kind = MessageKind::Message;
@@ -308,10 +402,11 @@ fn may_read_receipts(who: &Principal, message: &Message) -> bool {
     }
 }
 
-fn detect_priority(body: &str) -> Priority {
-    let words = body.split(|c: char| !c.is_ascii_alphanumeric());
+/// Returns the priority of a message: high with an urgent word, or with two mentioned agents, who must coordinate.
+fn detect_priority(body: &str, reached: &Recipients) -> Priority {
+    let mut words = body.split(|c: char| !c.is_ascii_alphanumeric());
     let urgent = |word: &str| URGENT_WORDS.iter().any(|urgent| urgent.eq_ignore_ascii_case(word));
-    if words.into_iter().any(urgent) { Priority::High } else { Priority::Normal }
+    if reached.mentioned > 1 || words.any(urgent) { Priority::High } else { Priority::Normal }
 }
 
 #[cfg(test)]
@@ -326,7 +421,17 @@ mod tests {
             ("unblocked", Priority::Normal),
             ("please look", Priority::Normal),
         ] {
-            assert_eq!(detect_priority(body), expected, "{body}");
+            assert_eq!(detect_priority(body, &Recipients::default()), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn several_mentions_sort_a_message_first() {
+        for (mentioned, expected) in
+            [(0, Priority::Normal), (1, Priority::Normal), (2, Priority::High)]
+        {
+            let reached = Recipients { mentioned, ..Recipients::default() };
+            assert_eq!(detect_priority("please look", &reached), expected, "{mentioned}");
         }
     }
 }

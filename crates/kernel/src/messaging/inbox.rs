@@ -2,11 +2,13 @@
 //! succeeds.
 
 use agent_worker_protocol::{Message, Seq};
+use agent_worker_store::ListRange;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal},
+    messaging::channel::ChannelPosition,
 };
 
 const MAX_INBOX_MESSAGES: u32 = 20;
@@ -33,13 +35,23 @@ impl Inboxes<'_> {
     /// Shows a live attempt the messages that arrived since its start.
     pub async fn check(self, who: &Principal) -> Result<InboxMessages> {
         let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
-        let shown = self.0.store.inbox_show(attempt.fence.clone(), MAX_INBOX_MESSAGES).await?;
+        let shown = self
+            .0
+            .store
+            .inbox_show(attempt.fence.clone(), ListRange::first(MAX_INBOX_MESSAGES))
+            .await?;
         Ok(InboxMessages { messages: shown.into_iter().map(|shown| shown.message).collect() })
     }
 
     /// Acknowledges shown messages up to `until`, if this turn succeeds.
-    pub async fn ack(self, who: &Principal, until: Seq) -> Result<InboxAckResult> {
+    pub async fn ack(self, who: &Principal, until: ChannelPosition) -> Result<InboxAckResult> {
         let Principal::Agent(attempt) = who else { return Err(not_an_agent_error(who)) };
+        let until = match until {
+            ChannelPosition::Seq(seq) => seq,
+            ChannelPosition::Time(time) => {
+                self.0.store.message_position(attempt.fence.workflow, time).await?
+            }
+        };
         let with_this_turn = self.0.store.inbox_ack(attempt.fence.clone(), until).await?;
         Ok(InboxAckResult { with_this_turn })
     }

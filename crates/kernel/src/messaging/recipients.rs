@@ -31,6 +31,8 @@ pub(crate) struct Recipients {
     pub(crate) list: Vec<Recipient>,
     /// Mentions that match no agent.
     pub(crate) unknown: Vec<UnknownMention>,
+    /// Number of agents that the text mentions, without the sender.
+    pub(crate) mentioned: usize,
 }
 
 /// Resolves the recipients in `team` of a message by `sender`; an unknown name in `to` or `cc` is an error.
@@ -46,21 +48,21 @@ pub(crate) fn resolve_recipients(
     let mentioned = mentions(address.text, address.data, team);
     let mut woken = address.to.iter().map(known).collect::<Result<Vec<_>, _>>()?;
     let read_along = address.cc.iter().map(known).collect::<Result<Vec<_>, _>>()?;
-    woken.extend(mentioned.agents);
-    if mentioned.everyone {
-        woken.extend(team.iter().cloned());
-    }
+    let own = |agent: &AgentName| matches!(sender, Sender::Agent(name) if name == agent);
+    let named = if mentioned.everyone { team.to_vec() } else { mentioned.agents };
+    let mentions = named.iter().filter(|agent| !own(agent)).count();
+    woken.extend(named);
     let wake = if address.alone { Wake::Alone } else { Wake::Batched };
     let mut list: Vec<Recipient> = Vec::new();
     let wanted = woken.into_iter().map(|agent| (agent, wake));
     for (agent, wake) in wanted.chain(read_along.into_iter().map(|agent| (agent, Wake::No))) {
-        let own = matches!(sender, Sender::Agent(name) if *name == agent);
-        if !own && !list.iter().any(|recipient| recipient.agent == agent) {
+        if !own(&agent) && !list.iter().any(|recipient| recipient.agent == agent) {
             list.push(Recipient { agent, wake });
         }
     }
     let unknown = mentioned.unknown.into_iter().take(MAX_UNKNOWN_MENTIONS);
-    Ok(Recipients { list, unknown: unknown.map(|name| unknown_mention(name, team)).collect() })
+    let unknown = unknown.map(|name| unknown_mention(name, team)).collect();
+    Ok(Recipients { list, unknown, mentioned: mentions })
 }
 
 fn unknown_mention(name: String, team: &[AgentName]) -> UnknownMention {
@@ -132,6 +134,24 @@ mod tests {
             ("nobody", "", "", "user", " | "),
         ] {
             assert_eq!(reached(text, to, cc, sender), expected, "{text:?} to {to:?} by {sender}");
+        }
+    }
+
+    #[test]
+    fn each_mentioned_agent_counts_once_and_the_sender_not_at_all() {
+        for (text, to, expected) in [
+            ("@coder fix", "reviewer", 1),
+            ("@coder @CODER fix", "", 1),
+            ("@coder @lead fix", "", 1),
+            ("@coder @reviewer fix", "", 2),
+            ("@coder and @all", "", 2),
+            ("`@coder` @reviewer", "", 1),
+        ] {
+            let to = names(to);
+            let address = RecipientSpec { text, to: &to, ..RecipientSpec::default() };
+            let lead = Sender::from("lead".to_owned());
+            let found = resolve_recipients(&address, &lead, &names("lead coder reviewer"));
+            assert_eq!(found.unwrap().mentioned, expected, "{text}");
         }
     }
 

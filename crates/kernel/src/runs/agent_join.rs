@@ -1,4 +1,4 @@
-//! Joining of agents to a live run: a team's, or the run of standalone agents.
+//! Joining of agents to a live run: of a workflow file, or a run without a file, such as that of the standalone agents.
 
 use crate::runs::members::Agents;
 use std::{
@@ -12,11 +12,13 @@ use agent_worker_protocol::{
     Target,
     api::{AgentRequest, AgentView},
 };
-use agent_worker_store::{AgentRow, Error as StoreError, NewAgent, NewRun, Retention, RunQuery};
+use agent_worker_store::{
+    AgentRow, Error as StoreError, Instance, NewAgent, NewRun, Retention, RunQuery,
+};
 use agent_worker_workflow::{AgentDraft, AgentDraftError, LimitSettings, Workflow};
 
 use crate::{
-    access::{client_env, instance_resolution::InstanceSelector},
+    access::{client_env, instance_resolution::InstanceSelector, target::InstanceChoice},
     error::{Error, Result},
     kernel::{Kernel, Principal, RunContext, RunScript},
     runs::run_paths::{require_plain_path, resolve_cwd},
@@ -32,10 +34,20 @@ const MAX_NUMBERED_AGENTS: usize = 10_000;
 /// The kind of run that an agent joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JoinTarget {
-    /// The run of a team.
+    /// The run of a workflow file. Its agents have the environment of the run.
     Team,
-    /// The run of standalone agents.
+    /// A run without a file. Each of its agents has its own environment and folder.
     Standalone,
+}
+
+/// The run that an agent joins.
+enum JoinPlace {
+    Live(RunId),
+    /// The live run without a file of an instance; created at first use.
+    WithoutFile {
+        project: String,
+        instance: InstanceRef,
+    },
 }
 
 impl Agents<'_> {
@@ -66,7 +78,14 @@ impl Kernel {
         if self.is_draining() {
             return Err(Error::Draining);
         }
-        let joins = join_target(request.target.as_ref())?;
+        if !request.command.is_empty() && !matches!(who, Principal::User) {
+            return Err(Error::Forbidden("only the user may name the program of an agent"));
+        }
+        let place = self.join_place(who, &request).await?;
+        let joins = match &place {
+            JoinPlace::WithoutFile { .. } => JoinTarget::Standalone,
+            JoinPlace::Live(run) => self.join_target(*run).await?,
+        };
         // Report invalid settings now, before anything is created for the agent.
         let mut settings = requested_settings(&request, joins)?;
         if joins == JoinTarget::Standalone {
@@ -75,12 +94,11 @@ impl Kernel {
             request.env = client_env::requested_env(who, env, &self.base_env, undeclared)?;
         }
         let _alone = self.membership_lock.acquire().await;
-        let run = match joins {
-            JoinTarget::Team => {
-                let (target, project) = (request.target.take(), request.project.take());
-                self.live_instance(who, &InstanceSelector { target, project }).await?.1
+        let run = match place {
+            JoinPlace::Live(run) => run,
+            JoinPlace::WithoutFile { project, instance } => {
+                self.run_without_file(who, project, instance).await?
             }
-            JoinTarget::Standalone => self.standalone_run(who).await?,
         };
         let run_context = self.run_context(run).await?;
         if let Some(cwd) = settings.cwd.take() {
@@ -107,6 +125,7 @@ impl Kernel {
                     // A repeated call with its key returns the agent of the first call: no agent has this name.
                     self.agent_env_save(run, &name, BTreeMap::new()).await?;
                 }
+                self.end_hold(who).await;
                 self.agent_view(run, &made).await
             }
             Err(StoreError::Exists(_)) => {
@@ -139,14 +158,60 @@ impl Kernel {
         self.runner.run_open(run, env).await.map_err(Error::RunFolder)
     }
 
-    /// Returns the permanent run of standalone agents; creates it at first use.
-    async fn standalone_run(&self, who: &Principal) -> Result<RunId> {
-        let name = GLOBAL_WORKFLOW.parse().map_err(|bad| Error::BadRequest(format!("{bad}")))?;
-        let instance = InstanceRef { name, tag: Tag::default() };
-        if !who.can_reach(GLOBAL_PROJECT, &instance) {
-            return Err(Error::NoInstance("@global in your scope".into()));
+    /// Finds the run that an agent joins; creates nothing.
+    async fn join_place(&self, who: &Principal, request: &AgentRequest) -> Result<JoinPlace> {
+        let Some(instance) = joined_instance(request.target.as_ref())? else {
+            let name =
+                GLOBAL_WORKFLOW.parse().map_err(|bad| Error::BadRequest(format!("{bad}")))?;
+            let instance = InstanceRef { name, tag: Tag::default() };
+            return Ok(JoinPlace::WithoutFile { project: GLOBAL_PROJECT.to_owned(), instance });
+        };
+        let (target, project) = (request.target.clone(), request.project.clone());
+        let selector = InstanceSelector { target, project };
+        let choice = InstanceChoice::Live;
+        let found = self.resolve_instance_for_write(who, &selector, choice).await;
+        if let Ok(Instance { live: Some(run), .. }) = found {
+            return Ok(JoinPlace::Live(run));
         }
-        let id = self.store.instance_open(GLOBAL_PROJECT.to_owned(), instance.clone()).await?;
+        if !request.create_instance {
+            return Err(found.map_or_else(|error| error, |found| Error::NoRun(found.instance)));
+        }
+        if !matches!(who, Principal::User) {
+            return Err(Error::Forbidden("only the user may create an instance without a file"));
+        }
+        match found {
+            Err(Error::NoInstance(_) | Error::UnknownTarget { .. }) => {
+                let project = selector.plain_project()?.unwrap_or(GLOBAL_PROJECT.to_owned());
+                Ok(JoinPlace::WithoutFile { project, instance })
+            }
+            Err(error) => Err(error),
+            Ok(Instance { project, instance, last, .. }) => match last {
+                // An instance of a workflow file is started from its file.
+                Some(run) if self.join_target(run).await? == JoinTarget::Team => {
+                    Err(Error::NoRun(instance))
+                }
+                Some(_) | None => Ok(JoinPlace::WithoutFile { project, instance }),
+            },
+        }
+    }
+
+    /// Returns the kind of a run.
+    async fn join_target(&self, run: RunId) -> Result<JoinTarget> {
+        let is_of_file = self.run_context(run).await?.script.file.is_some();
+        Ok(if is_of_file { JoinTarget::Team } else { JoinTarget::Standalone })
+    }
+
+    /// Returns the live run without a file of an instance; creates both at first use.
+    async fn run_without_file(
+        &self,
+        who: &Principal,
+        project: String,
+        instance: InstanceRef,
+    ) -> Result<RunId> {
+        if !who.can_reach(&project, &instance) {
+            return Err(Error::NoInstance(format!("@{instance} in your scope")));
+        }
+        let id = self.store.instance_open(project.clone(), instance.clone()).await?;
         let newest = self.store.run_list(RunQuery::OfInstance(id, 1)).await?;
         if let Some(live) = newest.into_iter().find(|run| run.state.is_live()) {
             return Ok(live.id);
@@ -158,7 +223,7 @@ impl Kernel {
             workflow: Workflow::standalone(instance.name),
             tag: instance.tag,
             params: BTreeMap::new(),
-            cwd: PathBuf::from(GLOBAL_PROJECT),
+            cwd: PathBuf::from(project),
         };
         let limits: Limits = LimitSettings::default().for_mode(RunMode::Start);
         let script = serde_json::to_string(&script)
@@ -213,13 +278,13 @@ fn agent_env_prefix(agent: &AgentName) -> String {
     format!("{}/", agent.folded())
 }
 
-fn join_target(target: Option<&Target>) -> Result<JoinTarget> {
-    let Some(Target { agent, workflow, tag }) = target else { return Ok(JoinTarget::Standalone) };
+/// Returns the instance that a target names; none for the standalone agents.
+fn joined_instance(target: Option<&Target>) -> Result<Option<InstanceRef>> {
+    let Some(Target { agent, workflow, tag }) = target else { return Ok(None) };
     match (agent, workflow) {
         (None, Some(name)) => {
             let tag = tag.clone().unwrap_or_default();
-            let instance = InstanceRef { name: name.clone(), tag };
-            Ok(if instance.is_global() { JoinTarget::Standalone } else { JoinTarget::Team })
+            Ok(Some(InstanceRef { name: name.clone(), tag }).filter(|one| !one.is_global()))
         }
         (Some(_), _) | (None, None) => Err(Error::BadRequest(
             "the target must be the instance to join, @workflow or @workflow:tag; give the name of the agent as `name`"
@@ -247,6 +312,8 @@ fn requested_settings(request: &AgentRequest, joins: JoinTarget) -> Result<Agent
         model: request.model.clone(),
         system_prompt: request.system.clone(),
         mock: request.mock.clone(),
+        agent: request.agent.clone(),
+        command: request.command.clone(),
         cwd,
     };
     draft
@@ -290,16 +357,19 @@ mod tests {
     #[test]
     fn a_target_names_a_team_and_global_is_none() {
         for (target, expected) in [
-            (None, Some(JoinTarget::Standalone)),
-            (Some("@global"), Some(JoinTarget::Standalone)),
-            (Some("@global:main"), Some(JoinTarget::Standalone)),
-            (Some("@review"), Some(JoinTarget::Team)),
-            (Some("@review:pr-1"), Some(JoinTarget::Team)),
+            (None, Some(None)),
+            (Some("@global"), Some(None)),
+            (Some("@global:main"), Some(None)),
+            (Some("@review"), Some(Some("review"))),
+            (Some("@review:pr-1"), Some(Some("review:pr-1"))),
             (Some("coder"), None),
             (Some("coder@review"), None),
         ] {
             let target: Option<Target> = target.map(|target| target.parse().unwrap());
-            assert_eq!(join_target(target.as_ref()).ok(), expected, "{target:?}");
+            let joined = joined_instance(target.as_ref()).ok();
+            let joined = joined.map(|instance| instance.map(|instance| instance.to_string()));
+            let expected = expected.map(|instance| instance.map(str::to_owned));
+            assert_eq!(joined, expected, "{target:?}");
         }
     }
 }

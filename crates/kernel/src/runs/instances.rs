@@ -1,27 +1,31 @@
 //! Instances: list, clear, remove; integrity of the store; feedback about the program.
 
+use std::cmp::Reverse;
+
 use crate::views::KernelHealth;
 use agent_worker_protocol::{
-    EffectKey, Permission, Target,
+    EffectKey, Millis, Permission, Target,
     api::{
-        FeedbackRequest, FeedbackView, InstanceCleared, InstanceRemoved, InstanceView, StoreReport,
+        FeedbackRequest, FeedbackView, InstanceCleared, InstanceRemoved, InstanceView, ListPage,
+        StoreReport,
     },
 };
-use agent_worker_store::{DamagedRow, Error as StoreError, Instance, InstanceQuery, RunQuery};
+use agent_worker_store::{
+    DamagedRow, Error as StoreError, FeedbackKey, FeedbackRow, Instance, InstanceQuery, RunQuery,
+};
 
 use crate::{
-    access::instance_resolution::InstanceSelector,
+    access::{instance_resolution::InstanceSelector, target::InstanceChoice},
     error::{Error, Result},
     kernel::{Kernel, Principal},
     messaging::size_limits,
     scheduling::retry_policy::WorkerStopReason,
     scheduling::shutdown::WorkerSelector,
-    views::ListingScope,
+    views::{ListingScope, page::PageRequest},
 };
 
 /// Maximum size of a feedback entry.
 const MAX_FEEDBACK_BYTES: usize = 64 * 1024;
-const MAX_FEEDBACK_ENTRIES: u32 = 1_000;
 
 /// Lists, clears and removes instances.
 #[derive(Clone, Copy)]
@@ -38,15 +42,14 @@ impl Instances<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<InstanceView>> {
-        let instances = self.0.instances_in_scope(who, selector, scope).await?;
-        let view = |instance: Instance| InstanceView {
-            instance: instance.instance,
-            project: instance.project.into(),
-            live: instance.live,
-            last: instance.last,
-        };
-        Ok(instances.into_iter().map(view).collect())
+        page: &PageRequest,
+    ) -> Result<ListPage<InstanceView>> {
+        let mut page = page.start("workflows")?;
+        for instance in self.0.instances_in_scope(who, selector, scope).await? {
+            let Instance { id, project, instance, live, last } = instance;
+            page.push(id, InstanceView { instance, project: project.into(), live, last });
+        }
+        page.finish()
     }
 
     /// Hides the messages of a channel so far. Nothing is deleted, and pending deliveries stay pending.
@@ -62,7 +65,8 @@ impl Instances<'_> {
                 "{agent} shares its channel with other agents; name the instance, @workflow:tag or @global, to hide all messages"
             )));
         }
-        let instance = self.0.resolve_instance_for_write(who, selector).await?;
+        let choice = InstanceChoice::Exact;
+        let instance = self.0.resolve_instance_for_write(who, selector, choice).await?;
         let now = self.0.now();
         let until =
             self.0.store.instance_clear(who.author_with_key(key)?, instance.id, now).await?;
@@ -158,9 +162,14 @@ impl FeedbackEntries<'_> {
     }
 
     /// Lists the feedback, newest first.
-    pub async fn list(self, who: &Principal) -> Result<Vec<FeedbackView>> {
+    pub async fn list(self, who: &Principal, page: &PageRequest) -> Result<ListPage<FeedbackView>> {
         who.require_user("only the user may read feedback")?;
-        Ok(self.0.store.feedback_list(MAX_FEEDBACK_ENTRIES).await?)
+        let mut page = page.start::<(Reverse<Millis>, Reverse<i64>), _>("feedback")?;
+        let range = page.range(|&(Reverse(ts), Reverse(id))| Some(FeedbackKey { ts, id }));
+        for FeedbackRow { key, entry } in self.0.store.feedback_list(range).await? {
+            page.push((Reverse(key.ts), Reverse(key.id)), entry);
+        }
+        page.finish()
     }
 }
 
@@ -170,14 +179,17 @@ impl Kernel {
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<InstanceRemoved> {
-        let instance = self.resolve_instance_for_write(who, selector).await?;
+        let choice = InstanceChoice::Exact;
+        let instance = self.resolve_instance_for_write(who, selector, choice).await?;
         if instance.instance.is_global() {
             return Err(Error::PermanentRun);
         }
         let runs = self.store.run_list(RunQuery::OfInstance(instance.id, u32::MAX)).await?;
         match self.store.instance_remove(instance.id).await {
             Ok(()) => {}
-            Err(StoreError::RunLive(_)) => return Err(Error::AlreadyRunning(instance.instance)),
+            Err(StoreError::RunLive(_)) => {
+                return Err(self.already_running_error(instance.id, instance.instance).await?);
+            }
             Err(error) => return Err(error.into()),
         }
         // Workers of a stopped run may still be exiting and recording their end.

@@ -9,7 +9,10 @@ use agent_worker_protocol::{
 use agent_worker_store::{Error as StoreError, Instance};
 
 use crate::{
-    access::instance_resolution::InstanceSelector,
+    access::{
+        instance_resolution::InstanceSelector, target::InstanceChoice,
+        target_suggestion::unknown_member,
+    },
     error::{Error, Result},
     kernel::{Kernel, Principal},
     scheduling::retry_policy::WorkerStopReason,
@@ -66,6 +69,7 @@ impl Agents<'_> {
             .store
             .agent_resume(who.author_with_key(None)?, instance.id, agent.clone(), now)
             .await?;
+        self.0.end_hold(who).await;
         self.0.agent_view(run, &agent).await
     }
 }
@@ -93,6 +97,7 @@ impl Kernel {
         selector: &InstanceSelector,
     ) -> Result<AgentStopped> {
         let (instance, run, agent) = self.resolve_member(who, selector).await?;
+        let has_own_env = self.run_context(run).await?.script.file.is_none();
         let stopped = self.end_agent(who, &instance, &agent, StopUrgency::Graceful).await?;
         let _alone = self.membership_lock.acquire().await;
         let now = self.now();
@@ -102,7 +107,7 @@ impl Kernel {
             .await;
         self.run_context_evict(run);
         match gone {
-            Ok(()) if instance.instance.is_global() => {
+            Ok(()) if has_own_env => {
                 if let Err(error) = self.agent_env_save(run, &agent, BTreeMap::new()).await {
                     tracing::error!(%agent, %error, "could not delete the environment of an agent that left");
                 }
@@ -120,7 +125,7 @@ impl Kernel {
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<(Instance, RunId, AgentName)> {
-        let (instance, agent) = self.resolve_agent(who, selector).await?;
+        let (instance, agent) = self.resolve_agent(who, selector, InstanceChoice::Live).await?;
         match instance.live {
             Some(run) => Ok((instance, run, agent)),
             None => Err(Error::NoRun(instance.instance)),
@@ -132,16 +137,19 @@ impl Kernel {
         &self,
         who: &Principal,
         selector: &InstanceSelector,
+        choice: InstanceChoice,
     ) -> Result<(Instance, AgentName)> {
         let named = selector.target.as_ref().and_then(|target| target.agent.clone());
         let agent = named.ok_or_else(|| {
             Error::BadRequest("name an agent: agent or agent@workflow:tag".into())
         })?;
-        let instance = self.resolve_instance(who, selector).await?;
+        let instance = self.choose_instance(who, selector, choice).await?;
         let rows = self.store.agent_list(instance.id).await?;
-        match rows.into_iter().find(|row| row.name == agent) {
-            Some(row) => Ok((instance, row.name)),
-            None => Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance))),
+        match rows.iter().find(|row| row.name == agent) {
+            Some(row) => Ok((instance, row.name.clone())),
+            None => {
+                Err(unknown_member(&agent, &instance.instance, rows.iter().map(|row| &row.name)))
+            }
         }
     }
 

@@ -5,12 +5,14 @@
 //! scope. A check of the path's text would not see links, and a check before the open would not see a later change.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
+    io::Seek as _,
     path::{Path, PathBuf},
 };
 
 use agent_worker_protocol::{FolderScope, has_parent_component};
-use agent_worker_workflow::{Error as WorkflowError, OpenFolder, Workflow, load_file};
+use agent_worker_workflow::{Error as WorkflowError, OpenFolder, Workflow, load_file, unset_env};
 
 use crate::{
     error::{Error, Result},
@@ -23,6 +25,8 @@ const OUTSIDE_CWD: &str =
 /// A workflow file that a caller may start, and the folder of its commands.
 pub(super) struct RunFile {
     pub(super) workflow: Workflow,
+    /// The open file, for errors that quote it; none for a limited token, which may not read the file.
+    pub(super) text: Option<File>,
     /// Canonical path of the folder, and the name of the file in it.
     pub(super) path: PathBuf,
     /// Canonical path of the folder.
@@ -53,6 +57,7 @@ pub(super) fn open_run_file(who: &Principal, file: &Path, cwd: &Path) -> Result<
         }
     };
     let path = folder.path().join(file.file_name().unwrap_or_default());
+    let text = opened.try_clone().ok().filter(|_| !is_limited(who));
     let workflow = match load_file(opened, &folder, &path) {
         Ok(workflow) => workflow,
         Err(error) if !is_limited(who) => return Err(error.into()),
@@ -66,7 +71,17 @@ pub(super) fn open_run_file(who: &Principal, file: &Path, cwd: &Path) -> Result<
         Err(_) => return Err(not_found()),
     };
     let cwd = resolve_cwd(who, cwd, &[folder.path()])?;
-    Ok(RunFile { workflow, path, folder: folder.path().to_owned(), cwd })
+    Ok(RunFile { workflow, text, path, folder: folder.path().to_owned(), cwd })
+}
+
+impl RunFile {
+    /// Returns the error for variables that `env` lacks, with their places in the file. Blocks.
+    pub(super) fn unset_env(&mut self, env: &BTreeMap<String, String>) -> Option<WorkflowError> {
+        let mut text = self.text.take()?;
+        // The load left the position at the end.
+        text.rewind().ok()?;
+        unset_env(text, &self.path, &self.workflow, env)
+    }
 }
 
 /// Returns the folder for commands that a caller may use: for a limited token a folder that exists inside the token's

@@ -53,6 +53,7 @@ mod tests {
             priority,
             to: Vec::new(),
             cc: Vec::new(),
+            acts_on: Vec::new(),
             resource: None,
         };
         ShownMessage { message, wakes: true }

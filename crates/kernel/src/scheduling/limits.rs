@@ -1,5 +1,6 @@
 //! Limits of a run: hops and turns. Pure.
 
+use crate::scheduling::wall_limit;
 use agent_worker_protocol::{
     LimitKind, Limits, PauseCause, RunMode, RunState, Seq, Span, api::ResumeRequest,
 };
@@ -97,7 +98,7 @@ pub(crate) fn missing_limits(
         }
         LimitKind::Wall => {
             let wall = limits.wall?;
-            let lasts = earliest_wait(agents).unwrap_or(now).max(now).since(run.store_started);
+            let lasts = wall_limit::needed_time(run.clock, earliest_wait(agents), now);
             let hours = lasts.as_secs().div_ceil(3600) + 1;
             let more = Some(Span::from_secs(hours.saturating_mul(3600)));
             (lasts >= wall.duration()).then_some(ResumeRequest { wall: more, ..nothing })
@@ -137,14 +138,15 @@ mod tests {
 
     #[test]
     fn the_message_after_the_last_allowed_hop_trips_the_limit() {
-        let limits = Limits { hops: 50, turns: None, wall: None };
+        let limits = Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE };
         assert!(hop_limit_cause(50, &limits).is_none());
         assert!(hop_limit_cause(51, &limits).is_some());
     }
 
     #[test]
     fn attempts_that_live_count_as_turns_to_come() {
-        let limits = Limits { hops: 50, turns: Some(3), wall: None };
+        let limits =
+            Limits { hops: 50, turns: Some(3), wall: None, wall_grace: Limits::WALL_GRACE };
         let (mode, turns_today, whose) = (RunMode::Run, 0, LimitScope::Team);
         for (turns, attempts, stops) in
             [(0, 0, false), (2, 0, false), (2, 1, true), (3, 0, true), (1, 2, true)]
@@ -161,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_run_counts_the_turns_of_its_life_and_a_start_those_of_a_day() {
-        let limits = Limits { hops: 50, turns: Some(3), wall: None };
+        let limits =
+            Limits { hops: 50, turns: Some(3), wall: None, wall_grace: Limits::WALL_GRACE };
         for (mode, turns, turns_today, attempts, expected) in [
             (RunMode::Run, 3, 0, 0, Some("turn limit (3 turns taken, 3 allowed)")),
             (RunMode::Run, 2, 2, 0, None),

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{AttemptId, PauseCause, RunId, RunMode, RunState};
 use agent_worker_store::{
-    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Now, Retention, RunQuery, RunRow,
-    RunStep, StoreTime,
+    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Now, Retention, RunClockSwitch,
+    RunQuery, RunRow, RunStep, StoreTime,
 };
 
 use super::{run_loop::BusyAgents, worker_handle::WorkerHandle};
@@ -84,6 +84,7 @@ impl Kernel {
             }
             let Some(run_context) = self.readable_run_context(run.id).await else { continue };
             self.pause_stale_run(&run, last, now).await?;
+            self.stop_clock_if_held(&run_context, last).await;
             if run.state == RunState::Setup {
                 // The setup starts again, so processes of the first try must not run at the same time.
                 self.runner.attempt_sweep(AttemptId::new(run.id.get())).await;
@@ -191,9 +192,16 @@ impl Kernel {
 
     async fn pause_stale_run(&self, run: &RunRow, last: Option<StoreTime>, now: Now) -> Result<()> {
         let cut_off = last.is_some_and(|last| now.store.since(last) > STALE_RUN_AGE);
-        if run.mode == RunMode::Run && run.state.wakes_agents() && cut_off {
+        if run.mode != RunMode::Run || !cut_off {
+            return Ok(());
+        }
+        // The absence of the daemon does not count for the wall limit.
+        let paused = Now { store: last.unwrap_or(now.store), ..now };
+        if run.state.wakes_agents() {
             let decide = Box::new(|_: &_| RunStep::Pause(PauseCause::Interrupted));
-            self.store.run_settle(run.id, decide, now).await?;
+            self.store.run_settle(run.id, decide, paused).await?;
+        } else if run.state.refuses_work() {
+            self.store.run_clock_switch(run.id, RunClockSwitch::Stop, paused).await?;
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(crate) enum WorkerStopReason {
     Overdue(String),
     /// The daemon is stopping.
     Drain,
+    /// The run reached its wall limit, and the grace period is over.
+    WallLimit,
     /// The run has ended, or the agent was stopped; the end of the attempt has no consequence.
     Stopped,
 }
@@ -89,6 +91,9 @@ pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
         }
         (_, Some(WorkerStopReason::Drain)) => {
             AttemptEnd::Interrupted { why: "the daemon stopped".into() }
+        }
+        (_, Some(WorkerStopReason::WallLimit)) => {
+            AttemptEnd::Interrupted { why: "the run reached its wall limit".into() }
         }
         (_, Some(WorkerStopReason::Stopped)) => AttemptEnd::Stopped,
         (Some(WorkerOutcome::Interrupted { why } | WorkerOutcome::Unstarted { why }), None) => {
@@ -162,9 +167,7 @@ pub(crate) fn settlement(
         ) => None,
     };
     let stop = match &end {
-        AttemptEnd::Failed { class: class @ (FailureClass::Auth | FailureClass::Billing), why } => {
-            Some(format!("{class}: {why}"))
-        }
+        AttemptEnd::Failed { class, why } if class.stops_agent() => Some(format!("{class}: {why}")),
         AttemptEnd::Ok
         | AttemptEnd::Failed { .. }
         | AttemptEnd::Interrupted { .. }
@@ -183,11 +186,8 @@ pub(crate) fn settlement(
 
 fn blame(end: &AttemptEnd, evidence: &AttemptEvidence<'_>, record: &RetryRecord) -> Blame {
     match end {
-        AttemptEnd::Ok
-        | AttemptEnd::Stopped
-        | AttemptEnd::Failed { class: FailureClass::Auth | FailureClass::Billing, .. } => {
-            Blame::None
-        }
+        AttemptEnd::Ok | AttemptEnd::Stopped => Blame::None,
+        AttemptEnd::Failed { class, .. } if class.stops_agent() => Blame::None,
         AttemptEnd::Failed { class, .. } if class.is_counted() => {
             Blame::Counted { max: record.retry.max_attempts }
         }
@@ -261,6 +261,12 @@ mod tests {
                 &seen,
                 Some(&WorkerStopReason::Drain),
                 "interrupted: the daemon stopped",
+            ),
+            (
+                None,
+                &seen,
+                Some(&WorkerStopReason::WallLimit),
+                "interrupted: the run reached its wall limit",
             ),
             (None, &seen, Some(&WorkerStopReason::Stopped), "stopped"),
             (None, &seen, None, "failed (crash): the worker exited without a result (signal: 9)"),
@@ -370,59 +376,31 @@ mod tests {
 
     #[test]
     fn each_end_has_its_blame_its_pause_and_its_stop() {
+        let alive = WorkerSeen::Alive;
         for (finished, seen, number, setbacks, expected) in [
-            (Some(done()), WorkerSeen::Alive, 1, 0, "none"),
-            (Some(failed(FailureClass::Fatal)), WorkerSeen::Alive, 1, 0, "counted 3 BackOff 1000"),
-            (Some(failed(FailureClass::Fatal)), WorkerSeen::Alive, 2, 0, "counted 3 BackOff 2000"),
-            (Some(failed(FailureClass::Fatal)), WorkerSeen::Alive, 3, 0, "counted 3"),
+            (Some(done()), alive, 1, 0, "none"),
+            (Some(failed(FailureClass::Fatal)), alive, 1, 0, "counted 3 BackOff 1000"),
+            (Some(failed(FailureClass::Fatal)), alive, 2, 0, "counted 3 BackOff 2000"),
+            (Some(failed(FailureClass::Fatal)), alive, 3, 0, "counted 3"),
+            (Some(failed(FailureClass::Permission)), alive, 1, 5, "counted 3 BackOff 1000"),
+            (Some(failed(FailureClass::Transient)), alive, 1, 0, "uncounted 10 BackOff 1000"),
+            (Some(failed(FailureClass::Transient)), alive, 1, 3, "uncounted 10 BackOff 8000"),
+            (Some(failed(FailureClass::Transient)), alive, 1, 8, "uncounted 10 BackOff 256000"),
+            (Some(failed(FailureClass::Transient)), alive, 1, 9, "uncounted 10"),
+            (Some(failed(FailureClass::RateLimited)), alive, 1, 9, "uncounted 10"),
+            (Some(failed(FailureClass::RateLimited)), alive, 1, 0, "uncounted 10 RateLimited 1000"),
             (
-                Some(failed(FailureClass::Permission)),
-                WorkerSeen::Alive,
-                1,
-                5,
-                "counted 3 BackOff 1000",
-            ),
-            (
-                Some(failed(FailureClass::Transient)),
-                WorkerSeen::Alive,
-                1,
-                0,
-                "uncounted 10 BackOff 1000",
-            ),
-            (
-                Some(failed(FailureClass::Transient)),
-                WorkerSeen::Alive,
-                1,
-                3,
-                "uncounted 10 BackOff 8000",
-            ),
-            (
-                Some(failed(FailureClass::Transient)),
-                WorkerSeen::Alive,
-                1,
-                8,
-                "uncounted 10 BackOff 256000",
-            ),
-            (Some(failed(FailureClass::Transient)), WorkerSeen::Alive, 1, 9, "uncounted 10"),
-            (Some(failed(FailureClass::RateLimited)), WorkerSeen::Alive, 1, 9, "uncounted 10"),
-            (
-                Some(failed(FailureClass::RateLimited)),
-                WorkerSeen::Alive,
+                Some(failed(FailureClass::MissingProgram)),
+                alive,
                 1,
                 0,
-                "uncounted 10 RateLimited 1000",
+                "none stop missing_program: why",
             ),
-            (Some(failed(FailureClass::Auth)), WorkerSeen::Alive, 1, 0, "none stop auth: why"),
-            (
-                Some(failed(FailureClass::Billing)),
-                WorkerSeen::Alive,
-                1,
-                0,
-                "none stop billing: why",
-            ),
-            (Some(interrupted()), WorkerSeen::Alive, 1, 0, "uncounted 10 BackOff 1000"),
+            (Some(failed(FailureClass::Auth)), alive, 1, 0, "none stop auth: why"),
+            (Some(failed(FailureClass::Billing)), alive, 1, 0, "none stop billing: why"),
+            (Some(interrupted()), alive, 1, 0, "uncounted 10 BackOff 1000"),
             (Some(interrupted()), WorkerSeen::Never, 1, 0, "none"),
-            (None, WorkerSeen::Alive, 1, 0, "counted 3 BackOff 1000"),
+            (None, alive, 1, 0, "counted 3 BackOff 1000"),
             (None, WorkerSeen::Never, 1, 0, "none"),
         ] {
             let shown = settled(finished.as_ref(), seen, number, setbacks);

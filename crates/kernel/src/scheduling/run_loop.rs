@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::{AgentName, RunId, sync};
+use agent_worker_protocol::{AgentName, Limits, RunId, sync};
 use agent_worker_store::{ChangeCursor, Now, Retention, RunStep, StoreTime};
 use tokio::{
     sync::{Notify, Semaphore},
@@ -17,7 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     error::Result,
     kernel::{Kernel, RunContext},
-    scheduling::run_step::{self, HumanPresence},
+    scheduling::{
+        retry_policy::WorkerStopReason,
+        run_step::{self, HumanPresence},
+        shutdown::WorkerSelector,
+        wall_limit::{self, WallStep},
+    },
 };
 
 /// Retention of the rows of a `provider: memory` run after its end, for clients that watch it end.
@@ -73,6 +78,39 @@ impl Drop for BusyGuard {
     }
 }
 
+/// The next instant at which the wall limit acts on a run, as the last settlement computed it. It is unknown before the
+/// first settlement, after a change of the limits, and while no time counts.
+#[derive(Default)]
+struct WallTimer {
+    next: Option<(Limits, WallStep)>,
+}
+
+impl WallTimer {
+    /// Returns true if the run must be settled for its wall limit now.
+    fn is_due(&self, limits: &Limits, now: StoreTime) -> bool {
+        limits.wall.is_some()
+            && match self.next {
+                Some((of, WallStep::Due(at))) if of == *limits => at <= now,
+                Some(_) | None => true,
+            }
+    }
+
+    /// Returns the instant to wait for, if it is in the future.
+    fn instant(&self, now: StoreTime) -> Option<StoreTime> {
+        match self.next {
+            Some((_, WallStep::Due(at))) => Some(at).filter(|at| *at > now),
+            Some((_, WallStep::Wait | WallStep::StopTurns)) | None => None,
+        }
+    }
+}
+
+/// The state of a run after a settlement.
+#[derive(PartialEq, Eq)]
+enum RunSettled {
+    Live,
+    Ended,
+}
+
 /// The result of one read of a run.
 enum PollOutcome {
     /// Read again after a change, or at this time.
@@ -92,6 +130,7 @@ impl Kernel {
         let mut seen = ChangeCursor::default();
         let mut next = Instant::now();
         let mut people = self.viewers.subscribe();
+        let mut wall = WallTimer::default();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -101,7 +140,7 @@ impl Kernel {
                 _ = people.changed() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
-            match self.poll_run_once(run_context.run, &busy).await {
+            match self.poll_run_once(run_context.run, &busy, &mut wall).await {
                 Ok(PollOutcome::PollAgainAt(instant)) => next = instant,
                 Ok(PollOutcome::RunEnded) => break,
                 Err(error) => {
@@ -113,7 +152,12 @@ impl Kernel {
         self.cleanup_run(run_context).await;
     }
 
-    async fn poll_run_once(&self, run: RunId, busy: &BusyAgents) -> Result<PollOutcome> {
+    async fn poll_run_once(
+        &self,
+        run: RunId,
+        busy: &BusyAgents,
+        wall: &mut WallTimer,
+    ) -> Result<PollOutcome> {
         let run_context = &self.run_context(run).await?;
         let now = self.now();
         self.report_clock_jump(now).await?;
@@ -127,16 +171,45 @@ impl Kernel {
         {
             next = next.min(due);
         }
+        // At the wall limit no turn starts: the settlement comes first.
+        let wall_due = wall.is_due(&run_context.limits, now.store);
+        if wall_due && self.settle_run(run_context, wall, now).await? == RunSettled::Ended {
+            return Ok(PollOutcome::RunEnded);
+        }
+        // Agents without a worker wait for a slot: if their run is paused, no time counts.
+        let all_wait_for_slots = !busy.is_empty() && !self.scheduler.has_worker_in(run_context.run);
+        if let Some(due) = self.start_ready_turns(run_context, busy, now).await? {
+            next = next.min(due);
+        }
+        // While an agent is busy, the run cannot have ended; only all agents may wait for a person.
+        let may_change = busy.is_empty()
+            || all_wait_for_slots
+            || self.approval_waits.is_present(run_context.run);
+        if !wall_due
+            && may_change
+            && self.settle_run(run_context, wall, now).await? == RunSettled::Ended
+        {
+            return Ok(PollOutcome::RunEnded);
+        }
+        let next = wall.instant(now.store).map_or(next, |due| next.min(due));
+        Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)))
+    }
+
+    /// Starts the turns of agents with mail; returns the next instant at which one becomes due.
+    async fn start_ready_turns(
+        &self,
+        run_context: &Arc<RunContext>,
+        busy: &BusyAgents,
+        now: Now,
+    ) -> Result<Option<StoreTime>> {
         // While all agents are busy, no agent can be woken, however many messages arrive.
-        let all_work = busy.contains_all(&run_context.team);
-        let ready = if all_work {
-            Vec::new()
-        } else {
-            self.store.agent_ready(run_context.workflow).await?
-        };
-        for ready in ready {
+        if busy.contains_all(&run_context.team) {
+            return Ok(None);
+        }
+        let mut next: Option<StoreTime> = None;
+        for ready in self.store.agent_ready(run_context.workflow).await? {
             match ready.not_before {
-                Some(at) if at > now.store => next = next.min(at),
+                Some(at) if at > now.store => next = Some(next.map_or(at, |next| next.min(at))),
                 Some(_) | None => {
                     if let Some(place) = busy.try_enter(&ready.name) {
                         self.spawn_turn(run_context, ready.name, Arc::clone(&busy.slots), place);
@@ -144,25 +217,35 @@ impl Kernel {
                 }
             }
         }
-        let due = match run_context.limits.wall {
-            Some(wall) => run_context.started.plus(wall.duration()),
-            None => StoreTime::NEVER,
-        };
-        // While an agent is busy, the run cannot have ended; only its time can be up, or all agents wait for a
-        // person.
-        if !busy.is_empty() && now.store < due && !self.approval_waits.is_present(run_context.run) {
-            return Ok(PollOutcome::PollAgainAt(tokio_instant(now, next.min(due))));
-        }
+        Ok(next)
+    }
+
+    /// Decides about a run, and stops its live turns if the grace period after its wall limit is over.
+    async fn settle_run(
+        &self,
+        run_context: &RunContext,
+        wall: &mut WallTimer,
+        now: Now,
+    ) -> Result<RunSettled> {
         let is_there = self.viewers.is_present(run_context.run);
         let person = if is_there { HumanPresence::Present } else { HumanPresence::Absent };
-        let decide = Box::new(move |facts: &_| run_step::decide_run_step(facts, person, now));
-        match self.store.run_settle(run_context.run, decide, now).await? {
-            RunStep::End { .. } => Ok(PollOutcome::RunEnded),
-            RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {
-                let next = if due > now.store { next.min(due) } else { next };
-                Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)))
-            }
+        let found = Arc::new(Mutex::new(WallStep::Wait));
+        let step = Arc::clone(&found);
+        let decide = Box::new(move |facts: &_| {
+            *sync::lock(&step) = wall_limit::wall_step(facts, now.store);
+            run_step::decide_run_step(facts, person, now)
+        });
+        let settled = self.store.run_settle(run_context.run, decide, now).await?;
+        let step = *sync::lock(&found);
+        // After a change of the state the COMMIT wakes this loop, and the next settlement computes the instant.
+        wall.next = (settled == RunStep::Stay).then_some((run_context.limits, step));
+        if step == WallStep::StopTurns {
+            self.request_stops(&WorkerSelector::Run(run_context.run), &WorkerStopReason::WallLimit);
         }
+        Ok(match settled {
+            RunStep::End { .. } => RunSettled::Ended,
+            RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => RunSettled::Live,
+        })
     }
 
     /// Removes leftovers of an ended run.

@@ -1,9 +1,12 @@
 //! Decides whether a run continues, pauses or ends. Pure; called inside the store's transaction.
 
-use agent_worker_protocol::{LimitKind, Outcome, PauseCause, RunMode, RunState};
-use agent_worker_store::{Now, RunFacts, RunStep};
+use agent_worker_protocol::{
+    LimitKind, Outcome, PauseCause, RunMode, RunState, VerdictOutcome,
+    api::{RunError, RunErrorCode, TeamVerdict},
+};
+use agent_worker_store::{Now, RunFacts, RunStep, StoredVerdict};
 
-use crate::scheduling::limits;
+use crate::scheduling::{limits, wall_limit::wall_limit_cause};
 
 /// The presence of a person who follows a run and can answer its questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +19,9 @@ pub(crate) enum HumanPresence {
 pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now) -> RunStep {
     match &facts.state {
         RunState::Running => {}
+        RunState::Electing => {
+            return wall_limit_cause(facts, now).map_or(RunStep::Stay, RunStep::Pause);
+        }
         RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
             if limits::has_turns_left(facts) =>
         {
@@ -24,50 +30,34 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
         // New work arrived, no request for a person is left, or a person is present. After the wall limit, presence
         // alone does not resume the run: it would only change the cause of the pause.
         RunState::Paused { cause: PauseCause::Human }
-            if !waits_only_for_people(facts)
+            if !facts.waits_only_for_people()
                 || person == HumanPresence::Present && wall_limit_cause(facts, now).is_none() =>
         {
             return RunStep::Resume;
         }
-        // The live turns have finished and no work is left, so the run has nothing to wait for.
-        RunState::Paused { cause: PauseCause::Limit { .. } }
-            if facts.mode == RunMode::Run && is_idle(facts) =>
-        {
+        // The time of the live turns is up too.
+        state if state.refuses_work() && facts.has_working_attempt() => {
+            return wall_limit_cause(facts, now).map_or(RunStep::Stay, RunStep::Pause);
+        }
+        // The limit refused no work: the live turns have finished, and nothing is left. A run whose time is up stays
+        // paused in any case.
+        state if state.refuses_work() && facts.mode == RunMode::Run && facts.is_idle() => {
             return end_step(facts);
         }
-        RunState::Setup | RunState::Electing | RunState::Paused { .. } | RunState::Ended { .. } => {
+        RunState::Setup | RunState::Paused { .. } | RunState::Ended { .. } => {
             return RunStep::Stay;
         }
     }
-    match facts.mode {
-        RunMode::Run if is_idle(facts) => return end_step(facts),
-        RunMode::Run if waits_only_for_people(facts) && person == HumanPresence::Absent => {
-            return RunStep::Pause(PauseCause::Human);
-        }
-        RunMode::Run | RunMode::Start => {}
+    if let Some(cause) = wall_limit_cause(facts, now) {
+        return RunStep::Pause(cause);
     }
-    wall_limit_cause(facts, now).map_or(RunStep::Stay, RunStep::Pause)
-}
-
-/// Returns true if no agent is busy or has work, and the run waits for no person.
-fn is_idle(facts: &RunFacts) -> bool {
-    is_quiet(facts) && !waits_for_people(facts)
-}
-
-/// Returns true if the run waits only for answers of a person.
-fn waits_only_for_people(facts: &RunFacts) -> bool {
-    is_quiet(facts) && waits_for_people(facts)
-}
-
-fn waits_for_people(facts: &RunFacts) -> bool {
-    facts.questions > 0 || facts.awaiting_approval > 0
-}
-
-/// Returns true if no agent has any work except waiting for a person, and no vote can create some.
-fn is_quiet(facts: &RunFacts) -> bool {
-    facts.waking == facts.awaiting_approval_deliveries
-        && facts.attempts == facts.awaiting_approval
-        && facts.proposals == 0
+    match facts.mode {
+        RunMode::Run if facts.is_idle() => end_step(facts),
+        RunMode::Run if facts.waits_only_for_people() && person == HumanPresence::Absent => {
+            RunStep::Pause(PauseCause::Human)
+        }
+        RunMode::Run | RunMode::Start => RunStep::Stay,
+    }
 }
 
 /// Returns the step that ends a run on request of a person.
@@ -103,57 +93,76 @@ fn end_step(facts: &RunFacts) -> RunStep {
     .into_iter()
     .flatten()
     .collect();
-    let (outcome, why) = if wrong.is_empty() {
-        (Outcome::Done, "no agent has anything left to do".to_owned())
-    } else {
-        (Outcome::Failed, wrong.join(", "))
-    };
-    RunStep::End { outcome, why, error: None }
+    if !wrong.is_empty() {
+        return RunStep::End { outcome: Outcome::Failed, why: wrong.join(", "), error: None };
+    }
+    // The verdict of the team can only make the outcome worse.
+    match &facts.verdict {
+        Some(StoredVerdict::Intact(TeamVerdict {
+            outcome: VerdictOutcome::Failed,
+            summary,
+            by,
+        })) => failed_step(format!("{by} set the verdict `failed`"), summary.clone()),
+        Some(StoredVerdict::Damaged) => failed_step(
+            "the stored verdict is damaged".to_owned(),
+            "the stored verdict of the team is damaged and counts as `failed`".to_owned(),
+        ),
+        Some(StoredVerdict::Intact(TeamVerdict { outcome: VerdictOutcome::Done, .. })) | None => {
+            RunStep::End {
+                outcome: Outcome::Done,
+                why: "no agent has anything left to do".to_owned(),
+                error: None,
+            }
+        }
+    }
 }
 
-fn wall_limit_cause(facts: &RunFacts, now: Now) -> Option<PauseCause> {
-    let wall = facts.limits.wall?;
-    let end = facts.started.plus(wall.duration());
-    let detail = match facts.all_wait_until {
-        _ if now.store >= end => format!("{wall} allowed"),
-        Some(until) if until > end => {
-            format!("all agents wait until {}, {wall} allowed", now.wall_at(until))
-        }
-        Some(_) | None => return None,
-    };
-    Some(PauseCause::Limit { limit: LimitKind::Wall, detail })
+/// Returns the step that ends a run as failed by the verdict of its team.
+fn failed_step(why: String, message: String) -> RunStep {
+    let error = Some(RunError { code: RunErrorCode::Verdict, message });
+    RunStep::End { outcome: Outcome::Failed, why, error }
+}
+
+/// Returns the facts of a running `run` without work, 100 s of wall time and a clock that started at 0.
+#[cfg(test)]
+pub(crate) fn sample_facts() -> RunFacts {
+    use agent_worker_protocol::{Limits, Span};
+    use agent_worker_store::{RunClock, StoreTime};
+
+    let wall = Some(Span::from_secs(100));
+    RunFacts {
+        state: RunState::Running,
+        mode: RunMode::Run,
+        limits: Limits { hops: 50, turns: None, wall, wall_grace: Limits::WALL_GRACE },
+        since: StoreTime::new(0),
+        clock: RunClock { since: Some(StoreTime::new(0)), ..RunClock::default() },
+        waking: 0,
+        all_wait_until: None,
+        stranded: 0,
+        attempts: 0,
+        turns: 1,
+        turns_today: 1,
+        dead: 0,
+        dropped: 0,
+        proposals: 0,
+        questions: 0,
+        awaiting_approval: 0,
+        awaiting_approval_deliveries: 0,
+        verdict: None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{Limits, Millis, Span};
-    use agent_worker_store::StoreTime;
+    use std::time::Duration;
+
+    use agent_worker_protocol::{Limits, Millis};
+    use agent_worker_store::{RunClock, StoreTime};
 
     use super::*;
 
     /// The lead of the wall clock over the store's clock.
     const HOUR: i64 = 3_600_000;
-
-    fn facts() -> RunFacts {
-        RunFacts {
-            state: RunState::Running,
-            mode: RunMode::Run,
-            limits: Limits { hops: 50, turns: None, wall: Some(Span::from_secs(100)) },
-            started: StoreTime::new(0),
-            waking: 0,
-            all_wait_until: None,
-            stranded: 0,
-            attempts: 0,
-            turns: 1,
-            turns_today: 1,
-            dead: 0,
-            dropped: 0,
-            proposals: 0,
-            questions: 0,
-            awaiting_approval: 0,
-            awaiting_approval_deliveries: 0,
-        }
-    }
 
     fn step_text(facts: &RunFacts, now: i64) -> String {
         step_text_with(HumanPresence::Absent, facts, now)
@@ -176,24 +185,36 @@ mod tests {
     fn a_run_ends_when_and_only_when_no_agent_has_work_left() {
         let done = "done: no agent has anything left to do";
         let paused = RunState::Paused { cause: PauseCause::User };
-        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "enough".into() };
-        let limited = RunFacts { state: RunState::Paused { cause }, ..facts() };
+        let limited = |limit| {
+            let cause = PauseCause::Limit { limit, detail: "enough".into() };
+            RunFacts { state: RunState::Paused { cause }, ..sample_facts() }
+        };
+        let at_wall = limited(LimitKind::Wall);
+        let limited = limited(LimitKind::Hops);
         for (facts, expected) in [
-            (facts(), done),
-            (RunFacts { waking: 1, ..facts() }, "stay"),
-            (RunFacts { attempts: 1, ..facts() }, "stay"),
-            (RunFacts { proposals: 1, ..facts() }, "stay"),
-            (RunFacts { mode: RunMode::Start, ..facts() }, "stay"),
-            (RunFacts { state: RunState::Setup, ..facts() }, "stay"),
-            (RunFacts { state: paused, ..facts() }, "stay"),
+            (sample_facts(), done),
+            (RunFacts { waking: 1, ..sample_facts() }, "stay"),
+            (RunFacts { attempts: 1, ..sample_facts() }, "stay"),
+            (RunFacts { proposals: 1, ..sample_facts() }, "stay"),
+            (RunFacts { mode: RunMode::Start, ..sample_facts() }, "stay"),
+            (RunFacts { state: RunState::Setup, ..sample_facts() }, "stay"),
+            (RunFacts { state: paused, ..sample_facts() }, "stay"),
             (limited.clone(), done),
             (RunFacts { waking: 1, ..limited.clone() }, "stay"),
             (RunFacts { attempts: 1, ..limited.clone() }, "stay"),
             (RunFacts { mode: RunMode::Start, ..limited.clone() }, "stay"),
             (RunFacts { dead: 1, ..limited }, "failed: 1 dead letter"),
-            (RunFacts { dead: 2, ..facts() }, "failed: 2 dead letters"),
-            (RunFacts { dropped: 1, ..facts() }, "failed: 1 message dropped"),
-            (RunFacts { stranded: 1, ..facts() }, "failed: 1 message for a stopped agent"),
+            // A run whose time is up is not done, whatever is left.
+            (at_wall.clone(), "stay"),
+            (RunFacts { waking: 1, ..at_wall.clone() }, "stay"),
+            (RunFacts { dead: 1, ..at_wall }, "stay"),
+            (RunFacts { dead: 2, ..sample_facts() }, "failed: 2 dead letters"),
+            (
+                RunFacts { verdict: Some(StoredVerdict::Damaged), ..sample_facts() },
+                "failed: the stored verdict is damaged",
+            ),
+            (RunFacts { dropped: 1, ..sample_facts() }, "failed: 1 message dropped"),
+            (RunFacts { stranded: 1, ..sample_facts() }, "failed: 1 message for a stopped agent"),
         ] {
             assert_eq!(step_text(&facts, 1), expected, "{facts:?}");
         }
@@ -209,7 +230,7 @@ mod tests {
             (RunState::Setup, false),
             (RunState::Ended { outcome: Outcome::Done }, false),
         ] {
-            let step = pause_step(&RunFacts { state, ..facts() });
+            let step = pause_step(&RunFacts { state, ..sample_facts() });
             let expected = if pauses { RunStep::Pause(PauseCause::User) } else { RunStep::Stay };
             assert_eq!(step, expected);
         }
@@ -217,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_run_in_which_only_people_can_go_on_waits_for_them_and_no_longer() {
-        let asked = RunFacts { questions: 1, ..facts() };
+        let asked = RunFacts { questions: 1, ..sample_facts() };
         let waits = RunState::Paused { cause: PauseCause::Human };
         let waiting = RunFacts { state: waits, ..asked.clone() };
         let held = RunFacts {
@@ -225,7 +246,7 @@ mod tests {
             attempts: 1,
             awaiting_approval: 1,
             awaiting_approval_deliveries: 2,
-            ..facts()
+            ..sample_facts()
         };
         for (facts, expected) in [
             (asked.clone(), "waiting for a person"),
@@ -263,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_run_does_not_pause_for_a_person_who_is_there() {
-        let asked = RunFacts { questions: 1, ..facts() };
+        let asked = RunFacts { questions: 1, ..sample_facts() };
         let waits = RunState::Paused { cause: PauseCause::Human };
         let paused = RunState::Paused { cause: PauseCause::User };
         for (facts, now, expected) in [
@@ -274,7 +295,7 @@ mod tests {
             (RunFacts { state: waits.clone(), ..asked.clone() }, 100_000, "stay"),
             (RunFacts { state: waits, waking: 1, ..asked.clone() }, 100_000, "resume"),
             (RunFacts { state: paused, ..asked }, 1, "stay"),
-            (facts(), 1, "done: no agent has anything left to do"),
+            (sample_facts(), 1, "done: no agent has anything left to do"),
         ] {
             assert_eq!(step_text_with(HumanPresence::Present, &facts, now), expected, "{facts:?}");
         }
@@ -283,7 +304,8 @@ mod tests {
     #[test]
     fn only_a_start_that_waits_at_its_turn_limit_goes_on_by_itself_once_a_day_has_passed() {
         let limited = |limit| PauseCause::Limit { limit, detail: "enough".into() };
-        let limits = Limits { hops: 50, turns: Some(3), wall: None };
+        let limits =
+            Limits { hops: 50, turns: Some(3), wall: None, wall_grace: Limits::WALL_GRACE };
         let by_turns = limited(LimitKind::Turns);
         for (mode, cause, turns, turns_today, attempts, expected) in [
             (RunMode::Start, &by_turns, 9, 3, 0, "stay"),
@@ -305,22 +327,52 @@ mod tests {
                 turns_today,
                 attempts,
                 waking: 1,
-                ..facts()
+                ..sample_facts()
             };
             assert_eq!(step_text(&facts, 1), expected, "{facts:?}");
         }
     }
 
     #[test]
+    fn the_wall_limit_replaces_another_limit_while_a_live_turn_works() {
+        let limited = |limit| {
+            let cause = PauseCause::Limit { limit, detail: "enough".into() };
+            RunFacts { state: RunState::Paused { cause }, waking: 1, attempts: 1, ..sample_facts() }
+        };
+        for limit in [LimitKind::Hops, LimitKind::Turns] {
+            let busy = limited(limit);
+            assert_eq!(step_text(&busy, 99_999), "stay");
+            assert_eq!(step_text(&busy, 100_000), "wall limit (100s allowed)");
+            let asks = RunFacts { awaiting_approval: 1, ..busy.clone() };
+            assert_eq!(step_text(&asks, 100_000), "stay");
+            assert_eq!(step_text(&RunFacts { attempts: 0, ..busy }, 100_000), "stay");
+        }
+        assert_eq!(step_text(&limited(LimitKind::Wall), 100_000), "stay");
+    }
+
+    #[test]
     fn the_wall_limit_pauses_and_a_wait_beyond_it_does_so_at_once() {
-        let busy = RunFacts { waking: 1, ..facts() };
+        let busy = RunFacts { waking: 1, ..sample_facts() };
+        let electing = RunFacts { state: RunState::Electing, ..busy.clone() };
         let parked =
             |until| RunFacts { all_wait_until: Some(StoreTime::new(until)), ..busy.clone() };
         assert_eq!(step_text(&busy, 99_999), "stay");
         assert_eq!(step_text(&busy, 100_000), "wall limit (100s allowed)");
         assert_eq!(step_text(&parked(100_000), 5), "stay");
-        let until = "wall limit (all agents wait until 1970-01-01T01:01:40.001Z, 100s allowed)";
+        let until = "wall limit (the next retry, 1970-01-01T01:01:40.001Z, is after 100s)";
         assert_eq!(step_text(&parked(100_001), 5), until, "on the wall clock");
-        assert_eq!(step_text(&facts(), 100_000), "done: no agent has anything left to do");
+        assert_eq!(step_text(&sample_facts(), 99_999), "done: no agent has anything left to do");
+        assert_eq!(step_text(&sample_facts(), 100_000), "wall limit (100s allowed)");
+        assert_eq!(step_text(&electing, 99_999), "stay");
+        assert_eq!(step_text(&electing, 100_000), "wall limit (100s allowed)");
+        // Time that did not count: the clock was stopped for a thousand seconds.
+        let (counted, since) = (Duration::from_secs(40), Some(StoreTime::new(1_040_000)));
+        let later = RunFacts { clock: RunClock { counted, since }, ..busy.clone() };
+        assert_eq!(step_text(&later, 1_099_999), "stay");
+        assert_eq!(step_text(&later, 1_100_000), "wall limit (100s allowed)");
+        let parked = RunFacts { all_wait_until: Some(StoreTime::new(1_100_000)), ..later.clone() };
+        assert_eq!(step_text(&parked, 1_050_000), "stay");
+        let parked = RunFacts { all_wait_until: Some(StoreTime::new(1_100_001)), ..later };
+        assert!(step_text(&parked, 1_050_000).starts_with("wall limit (the next retry, "));
     }
 }

@@ -43,6 +43,15 @@ pub trait Runner: Send + Sync {
     /// Syncs the files of a run until the run has ended and the files are complete, or until `stop`.
     async fn files_sync(&self, _files: RunFiles, _stop: CancellationToken) {}
 
+    /// Returns true if the user stopped the last daemon. A runner without a home is never held.
+    fn hold_is_set(&self) -> bool {
+        false
+    }
+    /// Clears the mark of that stop durably.
+    async fn hold_clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Returns the folder of an attempt and the socket for its worker.
     fn attempt_paths(&self, run: RunId, attempt: AttemptId) -> AttemptPaths;
     /// Starts a worker and waits until it has ended with its whole tree. `stop` ends the tree.

@@ -8,7 +8,8 @@ use agent_worker_protocol::{
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{
-    Error as StoreError, HopContext, NewMessage, NewProposal, RunStep, WriteActor, WriteContext,
+    Error as StoreError, HopContext, NewMessage, NewProposal, RunRow, RunStep, WriteActor,
+    WriteContext,
 };
 use agent_worker_workflow::{DocumentOwner, SetupStep, TemplateScope};
 use tokio::time::Instant;
@@ -44,8 +45,10 @@ impl Kernel {
                 // run.
                 biased;
                 () = stop.cancelled() => return,
-                settled = kernel.run_setup(&run_context, &stop) => settled,
-                () = kernel.wait_for_wall_limit(&run_context) => Err(wall_limit_error()),
+                settled = async {
+                    kernel.wait_for_release(&run_context).await;
+                    kernel.run_setup(&run_context, &stop).await
+                } => settled,
             };
             if let Err(failure) = settled {
                 kernel.fail_run(run_context.run, failure).await;
@@ -64,13 +67,11 @@ impl Kernel {
         self.scheduler.tracker.spawn(async move { runner.files_sync(files, closing).await });
     }
 
-    /// Waits until a run's time limit; forever if it has none.
-    async fn wait_for_wall_limit(&self, run_context: &RunContext) {
-        match run_context.limits.wall {
-            Some(wall) => {
-                let left = run_context.started.plus(wall.duration()).since(self.now().store);
-                tokio::time::sleep(left).await;
-            }
+    /// Waits until the time limit of a run in its setup; forever if it has none.
+    async fn wait_for_wall_limit(&self, run: &RunRow) {
+        let limit = run.limits.wall.and_then(|wall| run.clock.reaches(wall.duration()));
+        match limit {
+            Some(limit) => tokio::time::sleep(limit.since(self.now().store)).await,
             None => std::future::pending().await,
         }
     }
@@ -80,28 +81,40 @@ impl Kernel {
         run_context: &Arc<RunContext>,
         stop: &CancellationToken,
     ) -> Result<(), RunError> {
-        let broken = |error: Error| RunError {
-            code: RunErrorCode::SetupFailed,
-            message: agent_worker_protocol::Problem::from(&error).message,
-        };
-        let row =
-            self.store.run_get(run_context.run).await.map_err(|error| broken(error.into()))?;
+        let row = self.store.run_get(run_context.run).await;
+        let row = row.map_err(|error| setup_failure(&error.into()))?;
         if row.state != RunState::Setup {
             return Ok(());
         }
-        let mut scope = self.template_scope(run_context).await.map_err(broken)?;
+        tokio::select! {
+            biased;
+            started = self.set_up_and_start(run_context, row.mode, stop) => started,
+            () = self.wait_for_wall_limit(&row) => Err(wall_limit_error()),
+        }
+    }
+
+    /// Runs the setup commands, then writes the kickoff or starts the election before it.
+    async fn set_up_and_start(
+        &self,
+        run_context: &Arc<RunContext>,
+        mode: RunMode,
+        stop: &CancellationToken,
+    ) -> Result<(), RunError> {
+        let mut scope =
+            self.template_scope(run_context).await.map_err(|error| setup_failure(&error))?;
         for step in &run_context.script.workflow.setup {
             self.run_setup_step(run_context, step, &mut scope, stop).await?;
         }
         // An agent may have joined meanwhile.
-        let run_context = &self.run_context(run_context.run).await.map_err(broken)?;
-        let kickoff = self.kickoff_message(run_context, &scope, row.mode).await?;
+        let run_context =
+            &self.run_context(run_context.run).await.map_err(|error| setup_failure(&error))?;
+        let kickoff = self.kickoff_message(run_context, &scope, mode).await?;
         let now = self.now();
         let started = match election_proposal(run_context) {
             Some(election) => self.store.run_elect(run_context.run, election, kickoff, now).await,
             None => self.store.run_start(run_context.run, kickoff, now).await,
         };
-        started.map_err(|error| broken(error.into()))
+        started.map_err(|error| setup_failure(&error.into()))
     }
 
     async fn template_scope(&self, run_context: &RunContext) -> Result<TemplateScope> {
@@ -125,6 +138,8 @@ impl Kernel {
         let env = self.runner.run_env(run_context.run).await;
         let env =
             env.map_err(|error| failed(format!("cannot read the run's environment: {error}")))?;
+        let env = run_context.script.workflow.setup_env(step, env, scope);
+        let env = env.map_err(|error| failed(format!("line {line}: {}", error.summary())))?;
         let (program, options) = step.interpreter();
         let command = ShellCommand {
             run: run_context.run,
@@ -246,6 +261,7 @@ fn election_proposal(run_context: &RunContext) -> Option<NewProposal> {
         options: run_context.team.iter().map(|name| ProposalOption::new(name.as_str())).collect(),
         rule: Rule::Plurality,
         quorum: None,
+        close_at_quorum: false,
         tie_breaker: TieBreaker::First,
         binding: true,
         role: Some(Role::DocumentOwner),
@@ -260,6 +276,11 @@ fn election_proposal(run_context: &RunContext) -> Option<NewProposal> {
         recipients: notices::voters_to_wake,
         hop_context: HopContext::default(),
     })
+}
+
+fn setup_failure(error: &Error) -> RunError {
+    let message = agent_worker_protocol::Problem::from(error).message;
+    RunError { code: RunErrorCode::SetupFailed, message }
 }
 
 fn wall_limit_error() -> RunError {

@@ -8,7 +8,7 @@ use agent_worker_protocol::{
     AgentName, AttemptId, Permission, RunId, WorkflowId,
     api::{ProcessTracking, RunStopped},
 };
-use agent_worker_store::{Error as StoreError, RunStep};
+use agent_worker_store::RunStep;
 use tokio::time::Instant;
 
 use super::worker_handle::WorkerHandle;
@@ -76,7 +76,7 @@ impl Kernel {
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume
                 if !self.matching_workers(&WorkerSelector::Run(run)).is_empty() => {}
             RunStep::Stay | RunStep::Pause(_) | RunStep::Resume => {
-                return Err(StoreError::NoRun.into());
+                return Err(Error::RunEnded(run_context.instance.clone()));
             }
         }
         self.scheduler.release_run(run);
@@ -113,6 +113,11 @@ impl Kernel {
         if tokio::time::timeout(limit, sweep).await.is_err() {
             tracing::error!("the processes of setup commands did not end in time");
         }
+        // The time of the stop, from which a held daemon counts no time.
+        let heartbeat = self.store.heartbeat_put(self.now().store);
+        if !matches!(tokio::time::timeout(SETTLE_TIMEOUT, heartbeat).await, Ok(Ok(()))) {
+            tracing::warn!("could not store the time of the stop");
+        }
         self.close().await;
     }
 
@@ -148,10 +153,7 @@ impl Kernel {
         whose: &WorkerSelector,
         why: WorkerStopReason,
     ) -> (Vec<AgentName>, u32) {
-        let held = self.matching_workers(whose);
-        for (_, worker) in &held {
-            worker.request_stop(why.clone());
-        }
+        let held = self.request_stops(whose, &why);
         let (mut agents, mut ended) = (Vec::new(), 0);
         // A failing store or a stopping daemon must not block this: the next daemon settles the remaining attempts.
         let deadline =
@@ -161,6 +163,19 @@ impl Kernel {
             agents.push(agent);
         }
         (agents, ended)
+    }
+
+    /// Requests the stop of workers without waiting; returns them.
+    pub(super) fn request_stops(
+        &self,
+        whose: &WorkerSelector,
+        why: &WorkerStopReason,
+    ) -> Vec<(AgentName, Arc<WorkerHandle>)> {
+        let held = self.matching_workers(whose);
+        for (_, worker) in &held {
+            worker.request_stop(why.clone());
+        }
+        held
     }
 
     /// Skips the grace period of workers, even if they are already being ended.

@@ -1,15 +1,16 @@
 //! One attempt, from its lease to its end.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use agent_worker_backends::backend_variables;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, JobLimits, MessageKind, WorkerJob,
+    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, Backend, JobLimits, WorkerJob,
 };
-use agent_worker_store::{
-    AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt, NewMessage, WriteActor,
-    WriteContext,
-};
+use agent_worker_store::{AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
@@ -21,10 +22,9 @@ use crate::{
     access::tokens,
     error::{Error, Result},
     kernel::{Kernel, RunContext},
-    messaging::{recipients::Recipients, size_limits::MessageText},
     runs::agent_join,
     scheduling::{
-        batch, limits, prompt, retry_policy,
+        batch, prompt, retry_policy,
         retry_policy::{AttemptEvidence, RetryRecord, WorkerStopReason},
         runner::{EventTail, WorkerExit},
     },
@@ -198,6 +198,7 @@ impl Kernel {
         let place = self.runner.attempt_paths(run_context.run, lease.id);
         let env = self.runner.run_env(run_context.run).await.map_err(Error::RunFolder)?;
         let own = settings.system_prompt.as_deref();
+        let parts = self.team_parts_of(run_context, &lease.fence.agent).await?;
         Ok(WorkerJob {
             attempt: lease.id,
             activation: format!("{}/{}/{}", lease.run, lease.fence.agent, lease.oldest),
@@ -214,15 +215,17 @@ impl Kernel {
                 &lease.fence.agent,
                 &run_context.instance,
                 &run_context.team,
+                parts,
                 own,
             ),
             prompt: prompt::prompt(lease, &self.recent_decisions(run_context).await?),
             woken_by: prompt::woken_by(lease),
-            backend: settings.backend.clone(),
+            backend: backend_of(run_context, settings),
             model: settings.model.clone(),
             session: lease.session.clone(),
             permissions: settings.permissions.clone(),
             max_steps: settings.max_steps,
+            max_tokens: settings.max_tokens,
             limits: self.job_limits(settings),
         })
     }
@@ -289,7 +292,7 @@ impl Kernel {
         let mut settlement =
             retry_policy::settlement(retry_policy::attempt_end(&evidence), &evidence, &record);
         if settlement.end == AttemptEnd::Ok {
-            settlement.answer = self.answer_message(run_context, &row).await?;
+            settlement.answer = self.answer_draft(run_context, &row).await?;
         }
         match self.store.attempt_finish(row.fence.clone(), settlement, now).await {
             // The run was stopped meanwhile.
@@ -332,24 +335,29 @@ impl Kernel {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    async fn answer_message(
-        &self,
-        run_context: &RunContext,
-        row: &AttemptRow,
-    ) -> Result<Option<NewMessage>> {
-        let text = row.finished.as_ref().map_or("", |finished| finished.text.trim_end());
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let by = WriteContext::new(WriteActor::Agent(row.fence.clone()));
-        let hops = limits::hop_count(&row.shown, None);
-        let text = MessageText::authored(text.to_owned());
-        let message = self
-            .prepare_message(&by, run_context, text, &Recipients::default(), hops, None)
-            .await?;
-        Ok(Some(NewMessage { kind: MessageKind::Answer, ..message }))
+/// Returns the backend of an agent. A path in the `command:` of a workflow file is relative to the file's folder; a bare
+/// name is searched for in `PATH`.
+fn backend_of(run_context: &RunContext, settings: &AgentSettings) -> Backend {
+    let mut backend = settings.backend.clone();
+    let of_file =
+        run_context.script.workflow.agents.iter().any(|agent| agent.name == settings.name);
+    let folder = run_context.script.file.as_deref().and_then(Path::parent).filter(|_| of_file);
+    let command = match &mut backend {
+        Backend::Mock { .. } => None,
+        Backend::Native(native) => native.command.first_mut(),
+        Backend::Acp(acp) => acp.command.first_mut(),
+        Backend::Command { command } => command.first_mut(),
+    };
+    if let (Some(folder), Some(program)) = (folder, command)
+        && program.contains('/')
+    {
+        // Without the `.` of `./agent.py`.
+        let path: PathBuf = folder.join(&*program).components().collect();
+        *program = path.to_string_lossy().into_owned();
     }
+    backend
 }
 
 fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {

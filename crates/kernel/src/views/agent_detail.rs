@@ -1,18 +1,28 @@
 //! One agent with the explanation of its state: pending deliveries, last attempts, wake condition.
 
+use std::cmp::Reverse;
+
 use crate::messaging::inbox::Inboxes;
 use crate::runs::members::Agents;
 use agent_worker_protocol::{
-    AgentName, AgentState, ApprovalId, AttemptId, Millis, Permission, QuestionId, RunId, RunState,
-    api::{AgentDetail, AgentView, AttemptView, InboxReply, LogReply, Mail, ResumeRequest},
+    AgentName, AgentState, ApprovalId, AttemptId, Millis, Permission, Priority, QuestionId, RunId,
+    RunState, Seq,
+    api::{
+        AgentDetail, AgentView, AttemptView, InboxReply, ListPage, LogReply, Mail, ResumeRequest,
+    },
 };
-use agent_worker_store::{AgentRow, AttemptRow, Now, RunRow, ShownMessage};
+use agent_worker_store::{
+    AgentRow, AttemptRow, Fence, InboxKey, ListRange, Now, RunRow, ShownMessage,
+};
 
 use crate::{
-    access::instance_resolution::InstanceSelector,
+    access::{
+        instance_resolution::InstanceSelector, target::InstanceChoice,
+        target_suggestion::unknown_member,
+    },
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    views,
+    views::{self, page::PageRequest},
 };
 
 const MAX_DETAIL_MESSAGES: u32 = 20;
@@ -64,6 +74,8 @@ pub enum WakeCondition {
     Time(Millis),
     /// The end of its present turn.
     NextTurn,
+    /// The end of the hold after a stop of the daemon.
+    HoldReleased,
     /// A free worker slot.
     FreeSlot,
     /// A message that mentions it.
@@ -87,7 +99,7 @@ impl Agents<'_> {
         place: &InstanceSelector,
     ) -> Result<AgentExplanation> {
         who.require(Permission::Read)?;
-        let (instance, agent) = self.0.resolve_agent(who, place).await?;
+        let (instance, agent) = self.0.resolve_agent(who, place, InstanceChoice::Reading).await?;
         if let Principal::Agent(attempt) = who
             && attempt.fence.agent != agent
         {
@@ -101,8 +113,11 @@ impl Agents<'_> {
         let own = rows.iter().find(|row| row.name == agent);
         let system =
             own.and_then(views::agent_settings).and_then(|settings| settings.system_prompt);
-        let inbox =
-            self.0.store.inbox_pending(instance.id, agent.clone(), MAX_DETAIL_MESSAGES).await?;
+        let inbox = self
+            .0
+            .store
+            .inbox_pending(instance.id, agent.clone(), ListRange::first(MAX_DETAIL_MESSAGES))
+            .await?;
         let attempts = self.0.store.attempt_list(instance.id, agent, MAX_DETAIL_ATTEMPTS).await?;
         let times = StateTimes {
             last_attempt_ended: attempts.first().and_then(|last| last.ended_at),
@@ -110,7 +125,14 @@ impl Agents<'_> {
             now: self.0.now(),
         };
         Ok(AgentExplanation {
-            wakes_when: wake_condition(&view, &row.state, &self.0.resume_needs(&row).await?),
+            wakes_when: match view.state {
+                AgentState::Paused { .. }
+                    if self.0.scheduler.hold.is_held() && row.state.can_work() =>
+                {
+                    WakeCondition::HoldReleased
+                }
+                _ => wake_condition(&view, &row.state, &self.0.resume_needs(&row).await?),
+            },
             state_since: own.and_then(|own| state_since(&view.state, own, &row, times)),
             view,
             run,
@@ -131,7 +153,7 @@ impl Agents<'_> {
         after: u64,
     ) -> Result<LogReply> {
         who.require_user("only the user may read the output of workers")?;
-        let (instance, agent) = self.0.resolve_agent(who, place).await?;
+        let (instance, agent) = self.0.resolve_agent(who, place, InstanceChoice::Reading).await?;
         let found = match attempt {
             Some(attempt) => Some(self.0.store.attempt_get(attempt).await?),
             None => self.0.store.attempt_list(instance.id, agent.clone(), 1).await?.pop(),
@@ -162,11 +184,20 @@ impl Agents<'_> {
     }
 }
 
+/// The place of a message in an inbox: waking first, urgent first, then by age.
+type InboxPlace = (Reverse<bool>, Reverse<Priority>, Seq);
+
 impl Inboxes<'_> {
     /// Returns the pending deliveries of an agent without acknowledging any. Only a read by the agent itself counts
     /// as shown.
-    pub async fn peek(self, who: &Principal, place: &InstanceSelector) -> Result<InboxReply> {
+    pub async fn peek(
+        self,
+        who: &Principal,
+        place: &InstanceSelector,
+        page: &PageRequest,
+    ) -> Result<InboxReply> {
         who.require(Permission::Read)?;
+        let mut page = page.start::<InboxPlace, Mail>("inbox")?;
         let own = match who {
             Principal::Agent(attempt) => Some(attempt.fence.agent.clone()),
             Principal::User | Principal::Client(_) | Principal::Anonymous => None,
@@ -182,27 +213,50 @@ impl Inboxes<'_> {
             .ok_or_else(|| Error::BadRequest("name the agent whose inbox to read".into()))?;
         let instance = self.0.resolve_instance(who, place).await?;
         let rows = self.0.store.agent_list(instance.id).await?;
-        let Some(row) = rows.into_iter().find(|row| row.name == agent) else {
-            return Err(Error::NoInstance(format!("agent `{agent}` in @{}", instance.instance)));
+        let Some(row) = rows.iter().find(|row| row.name == agent) else {
+            let members = rows.iter().map(|row| &row.name);
+            return Err(unknown_member(&agent, &instance.instance, members));
         };
+        let range = page.range(|&(Reverse(wakes), Reverse(priority), seq)| {
+            Some(InboxKey { wakes, priority, seq })
+        });
         let inbox = match who {
             // An agent may acknowledge its own messages that it has read.
-            Principal::Agent(attempt) => {
-                self.0.store.inbox_show(attempt.fence.clone(), MAX_DETAIL_MESSAGES).await?
-            }
+            Principal::Agent(attempt) => self.0.show_inbox_page(&attempt.fence, range).await?,
             Principal::User | Principal::Client(_) | Principal::Anonymous => {
-                self.0
-                    .store
-                    .inbox_pending(instance.id, row.name.clone(), MAX_DETAIL_MESSAGES)
-                    .await?
+                self.0.store.inbox_pending(instance.id, row.name.clone(), range).await?
             }
         };
-        let messages = inbox.into_iter().map(mail_view).collect();
-        Ok(InboxReply { agent: row.name, instance: instance.instance, messages })
+        for mail in inbox {
+            let (priority, seq) = (mail.message.priority, mail.message.seq);
+            page.push((Reverse(mail.wakes), Reverse(priority), seq), mail_view(mail));
+        }
+        let ListPage { items, next } = page.finish()?;
+        Ok(InboxReply { agent: row.name.clone(), instance: instance.instance, items, next })
     }
 }
 
 impl Kernel {
+    /// Shows an attempt the rows of one page. The last row of the range only proves that another page follows: it is
+    /// read without being shown.
+    async fn show_inbox_page(
+        &self,
+        fence: &Fence,
+        range: ListRange<InboxKey>,
+    ) -> Result<Vec<ShownMessage>> {
+        let on_page = range.limit.saturating_sub(1);
+        let page = ListRange { limit: on_page, ..range };
+        let mut inbox = self.store.inbox_show(fence.clone(), page).await?;
+        if let Some(last) = inbox.last().filter(|_| inbox.len() == on_page as usize) {
+            let ShownMessage { message, wakes } = last;
+            let key = InboxKey { wakes: *wakes, priority: message.priority, seq: message.seq };
+            let probe = ListRange { after: Some(key), limit: 1 };
+            let agent = fence.agent.clone();
+            inbox.extend(self.store.inbox_pending(fence.workflow, agent, probe).await?);
+        }
+        Ok(inbox)
+    }
+
     /// Returns one agent of a run, as in lists.
     pub(crate) async fn agent_view(&self, run: RunId, agent: &AgentName) -> Result<AgentView> {
         let mut agents = self.agent_views_of(&self.store.run_snapshot(run).await?);
@@ -310,7 +364,7 @@ mod tests {
     use agent_worker_protocol::{
         InstanceRef, Limits, Outcome, PauseCause, RunMode, Usage, WorkflowId,
     };
-    use agent_worker_store::{NotBefore, Retention, StoreTime, WaitReason};
+    use agent_worker_store::{NotBefore, Retention, RunClock, StoreTime, WaitReason};
 
     use super::*;
 
@@ -328,13 +382,15 @@ mod tests {
             state,
             since,
             error: None,
-            limits: Limits { hops: 50, turns: None, wall: None },
+            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
             script: String::new(),
             retention: Retention::Always,
             started: at(0),
             ended: None,
             store_started: StoreTime::new(0),
             store_ended: None,
+            store_since: StoreTime::new(0),
+            clock: RunClock::default(),
             turns: 0,
             messages: 0,
             usage: Usage::default(),
@@ -348,6 +404,7 @@ mod tests {
         let wait = |at| NotBefore { at, wait: WaitReason::BackOff, why: "gone".into() };
         AgentRow {
             name: "coder".parse().unwrap(),
+            place: 0,
             settings: String::new(),
             stopped: None,
             since,

@@ -42,11 +42,18 @@ fn is_about_to_end(view: &RunView) -> bool {
         | AgentState::Paused { .. } => agent.waiting > 0,
     };
     let may_end = match &view.state {
-        RunState::Running | RunState::Paused { cause: PauseCause::Limit { .. } } => true,
+        RunState::Running
+        | RunState::Paused {
+            cause: PauseCause::Limit { limit: LimitKind::Hops | LimitKind::Turns, .. },
+        } => true,
         RunState::Setup
         | RunState::Electing
         | RunState::Paused {
-            cause: PauseCause::Human | PauseCause::Interrupted | PauseCause::User,
+            cause:
+                PauseCause::Limit { limit: LimitKind::Wall, .. }
+                | PauseCause::Human
+                | PauseCause::Interrupted
+                | PauseCause::User,
         }
         | RunState::Ended { .. } => false,
     };
@@ -85,6 +92,8 @@ mod tests {
     fn a_run_is_at_rest_when_nothing_happens_in_it_by_itself_any_more() {
         let limit = json!({"cause": "limit", "limit": "hops", "detail": "51 of 50"});
         let limited = json!({"state": "paused", "cause": limit});
+        let wall = json!({"cause": "limit", "limit": "wall", "detail": "2h allowed"});
+        let at_wall = json!({"state": "paused", "cause": wall});
         let cut_off = json!({"state": "paused", "cause": {"cause": "interrupted"}});
         let turns = json!({"cause": "limit", "limit": "turns", "detail": "3 of 3"});
         let by_turns = json!({"state": "paused", "cause": turns, "needs": {"turns": 6}});
@@ -104,6 +113,9 @@ mod tests {
             ("run", &limited, vec![idle.clone()], false, true),
             ("run", &limited, vec![idle.clone(), stopped.clone()], false, true),
             ("start", &limited, vec![idle.clone()], true, false),
+            // A run whose time is up is not done, also if nothing is left.
+            ("run", &at_wall, vec![idle.clone()], true, false),
+            ("run", &at_wall, vec![works.clone()], false, false),
             ("start", &by_turns, vec![waits.clone()], true, false),
             ("start", &has_turns_again, vec![waits.clone()], false, false),
             ("run", &has_turns_again, vec![waits.clone()], true, false),

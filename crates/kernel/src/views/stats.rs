@@ -4,8 +4,8 @@ use crate::runs::Runs;
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AttemptEnd,
-    api::{ActivityStats, AgentStats, DurationPercentiles, StatsView},
+    AttemptEnd, RunId, WorkflowId,
+    api::{ActivityStats, AgentStats, DurationPercentiles, ListPage, StatsView},
 };
 use agent_worker_store::{RunRow, TurnRow};
 
@@ -13,7 +13,7 @@ use crate::{
     access::instance_resolution::InstanceSelector,
     error::Result,
     kernel::{Kernel, Principal},
-    views::ListingScope,
+    views::{ListingScope, page::PageRequest},
 };
 
 /// Number of turns that durations are taken from, the newest first.
@@ -26,14 +26,21 @@ impl Runs<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         scope: ListingScope,
-    ) -> Result<Vec<StatsView>> {
-        let mut stats = Vec::new();
+        page: &PageRequest,
+    ) -> Result<ListPage<StatsView>> {
+        let mut page = page.start::<WorkflowId, RunId>("stats")?;
         for instance in self.0.instances_in_scope(who, selector, scope).await? {
-            let Some(run) = instance.live.or(instance.last) else { continue };
+            if let Some(run) = instance.live.or(instance.last) {
+                page.push(instance.id, run);
+            }
+        }
+        let ListPage { items, next } = page.finish()?;
+        let mut stats = Vec::new();
+        for run in items {
             let row = self.0.store.run_get(run).await?;
             stats.push(self.0.stats_of(row).await?);
         }
-        Ok(stats)
+        Ok(ListPage { items: stats, next })
     }
 }
 

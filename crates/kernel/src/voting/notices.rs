@@ -3,9 +3,10 @@
 use agent_worker_protocol::{AgentName, Proposal, Sender};
 use agent_worker_store::BindingEffect;
 
-/// Lists the agents that a new proposal wakes: those who may vote, without its creator.
+/// Lists the agents that a new proposal wakes: its electorate. The creator is woken too, unless it votes in the turn that
+/// created the proposal: a ballot drops the notice that its voter has not been shown.
 pub(crate) fn voters_to_wake(proposal: &Proposal) -> Vec<AgentName> {
-    proposal.voting_agents().filter(|name| creator(proposal) != Some(*name)).cloned().collect()
+    proposal.voting_agents().cloned().collect()
 }
 
 /// Lists the agents that the end of a proposal wakes: the agent that was assigned a message it has been shown before, and

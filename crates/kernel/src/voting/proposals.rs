@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use agent_worker_protocol::{
     AgentName, EffectKey, Keyword as _, Millis, Permission, Proposal, ProposalId, Sender, ToolName,
     WorkflowId,
-    api::{CancelRequest, ProposalOutcome, ProposalRequest, ProposalsReply, VoteRequest},
+    api::{
+        CancelRequest, ListPage, ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply,
+        VoteRequest,
+    },
 };
 use agent_worker_store::{
-    Error as StoreError, HopContext, Instance, NewBallot, NewCancellation, NewProposal, Now,
+    HopContext, Instance, ListRange, NewBallot, NewCancellation, NewProposal, Now,
     ProposalAuthority, ProposalQuery, StoreTime, TallyRule,
 };
 
@@ -17,6 +20,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, RunContext},
     scheduling::limits,
+    views::page::PageRequest,
     voting::{
         electorate::ProposalTeam,
         notices, tally,
@@ -88,6 +92,7 @@ impl Proposals<'_> {
             hop_context: proposal_hops(who, &run_context),
         };
         let once = self.0.store.proposal_create(by, instance.id, new, now).await?;
+        self.0.end_hold(who).await;
         let deduplicated = once.is_deduplicated();
         let proposal = once.value();
         let state = self.0.proposal_of(&instance, proposal).await?.state;
@@ -118,6 +123,7 @@ impl Proposals<'_> {
             NewBallot { proposal: id, choice, reason, authority: right, hop_context: said };
         let (deciding, now) = (self.0.new_deciding()?, self.0.now());
         let once = self.0.store.ballot_cast(by, instance.id, ballot, deciding, now).await?;
+        self.0.end_hold(who).await;
         let deduplicated = once.is_deduplicated();
         Ok(ProposalOutcome { proposal: id, state: once.value(), deduplicated })
     }
@@ -157,15 +163,20 @@ impl Proposals<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         which: ProposalFilter,
+        page: &PageRequest,
     ) -> Result<ProposalsReply> {
         who.require(Permission::Read)?;
+        let mut page = page.start::<ProposalId, _>("proposals")?;
         let instance = self.0.resolve_instance(who, selector).await?;
         let which = match which {
             ProposalFilter::Open => ProposalQuery::Active,
-            ProposalFilter::All => ProposalQuery::All,
+            ProposalFilter::All => ProposalQuery::All(page.range(|id| Some(*id))),
         };
-        let proposals = self.0.store.proposal_list(instance.id, which, self.0.now()).await?;
-        Ok(ProposalsReply { instance: instance.instance, proposals })
+        for proposal in self.0.store.proposal_list(instance.id, which, self.0.now()).await? {
+            page.push(proposal.id, ProposalView::from(proposal));
+        }
+        let ListPage { items, next } = page.finish()?;
+        Ok(ProposalsReply { instance: instance.instance, items, next })
     }
 
     /// Returns one proposal with its votes.
@@ -174,17 +185,17 @@ impl Proposals<'_> {
         who: &Principal,
         selector: &InstanceSelector,
         id: ProposalId,
-    ) -> Result<Proposal> {
+    ) -> Result<ProposalView> {
         who.require(Permission::Read)?;
         let instance = self.0.resolve_instance(who, selector).await?;
-        self.0.proposal_of(&instance, id).await
+        self.0.proposal_of(&instance, id).await.map(ProposalView::from)
     }
 }
 
 impl Kernel {
     async fn proposal_of(&self, instance: &Instance, id: ProposalId) -> Result<Proposal> {
         let found = self.store.proposal_get(instance.id, id, self.now()).await?;
-        found.ok_or(Error::Store(StoreError::NotFound("proposal")))
+        found.ok_or_else(|| Error::missing(format!("proposal #{id}"), &instance.instance))
     }
 
     /// Settles due proposals, and returns the time of the next deadline.
@@ -213,7 +224,10 @@ impl Kernel {
         &self,
         workflow: WorkflowId,
     ) -> Result<DecisionsDocument> {
-        let proposals = self.store.proposal_list(workflow, ProposalQuery::All, self.now()).await?;
+        let proposals = self
+            .store
+            .proposal_list(workflow, ProposalQuery::All(ListRange::all()), self.now())
+            .await?;
         let mut over: Vec<_> = proposals.iter().filter(|one| one.ended.is_some()).collect();
         over.sort_by_key(|one| (one.ended, one.id));
         Ok(DecisionsDocument {
@@ -228,13 +242,24 @@ impl Kernel {
     pub(crate) async fn pass_gate(&self, who: &Principal, tool: ToolName) -> Result<()> {
         let Principal::Agent(attempt) = who else { return Ok(()) };
         let run_context = self.run_context(attempt.run).await?;
-        let Some(gate) = run_context.agent(&attempt.fence.agent)?.requires.get(tool.word()) else {
-            return Ok(());
-        };
-        if self.store.run_gates(attempt.run).await?.contains(gate) {
-            return Ok(());
+        match self.closed_gate(&run_context, &attempt.fence.agent, tool).await? {
+            Some(gate) => Err(Error::GateClosed { tool: tool.word(), gate }),
+            None => Ok(()),
         }
-        Err(Error::GateClosed { tool: tool.word(), gate: gate.clone() })
+    }
+
+    /// Returns the closed gate that keeps an agent from calling a tool, if there is one.
+    pub(crate) async fn closed_gate(
+        &self,
+        run_context: &RunContext,
+        agent: &AgentName,
+        tool: ToolName,
+    ) -> Result<Option<String>> {
+        let Some(gate) = run_context.agent(agent)?.requires.get(tool.word()) else {
+            return Ok(None);
+        };
+        let is_open = self.store.run_gates(run_context.run).await?.contains(gate);
+        Ok(if is_open { None } else { Some(gate.clone()) })
     }
 
     fn new_deciding(&self) -> Result<TallyRule> {

@@ -1,13 +1,14 @@
 //! Counts votes and decides proposals. Pure; called inside the store's transaction.
 //!
 //! A proposal is decided as soon as its whole electorate has voted, or one option wins whatever the missing votes
-//! are. A proposal is never decided early against all options: a vote can still be changed.
+//! are. A proposal is never decided early against all options: a vote can still be changed. A proposal that closes at
+//! its quorum is counted as soon as the quorum is reached, with or without a winner.
 //! At the deadline the votes count if a quorum was declared and reached; otherwise the proposal has expired.
 
 #[cfg(test)]
 mod model_test;
 
-use agent_worker_protocol::{Proposal, Rule, TieBreaker, VoteOutcome, hash};
+use agent_worker_protocol::{Proposal, ResolvedBy, Rule, TieBreaker, VoteOutcome, hash};
 use agent_worker_store::{DeadlineStatus, ProposalStep};
 
 /// The result of the votes, before the quorum is checked.
@@ -20,30 +21,35 @@ enum VoteCount<'a> {
 
 /// Decides a proposal from its votes. `dice` is used only if chance breaks a tie.
 pub(crate) fn tally(proposal: &Proposal, dice: u64, deadline: DeadlineStatus) -> ProposalStep {
-    let up = deadline == DeadlineStatus::Passed;
     let missing = u32::try_from(proposal.missing_voters().len()).unwrap_or(u32::MAX);
-    if missing > 0 && !up {
-        return match certain_winner(proposal, missing) {
-            Some(winner) if quorum_reached(proposal) != Some(false) => winner_step(winner),
-            Some(_) | None => ProposalStep::Stay,
-        };
-    }
-    if missing > 0 && quorum_reached(proposal) != Some(true) {
-        return ProposalStep::Expire;
-    }
+    let resolved_by = match (missing, deadline, quorum_reached(proposal)) {
+        (0, _, _) => ResolvedBy::AllVoted,
+        (_, DeadlineStatus::Passed, Some(true)) => ResolvedBy::Deadline,
+        (_, DeadlineStatus::Passed, Some(false) | None) => return ProposalStep::Expire,
+        (_, DeadlineStatus::Ahead, Some(false)) => return ProposalStep::Stay,
+        (_, DeadlineStatus::Ahead, Some(true)) if proposal.terms.close_at_quorum => {
+            ResolvedBy::Quorum
+        }
+        (_, DeadlineStatus::Ahead, Some(true) | None) => {
+            return match certain_winner(proposal, missing) {
+                Some(winner) => winner_step(winner, ResolvedBy::Decided),
+                None => ProposalStep::Stay,
+            };
+        }
+    };
     match count_votes(proposal) {
-        VoteCount::Winner(winner) => winner_step(winner),
-        VoteCount::NoWinner => ProposalStep::Resolve(VoteOutcome::NoDecision),
-        VoteCount::Tie(tied) => match break_tie(proposal, &tied, dice) {
-            Some(winner) => winner_step(winner),
-            None if up => ProposalStep::Expire,
-            None => ProposalStep::Tied,
+        VoteCount::Winner(winner) => winner_step(winner, resolved_by),
+        VoteCount::NoWinner => ProposalStep::Resolve(VoteOutcome::NoDecision, resolved_by),
+        VoteCount::Tie(tied) => match (break_tie(proposal, &tied, dice), deadline) {
+            (Some(winner), _) => winner_step(winner, resolved_by),
+            (None, DeadlineStatus::Passed) => ProposalStep::Expire,
+            (None, DeadlineStatus::Ahead) => ProposalStep::Tied,
         },
     }
 }
 
-fn winner_step(winner: &str) -> ProposalStep {
-    ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
+fn winner_step(winner: &str, resolved_by: ResolvedBy) -> ProposalStep {
+    ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() }, resolved_by)
 }
 
 /// Returns true if the declared quorum is reached. Unanimity always requires all voters.
@@ -137,6 +143,7 @@ mod tests {
             created: Millis::new(0),
             deadline: Millis::new(1_000),
             ended: None,
+            resolved_by: None,
             hops: 0,
             terms: Terms {
                 kind: ProposalKind::Decision,
@@ -145,6 +152,7 @@ mod tests {
                 options: ["x", "y", "z"].map(ProposalOption::new).into(),
                 rule,
                 quorum: None,
+                close_at_quorum: false,
                 tie_breaker: TieBreaker::First,
                 binding: false,
                 role: None,
@@ -163,7 +171,7 @@ mod tests {
             ProposalStep::Stay => "stay".into(),
             ProposalStep::Tied => "tied".into(),
             ProposalStep::Expire => "expire".into(),
-            ProposalStep::Resolve(verdict) => verdict.to_string(),
+            ProposalStep::Resolve(verdict, _) => verdict.to_string(),
         }
     }
 
@@ -228,6 +236,51 @@ mod tests {
     }
 
     #[test]
+    fn a_proposal_that_closes_at_its_quorum_is_counted_then() {
+        use Rule::{Majority, Plurality, Unanimous};
+        for (rule, votes, expected) in [
+            (Plurality, "a=x", "stay"),
+            (Plurality, "a=x b=y", "x"),
+            (Plurality, "a=z b=z", "z"),
+            (Plurality, "user=y a=y", "y"),
+            (Majority, "a=x b=y", "no_decision"),
+            (Majority, "a=x b=x", "x"),
+            (Unanimous, "a=x b=x", "stay"),
+        ] {
+            let mut proposal = proposal(rule, votes);
+            proposal.terms.quorum = Some(2);
+            assert_eq!(step_text(&proposal, DeadlineStatus::Ahead), "stay", "{rule} {votes}");
+            proposal.terms.close_at_quorum = true;
+            assert_eq!(step_text(&proposal, DeadlineStatus::Ahead), expected, "{rule} {votes}");
+        }
+        let mut asks = proposal(Plurality, "a=x b=y");
+        asks.terms.quorum = Some(2);
+        asks.terms.close_at_quorum = true;
+        asks.terms.tie_breaker = TieBreaker::CreatorDecides;
+        assert_eq!(step_text(&asks, DeadlineStatus::Ahead), "tied", "the creator is asked");
+    }
+
+    #[test]
+    fn the_event_that_resolves_a_proposal_is_recorded() {
+        let resolved_by = |quorum: Option<u32>, close_at_quorum, votes: &str, deadline| {
+            let mut proposal = proposal(Rule::Plurality, votes);
+            proposal.terms.quorum = quorum;
+            proposal.terms.close_at_quorum = close_at_quorum;
+            match tally(&proposal, 7, deadline) {
+                ProposalStep::Resolve(_, resolved_by) => Some(resolved_by),
+                ProposalStep::Stay | ProposalStep::Tied | ProposalStep::Expire => None,
+            }
+        };
+        let (ahead, passed) = (DeadlineStatus::Ahead, DeadlineStatus::Passed);
+        let all = "a=x b=y c=x d=y e=z";
+        assert_eq!(resolved_by(None, false, all, ahead), Some(ResolvedBy::AllVoted));
+        assert_eq!(resolved_by(None, false, "a=x b=x c=x", ahead), Some(ResolvedBy::Decided));
+        assert_eq!(resolved_by(Some(2), false, "a=x b=y", ahead), None);
+        assert_eq!(resolved_by(Some(2), false, "a=x b=y", passed), Some(ResolvedBy::Deadline));
+        assert_eq!(resolved_by(Some(2), true, "a=x b=y", ahead), Some(ResolvedBy::Quorum));
+    }
+
+    #[test]
     fn the_users_vote_counts_and_is_not_waited_for() {
         use Rule::{Majority, Plurality, Unanimous};
         for (rule, votes, expected) in [
@@ -283,13 +336,13 @@ mod tests {
         proposal.terms.tie_breaker = TieBreaker::Random;
         let mut seen = [0_u32; 3];
         for dice in 0..30_000 {
-            let ProposalStep::Resolve(VoteOutcome::Winner { winner }) =
+            let ProposalStep::Resolve(VoteOutcome::Winner { winner }, resolved_by) =
                 tally(&proposal, dice, DeadlineStatus::Ahead)
             else {
                 panic!("a tie that chance decides is decided")
             };
             let again = tally(&proposal, dice, DeadlineStatus::Ahead);
-            assert_eq!(again, winner_step(&winner));
+            assert_eq!(again, winner_step(&winner, resolved_by));
             seen[["x", "y", "z"].iter().position(|id| *id == winner).unwrap()] += 1;
         }
         // Each count is expected to be 10,000; 400 is nearly five standard deviations.

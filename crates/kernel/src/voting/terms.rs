@@ -52,6 +52,9 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
             electorate.len()
         ));
     }
+    if request.close_at_quorum && request.quorum.is_none() {
+        return Err("`close_at_quorum` needs a `quorum`".into());
+    }
     let fallback = request.fallback.map(|fallback| find_option(&options, &fallback)).transpose()?;
     Ok(Terms {
         kind,
@@ -60,6 +63,7 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
         options,
         rule,
         quorum: request.quorum,
+        close_at_quorum: request.close_at_quorum,
         tie_breaker: request.tie_breaker.unwrap_or_default(),
         binding: request.binding,
         role: request.role,
@@ -234,7 +238,7 @@ mod tests {
     #[test]
     fn invalid_terms_are_refused_with_a_reason() {
         type RequestEdit = fn(&mut ProposalRequest);
-        let cases: [(RequestEdit, &str); 11] = [
+        let cases: [(RequestEdit, &str); 12] = [
             (|request| request.title = "  ".into(), "needs a title"),
             (|request| request.title = "x".repeat(2_000), "at most 1000 bytes"),
             (|request| request.options = Some(Vec::new()), "1 to 50 options"),
@@ -244,6 +248,7 @@ mod tests {
             ),
             (|request| request.quorum = Some(3), "between 1 and 2"),
             (|request| request.quorum = Some(0), "between 1 and 2"),
+            (|request| request.close_at_quorum = true, "needs a `quorum`"),
             (|request| request.fallback = Some("aprove".into()), "did you mean `approve`?"),
             (
                 |request| {

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{
-    Error, InstanceSelector, ListingScope, Options, Principal, RecoverySummary, ShellOutcome,
+    Error, InstanceSelector, ListingScope, Options, PageRequest, Principal, RecoverySummary,
+    ShellOutcome,
 };
 use agent_worker_protocol::{
-    Code, DeliveryState, EffectKey, EventKind, ProblemDetails, RunId, RunMode, RunState, Target,
-    api::{AgentRequest, AgentView},
+    Code, DeliveryState, EffectKey, EventKind, Permission, ProblemDetails, RunId, RunMode,
+    RunState, Target,
+    api::{AgentRequest, AgentView, TokenRequest},
 };
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -67,8 +69,13 @@ pub(crate) async fn send_to(world: &KernelWorld, target: &str, message: &str) {
 /// Returns the run of the standalone agents.
 pub(crate) async fn global_run(world: &KernelWorld) -> RunId {
     let place = instance_selector("@global");
-    let views =
-        world.kernel.runs().list(&Principal::User, &place, ListingScope::All).await.unwrap();
+    let views = world
+        .kernel
+        .runs()
+        .list(&Principal::User, &place, ListingScope::All, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     views[0].run
 }
 
@@ -97,6 +104,70 @@ async fn an_agent_that_joins_is_one_of_the_team_at_once() {
     assert_eq!(bob.job.cwd, world.folder(), "the run's folder");
     assert_eq!(bob.job.env["PATH"], "/bin", "the run's environment, not the caller's");
     assert_eq!(world.machine.environment(run).len(), 1, "of which nothing is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_without_a_file_is_created_with_its_first_agent_and_outlives_the_daemon() {
+    let mut world = KernelWorld::on_disk().await;
+    let asked = |name: &str, path: &str| AgentRequest {
+        project: Some("/projects/here".into()),
+        create_instance: true,
+        ..from("/projects/here", path, mock_agent_request(Some(name), Some("@pr-9")))
+    };
+    let typo = AgentRequest { create_instance: false, ..asked("alice", "/a") };
+    assert_eq!(code(new_agent(&world, typo).await), Some(Code::NotFound));
+    let alice = new_agent(&world, asked("alice", "/a")).await.unwrap();
+    assert_eq!((alice.name.as_str(), alice.instance.to_string()), ("alice", "pr-9".into()));
+    let bob = new_agent(&world, asked("bob", "/b")).await.unwrap();
+    assert_eq!(bob.instance, alice.instance, "the second agent joins the first");
+    world.stop_daemon().await;
+    world.restart_daemon().await;
+    let mut bobs = hand_over_workers(&world, "bob");
+    send_to(&world, "bob@pr-9", "hello").await;
+    let bob = within(bobs.recv()).await.unwrap();
+    assert_eq!(
+        (bob.job.env["PATH"].as_str(), bob.job.cwd.to_str()),
+        ("/b", Some("/projects/here"))
+    );
+    let place = instance_selector("@pr-9");
+    let runs = world
+        .kernel
+        .runs()
+        .list(&Principal::User, &place, ListingScope::All, &PageRequest::default())
+        .await
+        .unwrap();
+    world.kernel.runs().stop(&Principal::User, runs.items[0].run).await.unwrap();
+    let again = new_agent(&world, asked("alice", "/a")).await.unwrap();
+    assert_eq!(again.instance, alice.instance, "a new run of the same instance");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_user_creates_an_instance_or_names_a_program() {
+    let world = KernelWorld::new().await;
+    world.start(&team("coder", "")).await;
+    let command =
+        AgentRequest { command: vec!["./x".into()], ..mock_agent_request(Some("x"), None) };
+    let instance =
+        AgentRequest { create_instance: true, ..mock_agent_request(Some("x"), Some("@new")) };
+    let allow = Some([Permission::Agents].into());
+    let token = TokenRequest { name: "ci".into(), allow, ..TokenRequest::default() };
+    let token = world.kernel.tokens().create(&Principal::User, token).await.unwrap().token;
+    let client = world.kernel.tokens().principal_by_token(&token).await.unwrap();
+    for request in [command, instance] {
+        let refused = within(world.kernel.agents().create(&client, None, request)).await;
+        assert_eq!(code(refused), Some(Code::Forbidden));
+    }
+    let ended = AgentRequest { create_instance: true, ..mock_agent_request(None, Some("@team")) };
+    let (user, place) = (Principal::User, instance_selector("@team"));
+    let runs = world
+        .kernel
+        .runs()
+        .list(&user, &place, ListingScope::All, &PageRequest::default())
+        .await
+        .unwrap();
+    world.kernel.runs().stop(&user, runs.items[0].run).await.unwrap();
+    let refused = new_agent(&world, ended).await;
+    assert_eq!(code(refused), Some(Code::NoRun), "a team is started from its file");
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,8 +252,13 @@ async fn two_who_join_at_once_without_a_name_are_a0_and_a1_of_one_run() {
     let names = [one.unwrap().name, two.unwrap().name].map(String::from);
     assert_eq!(names, ["a0", "a1"]);
     let everywhere = InstanceSelector::default();
-    let all =
-        world.kernel.runs().list(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
+    let all = world
+        .kernel
+        .runs()
+        .list(&Principal::User, &everywhere, ListingScope::All, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     assert_eq!((all.len(), &all[0].state), (1, &RunState::Running));
     let kept = world.machine.environment(all[0].run);
     assert_eq!((kept["a0/PATH"].as_str(), kept["a1/PATH"].as_str()), ("/zero", "/one"));
@@ -213,8 +289,12 @@ async fn an_agent_that_cannot_be_made_makes_nothing() {
     let correction = "did you mean `mock`?".to_owned();
     assert_eq!(refused.details, Some(Box::new(ProblemDetails::InvalidAgent { correction })));
     let everywhere = InstanceSelector::default();
-    let all = world.kernel.instances().list(&Principal::User, &everywhere, ListingScope::All).await;
-    assert!(all.unwrap().is_empty());
+    let all = world
+        .kernel
+        .instances()
+        .list(&Principal::User, &everywhere, ListingScope::All, &PageRequest::whole())
+        .await;
+    assert!(all.unwrap().items.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,11 +302,11 @@ async fn an_agent_joins_even_if_its_requester_disconnects_meanwhile() {
     let world = KernelWorld::new().await;
     world.start(&team("coder", "kickoff: hello")).await;
     let added = world.store.withhold_answer("agent_add");
-    let asked = world.kernel.agents().create(
+    let asked = Box::pin(world.kernel.agents().create(
         &Principal::User,
         None,
         mock_agent_request(Some("bob"), Some("@team")),
-    );
+    ));
     within(async {
         tokio::select! {
             _ = asked => panic!("answered before it was done"),

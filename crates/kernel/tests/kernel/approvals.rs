@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use agent_worker_kernel::{AttentionNeed, Error, ListingScope, Principal, WatchSubject};
+use agent_worker_kernel::{
+    AttentionNeed, Error, ListingScope, PageRequest, Principal, WatchSubject,
+};
 use agent_worker_protocol::{
     ApprovalId, AttemptEnd, Code, Consent, EventKind, Outcome, PauseCause, Permission, RunState,
     api::{ApprovalView, AttentionKind, ConsentRequest, PermitReply, PermitRequest, TokenRequest},
@@ -71,7 +73,12 @@ impl KernelWorld {
 
     async fn open(&self) -> Vec<ApprovalView> {
         let at = &instance_selector("@team");
-        self.kernel.approvals().list(&Principal::User, at, ListingScope::Project).await.unwrap()
+        self.kernel
+            .approvals()
+            .list(&Principal::User, at, ListingScope::Live, &PageRequest::whole())
+            .await
+            .unwrap()
+            .items
     }
 
     async fn answers(&self) -> String {
@@ -113,7 +120,13 @@ async fn a_request_pauses_the_run_and_its_clocks_until_a_person_answers() {
         assert_eq!(view.agents[0].state.to_string(), "waiting for approval (#1)");
         assert!(view.is_at_rest(), "whoever follows it may go");
         let (user, at) = (&Principal::User, &instance_selector("@team"));
-        let items = world.kernel.attention().list(user, at, ListingScope::Project).await.unwrap();
+        let items = world
+            .kernel
+            .attention()
+            .list(user, at, ListingScope::Live, &PageRequest::whole())
+            .await
+            .unwrap()
+            .items;
         let item = items.iter().find(|item| item.need.kind() == AttentionKind::Approval).unwrap();
         assert_eq!(item.what, r#"wants #1: Bash {"command":"git push"}"#);
         assert_eq!(item.need, AttentionNeed::Approval(ApprovalId::new(1)));

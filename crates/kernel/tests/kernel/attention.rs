@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{
-    Attention, DeadLetterAction, Error, InstanceSelector, ListingScope, Principal,
+    Attention, DeadLetterAction, Error, InstanceSelector, ListingScope, PageRequest, Principal,
 };
 use agent_worker_protocol::{
     Code, DeliveryState, EffectKey, EventKind, FailureClass, Outcome, RunId, RunState, Seq,
@@ -68,9 +68,10 @@ async fn listed(world: &KernelWorld) -> Vec<(i64, String, bool)> {
     let letters = world
         .kernel
         .attention()
-        .dead_letters(&Principal::User, &place, ListingScope::All)
+        .dead_letters(&Principal::User, &place, ListingScope::All, &PageRequest::whole())
         .await
-        .unwrap();
+        .unwrap()
+        .items;
     for letter in &letters {
         assert_eq!(letter.message.seq, letter.receipt.seq);
         assert_eq!(letter.message.body, "@all go");
@@ -191,9 +192,9 @@ fn attention_lines(items: &[Attention]) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn every_item_that_waits_for_a_person_is_listed_with_the_step_that_it_needs() {
     let world = KernelWorld::new().await;
-    let everywhere = InstanceSelector::default();
+    let (everywhere, whole) = (InstanceSelector::default(), PageRequest::whole());
     let attention =
-        || world.kernel.attention().list(&Principal::User, &everywhere, ListingScope::All);
+        || world.kernel.attention().list(&Principal::User, &everywhere, ListingScope::All, &whole);
     let run = failing(&world, "coder lead", "limits: { turns: 6 }").await;
     within(world.kernel.agents().stop(&Principal::User, &instance_selector("lead@team")))
         .await
@@ -201,7 +202,7 @@ async fn every_item_that_waits_for_a_person_is_listed_with_the_step_that_it_need
     world.send_to_team("@coder once more").await;
     world.wait_until_paused(run).await;
     assert_eq!(
-        attention_lines(&attention().await.unwrap()),
+        attention_lines(&attention().await.unwrap().items),
         [
             "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed); Resume(ResumeRequest { hops: None, turns: Some(12), wall: None })",
             "DeadLetter coder: #1 was not done: failed (fatal): scripted fatal; Redrive(Seq(1))",
@@ -213,15 +214,21 @@ async fn every_item_that_waits_for_a_person_is_listed_with_the_step_that_it_need
     let near = world
         .kernel
         .attention()
-        .list(&Principal::User, &near, ListingScope::Project)
+        .list(&Principal::User, &near, ListingScope::Live, &PageRequest::whole())
         .await
-        .unwrap();
+        .unwrap()
+        .items;
     assert_eq!(near.len(), 4);
     let far = InstanceSelector { target: None, project: Some("/elsewhere".into()) };
-    let far =
-        world.kernel.attention().list(&Principal::User, &far, ListingScope::Project).await.unwrap();
+    let far = world
+        .kernel
+        .attention()
+        .list(&Principal::User, &far, ListingScope::Live, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     assert!(far.is_empty());
     world.stop(run).await.unwrap();
     assert_eq!(world.view(run).await.state, RunState::Ended { outcome: Outcome::Stopped });
-    assert!(attention().await.unwrap().is_empty(), "nothing of a run that is over waits");
+    assert!(attention().await.unwrap().items.is_empty(), "nothing of a run that is over waits");
 }

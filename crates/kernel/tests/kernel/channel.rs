@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{ChannelQuery, Error, Principal};
+use agent_worker_kernel::{ChannelPosition, ChannelQuery, Error, PageRequest, Principal};
 use agent_worker_protocol::{
-    Code, DeliveryState, EffectKey, Priority, Seq,
+    Code, DeliveryState, EffectKey, Millis, Priority, Seq,
     api::{SendReply, SendRequest},
 };
 use agent_worker_store::MessageStore as _;
@@ -19,15 +19,23 @@ use crate::{
 
 /// Returns the bodies of a channel read.
 async fn bodies(world: &KernelWorld, since: Option<i64>, limit: u32) -> Vec<String> {
-    let since = since.map(Seq::new);
-    let reading = ChannelQuery { since, limit: Some(limit), ..ChannelQuery::default() };
+    bodies_since(world, since.map(|seq| ChannelPosition::Seq(Seq::new(seq))), limit).await
+}
+
+async fn bodies_since(
+    world: &KernelWorld,
+    since: Option<ChannelPosition>,
+    limit: u32,
+) -> Vec<String> {
+    let page = PageRequest::new(Some(limit), None).unwrap();
+    let reading = ChannelQuery { since, page, ..ChannelQuery::default() };
     let read = world
         .kernel
         .messages()
         .list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
-    read.messages.into_iter().map(|message| message.body).collect()
+    read.items.into_iter().map(|message| message.body).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,6 +54,31 @@ async fn a_reader_that_continues_gets_the_oldest_unseen_messages_without_a_gap()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_time_with_a_limit_returns_the_first_messages_after_it_and_the_reader_continues() {
+    let world = KernelWorld::new().await;
+    world.start(&team("coder", "kickoff: one")).await;
+    world.pass_time(Duration::from_secs(1)).await;
+    let time = world.now().wall;
+    world.pass_time(Duration::from_secs(1)).await;
+    for body in ["two", "three", "four", "five"] {
+        world.send_to_team(body).await;
+    }
+    let since = async |since| bodies_since(&world, Some(since), 2).await;
+    assert_eq!(since(ChannelPosition::Time(time)).await, ["two", "three"]);
+    assert_eq!(since(ChannelPosition::Seq(Seq::new(3))).await, ["four", "five"]);
+    assert_eq!(since(ChannelPosition::Time(Millis::new(0))).await, ["one", "two"]);
+    assert!(since(ChannelPosition::Time(world.now().wall)).await.is_empty());
+    let thread = ChannelQuery {
+        thread: Some(Seq::new(1)),
+        since: Some(ChannelPosition::Time(time)),
+        ..ChannelQuery::default()
+    };
+    let place = instance_selector("@team");
+    let read = world.kernel.messages().list(&Principal::User, &place, thread).await.unwrap();
+    assert!(read.items.is_empty(), "the whole thread is older");
+}
+
+#[tokio::test(start_paused = true)]
 async fn receipts_of_a_message_are_shown_to_its_sender_and_to_the_user() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
@@ -55,13 +88,20 @@ async fn receipts_of_a_message_are_shown_to_its_sender_and_to_the_user() {
         let reading = ChannelQuery { receipts: true, ..ChannelQuery::default() };
         let read = kernel.messages().list(&who, &place, reading).await.unwrap();
         let told: Vec<_> = read.receipts.iter().map(|one| (one.seq, one.agent.as_str())).collect();
-        assert_eq!((read.messages.len(), told), (2, vec![(sent, "lead")]), "its own alone");
+        assert_eq!((read.items.len(), told), (2, vec![(sent, "lead")]), "its own alone");
         assert_eq!(
-            kernel.messages().receipts(&who, &place, sent).await.unwrap().receipts,
+            kernel
+                .messages()
+                .receipts(&who, &place, sent, &PageRequest::whole())
+                .await
+                .unwrap()
+                .items,
             read.receipts
         );
         assert_eq!(
-            code(kernel.messages().receipts(&who, &place, Seq::new(1)).await),
+            code(
+                kernel.messages().receipts(&who, &place, Seq::new(1), &PageRequest::whole()).await
+            ),
             Some(Code::Forbidden)
         );
         ScriptEnd::quiet()
@@ -89,7 +129,7 @@ async fn a_thread_is_read_whole_and_not_searched() {
     world.kernel.messages().send(&Principal::User, None, reply).await.unwrap();
     let thread = ChannelQuery { thread: Some(Seq::new(1)), ..ChannelQuery::default() };
     let (user, at) = (&Principal::User, &instance_selector("@team"));
-    let bodies = world.kernel.messages().list(user, at, thread.clone()).await.unwrap().messages;
+    let bodies = world.kernel.messages().list(user, at, thread.clone()).await.unwrap().items;
     let bodies: Vec<_> = bodies.iter().map(|one| one.body.as_str()).collect();
     assert_eq!(bodies, ["one", "three"]);
     let searched = ChannelQuery { search: Some("one".to_owned()), ..thread };
@@ -167,7 +207,7 @@ async fn what_many_say_is_soon_ready_to_be_searched_and_found_newest_first() {
         .list(&Principal::User, &instance_selector("@team"), reading)
         .await
         .unwrap();
-    let bodies: Vec<_> = found.messages.iter().map(|message| message.body.as_str()).collect();
+    let bodies: Vec<_> = found.items.iter().map(|message| message.body.as_str()).collect();
     assert_eq!((bodies[0], bodies[1], bodies.len()), ("needle 519", "needle 518", 11));
 }
 
@@ -195,8 +235,12 @@ async fn what_is_sent_as_urgent_is_first_in_the_inbox_without_an_urgent_word() {
     let mut urgent = send_request(Some("@team"), "@coder now");
     urgent.priority = Priority::High;
     world.kernel.messages().send(&Principal::User, None, urgent).await.unwrap();
-    let inbox =
-        world.kernel.inbox().peek(&Principal::User, &instance_selector("coder")).await.unwrap();
-    let order: Vec<_> = inbox.messages.iter().map(|mail| mail.message.seq.get()).collect();
+    let inbox = world
+        .kernel
+        .inbox()
+        .peek(&Principal::User, &instance_selector("coder"), &PageRequest::whole())
+        .await
+        .unwrap();
+    let order: Vec<_> = inbox.items.iter().map(|mail| mail.message.seq.get()).collect();
     assert_eq!(order, [3, 2]);
 }

@@ -1,6 +1,6 @@
 //! Tests of the team's documents: size limits and history.
 
-use agent_worker_kernel::{DocumentBase, Error, InstanceSelector, Principal};
+use agent_worker_kernel::{DocumentBase, Error, InstanceSelector, PageRequest, Principal};
 use agent_worker_protocol::{
     Code, EventKind, Problem, Revision,
     api::{DocumentWritten, SuggestRequest, SuggestionRequest},
@@ -46,8 +46,11 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
         let (own, file) = (InstanceSelector::default(), "notes.md".parse().unwrap());
         let two = "two".to_owned();
         kernel.documents().write(&who, None, &own, file, two, DocumentBase::Append).await.unwrap();
-        let history = kernel.documents().history(&who, &own, "notes.md".parse().unwrap()).await;
-        assert_eq!(history.unwrap().len(), 2);
+        let history = kernel
+            .documents()
+            .history(&who, &own, "notes.md".parse().unwrap(), &PageRequest::whole())
+            .await;
+        assert_eq!(history.unwrap().items.len(), 2);
         ScriptEnd::quiet()
     });
     let run = world.start(&team("coder", "")).await;
@@ -60,12 +63,18 @@ async fn every_revision_of_a_document_can_be_read_also_when_its_run_is_over() {
         world
             .kernel
             .documents()
-            .history(user, &instance_selector("@team"), file.parse().unwrap())
+            .history(
+                user,
+                &instance_selector("@team"),
+                file.parse().unwrap(),
+                &PageRequest::whole(),
+            )
             .await
     };
     let told: Vec<_> = history("notes.md")
         .await
         .unwrap()
+        .items
         .into_iter()
         .map(|entry| (entry.revision.get(), entry.author, entry.bytes))
         .collect();
@@ -135,7 +144,12 @@ async fn a_suggestion_reaches_the_owner_as_data_and_its_author_is_notified_of_th
     });
     world.machine.set_worker_script("scribe", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let list = kernel.suggestions().list(&who, &InstanceSelector::default()).await.unwrap();
+        let list = kernel
+            .suggestions()
+            .list(&who, &InstanceSelector::default(), &PageRequest::whole())
+            .await
+            .unwrap()
+            .items;
         let request = SuggestionRequest {
             target: None,
             project: None,
@@ -195,7 +209,12 @@ async fn a_gate_before_writing_is_before_accepting_too() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("scribe", |worker| async move {
         let (kernel, who) = worker.principal().await.unwrap();
-        let open = kernel.suggestions().list(&who, &InstanceSelector::default()).await.unwrap()[0]
+        let open = kernel
+            .suggestions()
+            .list(&who, &InstanceSelector::default(), &PageRequest::whole())
+            .await
+            .unwrap()
+            .items[0]
             .suggestion;
         let answer = async |accept: bool| {
             let reason = (!accept).then(|| "not yet".to_owned());

@@ -34,7 +34,8 @@ async fn a_retry_repeats_no_message_and_is_shown_the_messages_already_sent() {
     let retry = &world.machine.turns_of("coder")[1];
     assert_eq!(retry.number, 2);
     assert!(retry.prompt.contains("This is attempt 2"), "{}", retry.prompt);
-    assert_eq!(retry.prompt.matches("- channel_send →").count(), 2, "{}", retry.prompt);
+    let line = "- channel_send (message: \"@lead ready\") →";
+    assert_eq!(retry.prompt.matches(line).count(), 2, "{}", retry.prompt);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use agent_worker_kernel::Principal;
 use agent_worker_protocol::{
-    AgentState, DeliveryState, EventKind, FailureClass, MessageKind, Outcome, RunId, RunState,
+    AgentState, Backend, DeliveryState, EventKind, FailureClass, MessageKind, Outcome, RunId,
+    RunMode, RunState,
 };
 
 use crate::{
     scripted_worker::{ScriptEnd, ScriptGate, ScriptedWorker},
-    world::{KernelWorld, team},
+    world::{KernelWorld, instance_selector, team},
 };
 
 const FAILED: RunState = RunState::Ended { outcome: Outcome::Failed };
@@ -182,6 +184,14 @@ async fn a_refused_key_stops_the_agent_and_drops_its_mail_at_the_end() {
     let view = world.wait_until_ended(run).await;
     assert_eq!(began(&world), [0], "it is not tried again");
     assert_eq!((view.state, world.wall_after(view.ended.unwrap())), (FAILED, 10_000));
+    let failed = view.agents.iter().find(|agent| agent.name.as_str() == "coder").unwrap();
+    let failed = failed.last_failure.as_ref().unwrap();
+    assert_eq!(
+        (failed.class, &*failed.message, world.wall_after(failed.at), failed.recovered),
+        (FailureClass::Auth, "scripted auth", 0, false)
+    );
+    let [last] = &view.last_failures[..] else { panic!("{:?}", view.last_failures) };
+    assert_eq!((last.agent.as_str(), &last.failure), ("coder", failed));
     let dropped: Vec<_> =
         view.dropped.iter().map(|one| (one.seq.get(), one.agent.to_string())).collect();
     assert_eq!(dropped, [(1, "coder".to_owned()), (2, "coder".to_owned())]);
@@ -205,4 +215,50 @@ async fn a_worker_that_cannot_be_prepared_is_a_failure_and_not_a_busy_loop() {
     let view = world.wait_until_ended(run).await;
     assert_eq!((view.state, view.dead_letters.len()), (FAILED, 1));
     assert_eq!(world.wall_after(view.ended.unwrap()), 3_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_program_stops_the_agent_at_once_and_its_mail_waits_for_the_installation() {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker| async move {
+        match worker.nth {
+            1 => ScriptEnd::fails(FailureClass::MissingProgram),
+            _ => ScriptEnd::done("installed"),
+        }
+    });
+    let run = world.start(&team("coder", "kickoff: '@coder go'")).await;
+    world.wait_for_event(run, |event| event.kind() == Some(EventKind::AgentStopped)).await;
+    world.pass_time(Duration::from_hours(1)).await;
+    assert_eq!(world.machine.turns().len(), 1, "it is not tried again");
+    let coder = &world.view(run).await.agents[0];
+    assert_eq!(coder.state.to_string(), "stopped: missing_program: scripted missing_program");
+    assert_eq!(coder.waiting, 1);
+    let place = instance_selector("coder@team");
+    world.kernel.agents().resume(&Principal::User, &place).await.unwrap();
+    world.pass_time(Duration::from_secs(1)).await;
+    assert_eq!(world.view(run).await.answers[&"coder".parse().unwrap()].text, "installed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_in_command_is_relative_to_the_workflow_file() {
+    let world = KernelWorld::new().await;
+    for agent in ["path", "bare", "absolute"] {
+        world.machine.set_worker_script(agent, |worker| async move {
+            let Backend::Command { command } = &worker.job.backend else { panic!("a command") };
+            ScriptEnd::done(&command.join(" "))
+        });
+    }
+    let file = "agents:
+  path: { backend: command, command: [./bin/agent.sh, ./data] }
+  bare: { backend: command, command: [agent] }
+  absolute: { backend: command, command: /opt/agent }
+kickoff: '@all go'
+";
+    let request = world.run_request(RunMode::Run, "teams/review", file);
+    let run = world.kernel.runs().create(&Principal::User, request).await.unwrap().run;
+    let view = world.wait_until_ended(run).await;
+    let folder = world.folder().canonicalize().unwrap().join("teams");
+    let told: Vec<_> = view.answers.values().map(|answer| answer.text.clone()).collect();
+    let path = format!("{}/bin/agent.sh ./data", folder.display());
+    assert_eq!(told, ["/opt/agent".to_owned(), "agent".to_owned(), path]);
 }

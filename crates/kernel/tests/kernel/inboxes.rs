@@ -1,5 +1,6 @@
 //! Tests of mail during a turn: shown again until a turn that was shown it succeeds.
 
+use agent_worker_kernel::{InstanceSelector, PageRequest};
 use agent_worker_protocol::{
     DeliveryState, Event, EventKind, FailureClass, Outcome, RunId, RunState, Seq,
 };
@@ -113,4 +114,45 @@ async fn mail_that_joined_a_turn_that_failed_is_pending_again_without_blame() {
         [world.receipts(1).await, world.receipts(2).await].map(|all| all[0].failures).into();
     assert_eq!(failures, [1, 0]);
     assert_eq!(world.view(run).await.state, RunState::Ended { outcome: Outcome::Done });
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_mail_on_the_page_that_an_agent_read_is_acked() {
+    let world = KernelWorld::new().await;
+    let gate = ScriptGate::default();
+    let go = gate.clone();
+    world.machine.set_worker_script("coder", move |worker| {
+        let gate = gate.clone();
+        async move {
+            gate.wait_open().await;
+            if worker.nth == 1 {
+                let (kernel, who) = worker.principal().await.unwrap();
+                let read = async |after| {
+                    let page = PageRequest::new(Some(1), after).unwrap();
+                    kernel.inbox().peek(&who, &InstanceSelector::default(), &page).await.unwrap()
+                };
+                let first = read(None).await;
+                assert_eq!(first.items.len(), 1);
+                assert_eq!(first.items[0].message.seq, Seq::new(3));
+                let acked = worker.ack(Seq::new(4)).await.unwrap().with_this_turn;
+                assert_eq!(acked, [Seq::new(3)], "the agent saw no other message");
+                let second = read(first.next).await;
+                assert_eq!(second.items[0].message.seq, Seq::new(2));
+                let last = read(second.next).await;
+                assert_eq!(last.items[0].message.seq, Seq::new(4));
+                assert_eq!(last.next, None, "no page follows the last one");
+                let acked = worker.ack(Seq::new(2)).await.unwrap().with_this_turn;
+                assert_eq!(acked, [Seq::new(2)]);
+            }
+            ScriptEnd::quiet()
+        }
+    });
+    let run = world.run(&team("coder", "kickoff: '@coder first'")).await;
+    world.wait_for_report(run, "coder", 1).await;
+    for text in ["@coder second", "@coder third is urgent", "@coder fourth"] {
+        world.send_to_team(text).await;
+    }
+    go.open();
+    let story = world.events_of(run).await;
+    assert_eq!(dealt(&story), [pair("[1,2,3]", "[]"), pair("[4]", "[]")]);
 }

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use agent_worker_kernel::{ListingScope, Options, Principal};
+use agent_worker_kernel::{ListingScope, Options, PageRequest, Principal};
 use agent_worker_protocol::{
     AgentName, DeliveryState, Event, EventKind, Keyword as _, LimitKind, PauseCause, RunId,
     RunState, Span,
@@ -69,7 +69,7 @@ async fn the_turn_limit_pauses_before_the_turn_that_would_be_too_many() {
 async fn the_wall_limit_pauses_at_its_instant_and_lets_the_living_finish() {
     let world = KernelWorld::new().await;
     world.machine.set_worker_script("coder", |worker| async move {
-        worker.pass_time(Duration::from_mins(2)).await;
+        worker.pass_time(Duration::from_secs(80)).await;
         worker.send("@lead done").await.unwrap();
         ScriptEnd::quiet()
     });
@@ -215,9 +215,14 @@ async fn a_standalone_agent_has_its_own_turns_and_a_person_gives_it_more() {
     let items = world
         .kernel
         .attention()
-        .list(&Principal::User, &instance_selector("@global"), ListingScope::All)
+        .list(
+            &Principal::User,
+            &instance_selector("@global"),
+            ListingScope::All,
+            &PageRequest::whole(),
+        )
         .await;
-    assert_eq!(items.unwrap()[0].what, why);
+    assert_eq!(items.unwrap().items[0].what, why);
     world.pass_time(Duration::from_secs(1)).await;
     world.kernel.agents().resume(&Principal::User, &instance_selector("crow")).await.unwrap();
     let job = within(crows.recv()).await.unwrap().job;

@@ -38,6 +38,7 @@ struct MachineState {
     shells: Vec<(RunId, Arc<ProcessLife>)>,
     erased: Vec<RunId>,
     exit_delay: Duration,
+    is_held: bool,
     environments: HashMap<RunId, BTreeMap<String, String>>,
     processes: HashMap<AttemptId, Arc<SimulatedProcess>>,
     turns: Vec<StartedTurn>,
@@ -92,6 +93,11 @@ impl Machine {
     {
         let script: WorkerScript = Arc::new(move |worker| Box::pin(script(worker)));
         self.state().scripts.insert(agent.parse().unwrap(), script);
+    }
+
+    /// Sets the mark of a stop by the user.
+    pub(crate) fn hold_next_daemon(&self) {
+        self.state().is_held = true;
     }
 
     /// Sets the behaviour of shell commands. Without it they print nothing and succeed.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{ListingScope, Principal};
+use agent_worker_kernel::{ListingScope, PageRequest, Principal};
 use agent_worker_protocol::{
     AgentState, Code, DeliveryState, EventKind, FailureClass, Outcome, RunState, Target,
 };
@@ -19,8 +19,13 @@ const FAILED: RunState = RunState::Ended { outcome: Outcome::Failed };
 /// Returns the state of an agent.
 async fn state(world: &KernelWorld, agent: &str) -> AgentState {
     let place = instance_selector(agent);
-    let mut views =
-        world.kernel.agents().list(&Principal::User, &place, ListingScope::All).await.unwrap();
+    let mut views = world
+        .kernel
+        .agents()
+        .list(&Principal::User, &place, ListingScope::All, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     assert_eq!(views.len(), 1);
     views.remove(0).state
 }
@@ -91,7 +96,7 @@ async fn a_run_whose_last_agent_is_stopped_fails_and_names_what_was_not_done() {
     let dropped: Vec<_> =
         view.dropped.iter().map(|one| (one.seq.get(), one.agent.as_str())).collect();
     assert_eq!(dropped, [(1, "coder")]);
-    assert_eq!(view.dropped[0].why.as_deref(), Some(why));
+    assert_eq!(view.dropped[0].why.as_deref(), Some("the agent was stopped by the user"));
     let late =
         world.kernel.agents().resume(&Principal::User, &instance_selector("coder@team")).await;
     assert_eq!(code(late), Some(Code::NoRun));
@@ -244,9 +249,15 @@ async fn an_agent_that_is_removed_is_gone_with_its_mail_and_its_name_is_free_aga
     let stats = world
         .kernel
         .runs()
-        .stats(&Principal::User, &instance_selector("@global"), ListingScope::All)
+        .stats(
+            &Principal::User,
+            &instance_selector("@global"),
+            ListingScope::All,
+            &PageRequest::whole(),
+        )
         .await
-        .unwrap();
+        .unwrap()
+        .items;
     let agent_stats = &stats[0].agents[0].stats;
     assert_eq!(
         (agent_stats.turns, agent_stats.failed),

@@ -7,9 +7,9 @@ use agent_worker_store::{RunStep, RunStore as _};
 
 use crate::{
     scripted_worker::ScriptEnd,
-    world::{KernelWorld, StoreLocation, team},
+    world::{KernelWorld, StoreLocation, instance_selector, problem, team},
 };
-use agent_worker_kernel::Options;
+use agent_worker_kernel::{Options, Principal};
 
 const FILE: &str = "context: { provider: memory }\nkickoff: '@coder go'";
 
@@ -24,6 +24,10 @@ async fn what_is_kept_in_memory_is_gone_ten_seconds_after_the_end() {
     world.pass_time(Duration::from_millis(2)).await;
     assert!(world.channel().await.is_empty());
     assert_eq!(world.view(run).await.state, done, "that it ran, and how it ended, stays");
+    let selector = instance_selector("@team");
+    let file = world.kernel.documents().default_path(&Principal::User, &selector).await;
+    let forgotten = "the last run of @team kept nothing: `provider: memory` deletes the data of a run at its end";
+    assert_eq!(problem(file).message, forgotten);
 }
 
 #[tokio::test(start_paused = true)]

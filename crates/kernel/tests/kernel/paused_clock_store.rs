@@ -18,18 +18,19 @@ use agent_worker_protocol::{
     AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventBody, Hash, InstanceRef,
     Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
     ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
-    api::{FeedbackView, SuggestionView, TokenView},
+    api::{FeedbackView, SuggestionView, TeamVerdict, TokenView},
 };
 use agent_worker_store::{
     AdminStore, AgentRow, Approval, ApprovalQuery, AttemptRow, AttemptStore, BaseNumber,
     ChangeCursor, DamagedRow, Database, DecisionStore, Document, DocumentConflict, DocumentInfo,
-    DocumentStore, DocumentWrite, Error, EventQuery, Fence, FileImport, FileState, FileStep,
-    FinishedAttempt, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
-    MessageQuery, MessageStore, NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation,
-    NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, Now, Once, ProposalQuery,
-    QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo, ResourcePart, RunBlockers, RunQuery,
-    RunRow, RunRule, RunSnapshot, RunStep, RunStore, Settlement, ShownMessage, StoreFault,
-    StoreTime, SuggestionAnswer, TallyRule, TurnRow, WriteContext,
+    DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey, FeedbackRow, Fence, FileImport,
+    FileState, FileStep, FinishedAttempt, InboxKey, Instance, InstanceQuery, IntegrityReport,
+    LeaseOutcome, LeaseRule, ListRange, MessageQuery, MessageStore, NewAgent, NewApproval,
+    NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun,
+    NewSuggestion, NewVerdict, Now, Once, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent,
+    ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow,
+    RunRule, RunSnapshot, RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime,
+    SuggestionAnswer, TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,7 @@ const WRITE_METHODS: &[&str] = &[
     "run_start",
     "run_settle",
     "run_resume",
+    "verdict_set",
     "agent_add",
     "agent_stop",
     "agent_resume",
@@ -222,12 +224,14 @@ patient! {
         fn run_create(workflow: WorkflowId, new: NewRun, now: Now) -> ();
         fn run_start(run: RunId, kickoff: Option<NewMessage>, now: Now) -> ();
         fn run_settle(run: RunId, decide: RunRule, now: Now) -> RunStep;
+        fn run_clock_switch(run: RunId, switch: RunClockSwitch, now: Now) -> ();
         fn run_resume(by: WriteContext, run: RunId, limits: Limits, now: Now) -> ();
         fn run_get(run: RunId) -> RunRow;
         fn run_snapshot(run: RunId) -> RunSnapshot;
         fn run_blockers(run: RunId) -> RunBlockers;
         fn run_list(which: RunQuery) -> Vec<RunRow>;
         fn run_failures(run: RunId) -> Vec<Receipt>;
+        fn verdict_set(by: WriteContext, workflow: WorkflowId, new: NewVerdict, now: Now) -> Once<TeamVerdict>;
         fn run_roles(run: RunId) -> Vec<(Role, AgentName)>;
         fn agent_list(workflow: WorkflowId) -> Vec<AgentRow>;
         fn agent_add(by: WriteContext, run: RunId, agent: NewAgent, now: Now) -> AgentName;
@@ -243,10 +247,12 @@ patient! {
         fn message_append(by: WriteContext, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Now) -> Once<Seq>;
         fn message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>;
         fn message_index(most: u32) -> bool;
+        fn message_get(workflow: WorkflowId, seqs: Vec<Seq>) -> Vec<Message>;
         fn message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
+        fn message_position(workflow: WorkflowId, time: Millis) -> Seq;
         fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
-        fn inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>;
-        fn inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>;
+        fn inbox_pending(workflow: WorkflowId, agent: AgentName, range: ListRange<InboxKey>) -> Vec<ShownMessage>;
+        fn inbox_show(fence: Fence, range: ListRange<InboxKey>) -> Vec<ShownMessage>;
         fn inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>;
         fn delivery_redrive(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Now) -> ();
         fn delivery_drop(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, why: String, now: Now) -> ();
@@ -282,12 +288,12 @@ patient! {
     impl DocumentStore {
         fn document_put(by: WriteContext, write: DocumentWrite, now: Now) -> Once<Revision>;
         fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
-        fn document_list(workflow: WorkflowId) -> Vec<DocumentInfo>;
-        fn document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>;
+        fn document_list(workflow: WorkflowId, range: ListRange<DocumentPath>) -> Vec<DocumentInfo>;
+        fn document_history(workflow: WorkflowId, path: DocumentPath, range: ListRange<Revision>) -> Vec<DocumentInfo>;
         fn document_show(fence: Fence, path: DocumentPath) -> Option<Document>;
         fn suggestion_put(by: WriteContext, suggestion: NewSuggestion, now: Now) -> Once<Seq>;
         fn suggestion_answer(by: WriteContext, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>;
-        fn suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>;
+        fn suggestion_list(workflow: WorkflowId, range: ListRange<Seq>) -> Vec<SuggestionView>;
         fn suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>;
         fn file_get(workflow: WorkflowId, path: DocumentPath) -> FileState;
         fn file_base(workflow: WorkflowId, path: DocumentPath, base: BaseNumber) -> Option<String>;
@@ -297,7 +303,7 @@ patient! {
         fn conflict_close(workflow: WorkflowId, path: DocumentPath) -> ();
         fn resource_put(by: WriteContext, workflow: WorkflowId, kind: String, content: Vec<u8>, now: Millis) -> ResourceId;
         fn resource_get(workflow: WorkflowId, id: ResourceId, range: Range<u64>) -> ResourcePart;
-        fn resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>;
+        fn resource_list(workflow: WorkflowId, range: ListRange<ResourceKey>) -> Vec<ResourceInfo>;
     }
     impl AdminStore {
         fn token_put(name: String, hash: Hash, scopes: Scopes, now: Millis) -> ();
@@ -307,7 +313,7 @@ patient! {
         fn token_remove(name: String) -> ();
         fn feedback_put(said: FeedbackView) -> ();
         fn feedback_submit(by: WriteContext, workflow: WorkflowId, said: FeedbackView, now: Now) -> Once<FeedbackView>;
-        fn feedback_list(limit: u32) -> Vec<FeedbackView>;
+        fn feedback_list(range: ListRange<FeedbackKey>) -> Vec<FeedbackRow>;
         fn integrity_check() -> IntegrityReport;
         fn damage_list() -> Vec<DamagedRow>;
         fn fault_list() -> Vec<StoreFault>;

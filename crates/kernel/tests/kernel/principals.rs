@@ -1,8 +1,8 @@
 //! Tests of permissions: every kind of principal tries every operation.
 
 use agent_worker_kernel::{
-    ChannelQuery, DeadLetterAction, DocumentBase, Error, InstanceSelector, Kernel, ListingScope,
-    Principal, WatchSubject,
+    ChannelPosition, ChannelQuery, DeadLetterAction, DocumentBase, Error, InstanceSelector, Kernel,
+    ListingScope, PageRequest, Principal, WatchSubject,
 };
 use agent_worker_protocol::{
     AttemptId, Code, EventsRequest, RunId, RunMode, Sender, Seq,
@@ -103,9 +103,9 @@ async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Optio
         code(kernel.instances().clear(who, None, nowhere).await),
         code(kernel.instances().remove(who, nowhere).await),
         code(kernel.health().check_store(who).await),
-        code(kernel.feedback().list(who).await),
+        code(kernel.feedback().list(who, &PageRequest::whole()).await),
         code(kernel.tokens().create(who, token("mine")).await),
-        code(kernel.tokens().list(who).await),
+        code(kernel.tokens().list(who, &PageRequest::whole()).await),
         code(kernel.tokens().revoke(who, "none".into()).await),
         code(kernel.runs().stop(who, run).await),
     ]
@@ -125,15 +125,15 @@ async fn read_only_calls(
     let (own, all) = (of("coder"), ListingScope::All);
     [
         code(kernel.messages().list(who, place, ChannelQuery::default()).await),
-        code(kernel.runs().list(who, place, all).await),
-        code(kernel.agents().list(who, place, all).await),
-        code(kernel.instances().list(who, place, all).await),
-        code(kernel.attention().dead_letters(who, place, all).await),
-        code(kernel.attention().list(who, place, all).await),
-        code(kernel.runs().stats(who, place, all).await),
-        code(kernel.inbox().peek(who, &own).await),
-        code(kernel.documents().list(who, place).await),
-        code(kernel.documents().history(who, place, file()).await),
+        code(kernel.runs().list(who, place, all, &PageRequest::whole()).await),
+        code(kernel.agents().list(who, place, all, &PageRequest::whole()).await),
+        code(kernel.instances().list(who, place, all, &PageRequest::whole()).await),
+        code(kernel.attention().dead_letters(who, place, all, &PageRequest::whole()).await),
+        code(kernel.attention().list(who, place, all, &PageRequest::whole()).await),
+        code(kernel.runs().stats(who, place, all, &PageRequest::whole()).await),
+        code(kernel.inbox().peek(who, &own, &PageRequest::whole()).await),
+        code(kernel.documents().list(who, place, &PageRequest::whole()).await),
+        code(kernel.documents().history(who, place, file(), &PageRequest::whole()).await),
     ]
 }
 
@@ -189,15 +189,17 @@ async fn an_agent_works_in_its_own_instance_and_nowhere_else() {
         "it needs no target"
     );
     assert_eq!(read_only_calls(&kernel, &who, &instance_selector("@other")).await, [no; 10]);
-    for (list, project) in [(ListingScope::All, None), (ListingScope::Project, Some("/".into()))] {
-        let everywhere = InstanceSelector { target: None, project };
-        assert_eq!(kernel.agents().list(&who, &everywhere, list).await.unwrap().len(), 2);
-        assert_eq!(kernel.runs().list(&who, &everywhere, list).await.unwrap().len(), 1);
-        assert_eq!(kernel.instances().list(&who, &everywhere, list).await.unwrap().len(), 1);
-        assert_eq!(kernel.runs().stats(&who, &everywhere, list).await.unwrap().len(), 1);
+    for (list, project) in [(ListingScope::All, None), (ListingScope::Live, Some("/".into()))] {
+        let (everywhere, all) = (InstanceSelector { target: None, project }, &PageRequest::whole());
+        let agents = kernel.agents().list(&who, &everywhere, list, all).await.unwrap();
+        let runs = kernel.runs().list(&who, &everywhere, list, all).await.unwrap();
+        let instances = kernel.instances().list(&who, &everywhere, list, all).await.unwrap();
+        let stats = kernel.runs().stats(&who, &everywhere, list, all).await.unwrap();
+        assert_eq!((agents.items.len(), runs.items.len()), (2, 1));
+        assert_eq!((instances.items.len(), stats.items.len()), (1, 1));
     }
     assert_eq!(
-        code(kernel.inbox().peek(&who, &instance_selector("lead")).await),
+        code(kernel.inbox().peek(&who, &instance_selector("lead"), &PageRequest::whole()).await),
         no,
         "only its own inbox"
     );
@@ -257,7 +259,7 @@ async fn an_anonymous_caller_may_do_nothing() {
     let unknown = RunId::new(uuid::Uuid::nil());
     assert_eq!(code(kernel.runs().view(&who, unknown).await), no, "nor learns what there is");
     assert_eq!(code(kernel.inbox().check(&who).await), no);
-    assert_eq!(code(kernel.inbox().ack(&who, Seq::new(1)).await), no);
+    assert_eq!(code(kernel.inbox().ack(&who, ChannelPosition::Seq(Seq::new(1))).await), no);
     assert_eq!(report(kernel, &who, coder.job.attempt).await, no);
     assert_eq!(user_only_calls(kernel, &who, team).await, [no; 18]);
 }

@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{
-    AttentionNeed, DocumentBase, Error, InstanceSelector, ListingScope, Principal, ProposalFilter,
-    WatchSubject,
+    AttentionNeed, DocumentBase, Error, InstanceSelector, ListingScope, PageRequest, Principal,
+    ProposalFilter, WatchSubject,
 };
 use agent_worker_protocol::{
     Code, EventKind, Message, Outcome, PauseCause, Proposal, ProposalId, ProposalOption,
-    ProposalState, QuestionId, Revision, Role, RunId, RunState, Span,
+    ProposalState, QuestionId, ResolvedBy, Revision, Role, RunId, RunState, Span,
     api::{
         AnswerRequest, AskRequest, AttentionKind, CancelRequest, ProposalOutcome, ProposalRequest,
-        SendReply, VoteRequest,
+        ProposalView, SendReply, VoteRequest,
     },
 };
 
@@ -23,19 +23,19 @@ use crate::{
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 
-fn asks(title: &str, options: &[&str]) -> ProposalRequest {
+pub(crate) fn asks(title: &str, options: &[&str]) -> ProposalRequest {
     let options: Vec<_> = options.iter().map(|id| ProposalOption::new(*id)).collect();
     let options = Some(options).filter(|options| !options.is_empty());
     ProposalRequest { title: title.into(), options, ..ProposalRequest::default() }
 }
 
 impl ScriptedWorker {
-    async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
+    pub(crate) async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
         let (kernel, who) = self.principal().await?;
         kernel.proposals().create(&who, None, request).await
     }
 
-    async fn vote(&self, id: i64, choice: &str) -> Result<ProposalOutcome, Error> {
+    pub(crate) async fn vote(&self, id: i64, choice: &str) -> Result<ProposalOutcome, Error> {
         let (kernel, who) = self.principal().await?;
         let (choice, reason) = (choice.to_owned(), None);
         let request = VoteRequest { target: None, project: None, choice, reason };
@@ -44,7 +44,7 @@ impl ScriptedWorker {
 }
 
 impl KernelWorld {
-    async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
+    pub(crate) async fn propose(&self, request: ProposalRequest) -> Result<ProposalOutcome, Error> {
         let target = Some("@team".parse().unwrap());
         self.kernel
             .proposals()
@@ -52,20 +52,20 @@ impl KernelWorld {
             .await
     }
 
-    async fn vote(&self, id: i64, choice: &str) -> Result<ProposalOutcome, Error> {
+    pub(crate) async fn vote(&self, id: i64, choice: &str) -> Result<ProposalOutcome, Error> {
         let target = Some("@team".parse().unwrap());
         let (choice, reason) = (choice.to_owned(), None);
         let request = VoteRequest { target, project: None, choice, reason };
         self.kernel.proposals().vote(&Principal::User, None, ProposalId::new(id), request).await
     }
 
-    async fn proposal(&self, id: i64) -> Proposal {
-        let id = ProposalId::new(id);
-        self.kernel
-            .proposals()
-            .get(&Principal::User, &instance_selector("@team"), id)
-            .await
-            .unwrap()
+    pub(crate) async fn proposal_view(&self, id: i64) -> ProposalView {
+        let (id, team) = (ProposalId::new(id), instance_selector("@team"));
+        self.kernel.proposals().get(&Principal::User, &team, id).await.unwrap()
+    }
+
+    pub(crate) async fn proposal(&self, id: i64) -> Proposal {
+        self.proposal_view(id).await.proposal
     }
 
     async fn answer(&self, id: i64, answer: &str) -> Result<SendReply, Error> {
@@ -87,7 +87,7 @@ impl KernelWorld {
 }
 
 /// Sets an agent that votes for `choice` on every proposal it gets, and otherwise does nothing.
-fn votes(world: &KernelWorld, agent: &str, choice: &'static str) {
+pub(crate) fn votes(world: &KernelWorld, agent: &str, choice: &'static str) {
     world.machine.set_worker_script(agent, move |worker| async move {
         for line in worker.job.woken_by.lines() {
             if let Some(rest) = line.strip_prefix("[PROPOSAL] #") {
@@ -117,7 +117,8 @@ async fn a_proposal_without_votes_holds_its_run_until_its_deadline_and_its_creat
     let expired = world.at(run, EventKind::ProposalExpired).await;
     assert_eq!(expired, 90_000, "neither before nor after");
     let view = world.wait_until_ended(run).await;
-    assert_eq!((view.state, view.turns), (DONE, 3), "lead, the voter, and lead again");
+    assert_eq!((view.state, view.turns), (DONE, 4), "lead, both voters, and lead again");
+    assert_eq!(world.proposal(1).await.resolved_by, Some(ResolvedBy::Deadline));
     let state = world.proposal(1).await.state;
     assert_eq!(state, ProposalState::Expired { fallback: Some("wait".into()), effect: None });
     let told = world.messages_starting_with("[EXPIRED]").await;
@@ -161,8 +162,8 @@ async fn what_was_decided_stands_before_every_later_prompt() {
     let read = world.kernel.documents().read(user, at, file(), None).await.unwrap();
     assert!(read.content.contains("## #1 Which database?\n\nresolved: sqlite"), "{}", read.content);
     assert!(read.content.contains("- coder sqlite"), "{}", read.content);
-    let documents = world.kernel.documents().list(user, at).await.unwrap();
-    let listed = documents.iter().find(|entry| entry.file == file()).unwrap();
+    let documents = world.kernel.documents().list(user, at, &PageRequest::whole()).await.unwrap();
+    let listed = documents.items.iter().find(|entry| entry.file == file()).unwrap();
     assert_eq!((listed.author.as_str(), listed.revision), ("system", read.revision));
     assert_eq!(listed.bytes, read.content.len() as u64);
     let newest = Some(read.revision);
@@ -293,7 +294,13 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     assert_eq!(paused.cause.as_deref(), Some("waiting for a person"));
     assert_eq!(world.view(run).await.state, RunState::Paused { cause: PauseCause::Human });
     let (user, at) = (&Principal::User, &instance_selector("@team"));
-    let items = world.kernel.attention().list(user, at, ListingScope::Project).await.unwrap();
+    let items = world
+        .kernel
+        .attention()
+        .list(user, at, ListingScope::Live, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     let asked = items.iter().find(|item| item.need.kind() == AttentionKind::Question).unwrap();
     assert_eq!(asked.what, "asks #1: Which colour? (red | blue)");
     assert_eq!(asked.need, AttentionNeed::Answer(QuestionId::new(1)));
@@ -305,7 +312,13 @@ async fn a_question_ends_the_turn_and_the_answer_wakes_who_asked() {
     assert_eq!((reply.paused, reply.stopped), (None, vec![]), "the answer lets it go on");
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
     assert_eq!(world.messages_starting_with("so it is blue").await.len(), 1);
-    let open = world.kernel.questions().list(user, at, ListingScope::Project).await.unwrap();
+    let open = world
+        .kernel
+        .questions()
+        .list(user, at, ListingScope::Live, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     assert_eq!(open, []);
 }
 
@@ -470,8 +483,18 @@ async fn a_tie_waits_for_the_creator_of_the_proposal_and_a_veto_ends_it() {
         world.kernel.proposals().cancel(&Principal::User, None, id, request).await.unwrap();
     assert_eq!(vetoed.state.to_string(), "cancelled by user: not now");
     let (user, at) = (&Principal::User, &instance_selector("@team"));
-    let open = world.kernel.proposals().list(user, at, ProposalFilter::Open).await.unwrap();
-    assert_eq!(open.proposals, []);
-    let all = world.kernel.proposals().list(user, at, ProposalFilter::All).await.unwrap();
-    assert_eq!(all.proposals.len(), 2);
+    let open = world
+        .kernel
+        .proposals()
+        .list(user, at, ProposalFilter::Open, &PageRequest::whole())
+        .await
+        .unwrap();
+    assert_eq!(open.items, []);
+    let all = world
+        .kernel
+        .proposals()
+        .list(user, at, ProposalFilter::All, &PageRequest::whole())
+        .await
+        .unwrap();
+    assert_eq!(all.items.len(), 2);
 }

@@ -97,7 +97,7 @@ async fn a_run_at_its_hop_limit_goes_on_with_a_higher_one_and_keeps_everything()
     assert_eq!((&view.state, view.limits.hops), (&RunState::Running, 10));
     let view = world.wait_until_ended(run).await;
     assert_eq!((view.state, view.turns), (DONE, 11));
-    assert_eq!(code(resume(&world, run, AS_IT_IS).await), Some(Code::Conflict));
+    assert_eq!(code(resume(&world, run, AS_IT_IS).await), Some(Code::RunEnded));
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +182,7 @@ async fn a_run_at_its_wall_goes_on_with_more_time() {
     let run = world.run(&team("coder lead", "limits: { wall: 1m }\nkickoff: '@coder go'")).await;
     world.wait_until_paused(run).await;
     world.pass_time(Duration::from_hours(1)).await;
-    assert_eq!(refused(&world, run, AS_IT_IS).await, wall(3));
+    assert_eq!(refused(&world, run, AS_IT_IS).await, wall(2), "the pause does not count");
     let more = ResumeRequest { wall: Some(Span::from_secs(3 * 3600)), ..AS_IT_IS };
     resume(&world, run, more).await.unwrap();
     assert_eq!(world.wait_until_ended(run).await.state, DONE);
@@ -334,5 +334,5 @@ async fn a_run_that_is_paused_by_a_person_finishes_its_turn_and_starts_no_other_
     resume(&world, run, AS_IT_IS).await.unwrap();
     world.wait_until_ended(run).await;
     assert_eq!(world.view(run).await.state, DONE);
-    assert_eq!(code(world.kernel.runs().pause(&Principal::User, run).await), Some(Code::NoRun));
+    assert_eq!(code(world.kernel.runs().pause(&Principal::User, run).await), Some(Code::RunEnded));
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{InstanceSelector, ListingScope, Options, Principal};
+use agent_worker_kernel::{InstanceSelector, ListingScope, Options, PageRequest, Principal};
 use agent_worker_protocol::{Code, EventKind, Outcome, RunMode, RunState};
 
 use crate::{
     machine::PeakConcurrency,
     scripted_worker::{ScriptEnd, ScriptGate},
-    world::{KernelWorld, StoreLocation, code, team},
+    world::{KernelWorld, StoreLocation, code, problem, team},
 };
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
@@ -149,10 +149,27 @@ async fn a_live_run_is_listed_though_a_hundred_newer_ones_have_ended() {
         world.wait_until_ended(short.unwrap().run).await;
     }
     let everywhere = InstanceSelector::default();
-    let all =
-        world.kernel.runs().list(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
+    let all = world
+        .kernel
+        .runs()
+        .list(&Principal::User, &everywhere, ListingScope::All, &PageRequest::default())
+        .await
+        .unwrap()
+        .items;
     assert_eq!((all[0].run, &all[0].state), (live, &RunState::Running));
     assert_eq!(all.len(), 100);
     let rest: Vec<_> = all[1..].iter().map(|view| world.wall_after(view.started)).collect();
     assert_eq!(rest, (3..=101).rev().collect::<Vec<_>>(), "the newest of the others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unset_variable_is_refused_with_its_place_in_the_file() {
+    let world = KernelWorld::new().await;
+    let file = team("coder", "kickoff: '@coder go to ${{ env.PLACE }}'");
+    let refused = problem(world.begin_run(RunMode::Run, "team", &file).await);
+    assert_eq!(refused.code, Code::BadRequest);
+    let line = file.lines().position(|line| line.contains("PLACE")).unwrap() + 1;
+    let place = format!("team.yaml:{line}:");
+    assert!(refused.message.contains(&place), "{}", refused.message);
+    assert!(refused.message.contains("PLACE is not set"), "{}", refused.message);
 }

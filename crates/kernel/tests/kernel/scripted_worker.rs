@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{Error, InboxAckResult, Kernel, Principal};
+use agent_worker_kernel::{ChannelPosition, Error, InboxAckResult, Kernel, Principal};
 use agent_worker_protocol::{
     EffectKey, EventsReply, EventsRequest, FailureClass, Finished, LiveEvent, Message, Millis,
     NumberedEvent, Priority, Seq, WorkerEvent, WorkerJob, WorkerOutcome,
@@ -122,7 +122,7 @@ impl ScriptedWorker {
     /// Acknowledges shown messages with this turn.
     pub(crate) async fn ack(&self, until: Seq) -> Result<InboxAckResult, Error> {
         let (kernel, principal) = self.principal().await?;
-        kernel.inbox().ack(&principal, until).await
+        kernel.inbox().ack(&principal, ChannelPosition::Seq(until)).await
     }
 
     /// Posts a heartbeat to the daemon.

@@ -1,13 +1,16 @@
 //! Tests of the start of a run: its commands, its first message, and failures before any agent is woken.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use agent_worker_kernel::{ListingScope, Principal, ShellOutcome};
+use agent_worker_kernel::{ListingScope, PageRequest, Principal, ShellOutcome};
 use agent_worker_protocol::{
-    EventKind, Outcome, RunId, RunState,
+    EventKind, Outcome, RunId, RunMode, RunState,
     api::{RunError, RunErrorCode},
 };
 
+use agent_worker_store::RunStore as _;
+
+use crate::scripted_worker::ScriptEnd;
 use crate::world::{KernelWorld, instance_selector, team};
 
 fn prints(text: &str) -> ShellOutcome {
@@ -72,8 +75,14 @@ async fn a_kickoff_without_a_mention_of_an_agent_fails_the_run() {
         let message = message.to_owned();
         assert_eq!(error, RunError { code: RunErrorCode::NobodyWoken, message });
     }
-    let (place, project) = (instance_selector("@team"), ListingScope::Project);
-    let agents = world.kernel.agents().list(&Principal::User, &place, project).await.unwrap();
+    let (place, project) = (instance_selector("@team"), ListingScope::Live);
+    let agents = world
+        .kernel
+        .agents()
+        .list(&Principal::User, &place, project, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     assert_eq!(agents[0].state.to_string(), "stopped: its run woke no agent");
 }
 
@@ -165,4 +174,52 @@ async fn what_a_setup_left_is_ended_before_the_next_daemon_begins_it_again() {
         (1, 0),
         "never side by side"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_variable_of_env_reaches_its_own_setup_command_and_no_other_process() {
+    let world = KernelWorld::new().await;
+    world.machine.set_shell_script(|_| async { prints("v1\n") });
+    world.machine.set_worker_script("coder", |worker| async move {
+        ScriptEnd::done(&worker.job.env.keys().cloned().collect::<Vec<_>>().join(" "))
+    });
+    let file = "\
+setup:
+  - { shell: git describe, as: version }
+  - shell: gh api user
+    env: { GH_TOKEN: '${{ env.MY_TOKEN }}', VERSION: 'v${{ version }}', MODE: fast }
+  - { shell: 'true' }
+kickoff: '@coder go'";
+    let mut request = world.run_request(RunMode::Run, "team", &team("coder", file));
+    request.env.insert("MY_TOKEN".to_owned(), "s3cret".to_owned());
+    let run = world.kernel.runs().create(&Principal::User, request).await.unwrap().run;
+    let events = world.events_of(run).await;
+    assert_eq!(world.view(run).await.error, None);
+    let names = |env: &BTreeMap<String, String>| env.keys().cloned().collect::<Vec<_>>();
+    let commands = world.machine.commands();
+    assert_eq!(names(&commands[0].env), ["PATH"]);
+    assert_eq!(names(&commands[1].env), ["GH_TOKEN", "MODE", "PATH", "VERSION"]);
+    let own = &commands[1].env;
+    assert_eq!((&*own["GH_TOKEN"], &*own["VERSION"], &*own["MODE"]), ("s3cret", "vv1", "fast"));
+    assert_eq!(names(&commands[2].env), ["PATH"]);
+    assert_eq!(world.view(run).await.answers[&"coder".parse().unwrap()].text, "PATH");
+    let stored = serde_json::to_string(&events).unwrap();
+    assert!(!stored.contains("s3cret"), "{stored}");
+    assert!(!world.store.run_get(run).await.unwrap().script.contains("s3cret"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_variable_that_no_environment_can_hold_fails_the_setup() {
+    for (printed, why) in
+        [("x".repeat(200 * 1024), "is longer than 100 KiB"), ("a\0b".to_owned(), "has a NUL byte")]
+    {
+        let world = KernelWorld::new().await;
+        world.machine.set_shell_script(move |_| {
+            let printed = printed.clone();
+            async move { prints(&printed) }
+        });
+        let rest = "setup:\n  - { shell: a, as: big }\n  - { shell: b, env: { BIG: '${{ big }}' } }\nkickoff: '@coder go'";
+        let error = failure(&world, &team("coder", rest)).await;
+        assert_eq!(error.message, format!("line 5: the value of the setup variable `BIG` {why}"));
+    }
 }

@@ -69,7 +69,9 @@ async fn turn(worker: ScriptedWorker, luck: SeededLuck) -> ScriptEnd {
         return ScriptEnd::fails(FailureClass::Fatal);
     }
     match luck.below(100) {
-        0..70 => ScriptEnd::done("done"),
+        0..40 => ScriptEnd::done("done"),
+        40..60 => ScriptEnd::done(&format!("Done.\n\n@{} {}", luck.mate(), luck.word())),
+        60..70 => ScriptEnd::done(&format!("Thanks @{}", luck.mate())),
         70..78 => ScriptEnd::fails(FailureClass::Fatal),
         78..86 => ScriptEnd::fails(FailureClass::Transient),
         86..91 => ScriptEnd::rate_limited(worker.now().plus(luck.time_below(120))),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{
-    ChannelQuery, DeadLetterAction, DocumentBase, InstanceSelector, ListingScope, Principal,
+    ChannelQuery, DeadLetterAction, DocumentBase, InstanceSelector, ListingScope, PageRequest,
+    Principal,
 };
 use agent_worker_protocol::{
     Code, ProblemDetails, RunId, RunMode,
@@ -35,7 +36,7 @@ fn at(world: &KernelWorld, target: &str, project: &str) -> InstanceSelector {
 async fn meant(world: &KernelWorld, target: &str, project: &str) -> String {
     let place = at(world, target, project);
     match world.kernel.messages().list(&Principal::User, &place, ChannelQuery::default()).await {
-        Ok(read) => match read.messages.first() {
+        Ok(read) => match read.items.first() {
             Some(first) => first.body.clone(),
             None => read.instance.to_string(),
         },
@@ -172,9 +173,10 @@ async fn what_cannot_be_undone_is_done_elsewhere_only_by_its_name() {
     assert_eq!(meant(&world, "@review", "one").await, "there is no instance `@review`");
     let left = kernel
         .instances()
-        .list(user, &InstanceSelector::default(), ListingScope::All)
+        .list(user, &InstanceSelector::default(), ListingScope::All, &PageRequest::whole())
         .await
-        .unwrap();
+        .unwrap()
+        .items;
     assert_eq!(left.len(), 1);
 }
 
@@ -216,8 +218,13 @@ async fn where_standalone_agents_live_is_never_removed() {
     let refused = problem(world.kernel.instances().remove(&Principal::User, &global).await);
     assert_eq!(refused.code, Code::Conflict);
     assert_eq!(refused.details, Some(Box::new(ProblemDetails::PermanentRun)));
-    let run =
-        world.kernel.instances().list(&Principal::User, &global, ListingScope::All).await.unwrap();
+    let run = world
+        .kernel
+        .instances()
+        .list(&Principal::User, &global, ListingScope::All, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     let stop = world.kernel.runs().stop(&Principal::User, run[0].live.unwrap()).await;
     assert_eq!(code(stop), Some(Code::Conflict));
 }

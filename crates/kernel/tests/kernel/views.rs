@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{
-    AgentExplanation, ChannelQuery, InstanceSelector, ListingScope, Principal, WakeCondition,
+    AgentExplanation, ChannelQuery, InstanceSelector, ListingScope, PageRequest, Principal,
+    WakeCondition,
 };
 use agent_worker_protocol::{
     AgentState, Code, DeliveryState, FailureClass, RunMode, RunState, Seq,
@@ -140,17 +141,21 @@ async fn looking_into_an_inbox_shows_and_acks_nothing() {
     world.wait_for_report(run, "coder", 1).await;
     world.send_to_team("@coder this is urgent").await;
     let look = async |target: &str| {
-        world.kernel.inbox().peek(&Principal::User, &instance_selector(target)).await
+        world
+            .kernel
+            .inbox()
+            .peek(&Principal::User, &instance_selector(target), &PageRequest::whole())
+            .await
     };
     for _ in 0..2 {
         let inbox = look("coder").await.unwrap();
         assert_eq!((inbox.agent.as_str(), inbox.instance.to_string()), ("coder", "team".into()));
         let mail: Vec<_> =
-            inbox.messages.iter().map(|mail| (mail.message.seq.get(), mail.wakes)).collect();
+            inbox.items.iter().map(|mail| (mail.message.seq.get(), mail.wakes)).collect();
         assert_eq!(mail, [(2, true)]);
     }
     assert_eq!(world.receipts(2).await[0].state, DeliveryState::Pending);
-    assert!(look("lead@team").await.unwrap().messages.is_empty());
+    assert!(look("lead@team").await.unwrap().items.is_empty());
     assert_eq!(code(look("zoe@team").await), Some(Code::NotFound));
     assert_eq!(problem(look("@team").await).message, "name the agent whose inbox to read");
 }
@@ -210,9 +215,15 @@ async fn figures_tell_what_was_done_and_how_long_it_took() {
     let stats = world
         .kernel
         .runs()
-        .stats(&Principal::User, &instance_selector("@team"), ListingScope::All)
+        .stats(
+            &Principal::User,
+            &instance_selector("@team"),
+            ListingScope::All,
+            &PageRequest::whole(),
+        )
         .await
-        .unwrap();
+        .unwrap()
+        .items;
     let [stats] = &stats[..] else { panic!("{} of them", stats.len()) };
     assert_eq!((stats.run, stats.lasted_ms), (run, 5_000), "up to its end");
     let total = &stats.total;
@@ -335,13 +346,17 @@ async fn a_cleared_channel_hides_its_messages_and_keeps_them() {
             .list(&Principal::User, &instance_selector("@team"), reading)
             .await
             .unwrap();
-        read.messages.into_iter().map(|message| message.body).collect::<Vec<_>>()
+        read.items.into_iter().map(|message| message.body).collect::<Vec<_>>()
     };
     assert_eq!(bodies(false).await, ["hello"]);
     assert_eq!(bodies(true).await, ["@coder go", "@coder more", "hello"]);
-    let inbox =
-        world.kernel.inbox().peek(&Principal::User, &instance_selector("coder")).await.unwrap();
-    assert_eq!(inbox.messages[0].message.body, "@coder more", "what waits still waits");
+    let inbox = world
+        .kernel
+        .inbox()
+        .peek(&Principal::User, &instance_selector("coder"), &PageRequest::whole())
+        .await
+        .unwrap();
+    assert_eq!(inbox.items[0].message.body, "@coder more", "what waits still waits");
 }
 
 #[tokio::test(start_paused = true)]
@@ -374,18 +389,21 @@ async fn instances_are_listed_near_or_everywhere() {
     world.stop(over).await.unwrap();
     let list = async |project: Option<&std::path::Path>, breadth| {
         let place = InstanceSelector { target: None, project: project.map(Into::into) };
-        let views = world.kernel.instances().list(&Principal::User, &place, breadth).await.unwrap();
+        let views = world
+            .kernel
+            .instances()
+            .list(&Principal::User, &place, breadth, &PageRequest::whole())
+            .await
+            .unwrap()
+            .items;
         let shown = |view: agent_worker_protocol::api::InstanceView| {
             (view.instance.to_string(), view.live, view.last)
         };
         views.into_iter().map(shown).collect::<Vec<_>>()
     };
     let team = ("team".to_owned(), Some(live), Some(live));
-    assert_eq!(
-        list(Some(world.folder()), ListingScope::Project).await,
-        std::slice::from_ref(&team)
-    );
-    assert!(list(Some("/elsewhere".as_ref()), ListingScope::Project).await.is_empty());
+    assert_eq!(list(Some(world.folder()), ListingScope::Live).await, std::slice::from_ref(&team));
+    assert!(list(Some("/elsewhere".as_ref()), ListingScope::Live).await.is_empty());
     assert_eq!(list(None, ListingScope::All).await, [team, ("other".to_owned(), None, Some(over))]);
 }
 
@@ -415,8 +433,9 @@ async fn feedback_about_the_program_is_kept_with_its_author() {
     say("nice".into()).await.unwrap();
     assert_eq!(code(say("  ".into()).await), Some(Code::BadRequest));
     assert_eq!(code(say("x".repeat(64 * 1024 + 1)).await), Some(Code::TooLarge));
-    let said = world.kernel.feedback().list(&Principal::User).await.unwrap();
+    let said = world.kernel.feedback().list(&Principal::User, &PageRequest::whole()).await.unwrap();
     let said: Vec<_> = said
+        .items
         .iter()
         .map(|one| (&*one.by, one.instance.as_ref().map(ToString::to_string), &*one.message))
         .collect();
@@ -430,8 +449,13 @@ async fn every_live_run_is_listed_however_many_there_are() {
         world.begin_run(RunMode::Start, &format!("w{n}"), &team("coder", "")).await.unwrap();
     }
     let everywhere = InstanceSelector::default();
-    let all =
-        world.kernel.runs().list(&Principal::User, &everywhere, ListingScope::All).await.unwrap();
+    let all = world
+        .kernel
+        .runs()
+        .list(&Principal::User, &everywhere, ListingScope::All, &PageRequest::whole())
+        .await
+        .unwrap()
+        .items;
     assert_eq!(all.len(), 101);
     let idle = all.iter().flat_map(|run| &run.agents).all(|one| one.state == AgentState::Idle);
     assert!(idle);

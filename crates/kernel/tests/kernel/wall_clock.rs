@@ -94,6 +94,7 @@ async fn a_vote_lasts_as_long_as_it_was_given_and_its_deadline_is_shown_on_the_w
                 .get(&Principal::User, &instance_selector("@team"), id)
                 .await
                 .unwrap()
+                .proposal
         };
         assert_eq!(world.wall_after(proposal().await.deadline), 90_000);
         world.clock.shift_wall(jump);

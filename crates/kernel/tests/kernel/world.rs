@@ -10,8 +10,8 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    ChannelQuery, Clock, Error, InstanceSelector, Kernel, KernelParts, Options, Principal,
-    RandomSource, RecoverySummary, VirtualClock, WatchSubject,
+    ChannelQuery, Clock, Error, InstanceSelector, Kernel, KernelParts, Options, PageRequest,
+    Principal, RandomSource, RecoverySummary, VirtualClock, WatchSubject,
 };
 use agent_worker_protocol::{
     Code, Event, EventKind, Message, Millis, Priority, Problem, Receipt, RunId, RunMode, Seq,
@@ -256,15 +256,21 @@ impl KernelWorld {
 
     /// Returns all messages of the team's channel.
     pub(crate) async fn channel(&self) -> Vec<Message> {
-        let reading = ChannelQuery { limit: Some(1000), all_runs: true, ..ChannelQuery::default() };
+        let reading =
+            ChannelQuery { page: PageRequest::whole(), all_runs: true, ..ChannelQuery::default() };
         let place = instance_selector("@team");
-        self.kernel.messages().list(&Principal::User, &place, reading).await.unwrap().messages
+        self.kernel.messages().list(&Principal::User, &place, reading).await.unwrap().items
     }
 
     /// Returns the receipts of one of the team's messages.
     pub(crate) async fn receipts(&self, seq: i64) -> Vec<Receipt> {
         let (place, seq) = (instance_selector("@team"), Seq::new(seq));
-        self.kernel.messages().receipts(&Principal::User, &place, seq).await.unwrap().receipts
+        self.kernel
+            .messages()
+            .receipts(&Principal::User, &place, seq, &PageRequest::whole())
+            .await
+            .unwrap()
+            .items
     }
 
     /// Lets virtual time pass for all tasks.

@@ -1,6 +1,6 @@
 //! Agents: their list, the state of each with its explanation, joining and leaving.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::{
     message::{Message, Usage},
     mock::MockRule,
     name::AgentName,
-    state::{AgentState, AttemptEnd, RunState},
+    state::{AgentState, AttemptEnd, FailureClass, RunState},
     target::{InstanceRef, Target},
     time::Millis,
 };
@@ -41,6 +41,46 @@ pub struct AgentView {
     pub usage: Usage,
     /// Start of the agent's run.
     pub started: Millis,
+    /// Last failure of the agent in this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
+}
+
+/// Last failed attempt of an agent in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastFailure {
+    /// Class of the failure.
+    pub class: FailureClass,
+    /// Message of the backend, as it was reported.
+    pub message: String,
+    /// End of the attempt.
+    pub at: Millis,
+    /// Id of the attempt.
+    pub attempt: AttemptId,
+    /// True if a later attempt of the agent in the same run ended ok.
+    pub recovered: bool,
+}
+
+/// Last failure of one agent of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentFailure {
+    pub agent: AgentName,
+    #[serde(flatten)]
+    pub failure: LastFailure,
+}
+
+impl AgentFailure {
+    /// Returns the end of the failed attempt.
+    pub fn end(&self) -> AttemptEnd {
+        let LastFailure { class, message, .. } = &self.failure;
+        AttemptEnd::Failed { class: *class, why: message.clone() }
+    }
+}
+
+impl fmt::Display for AgentFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.agent, self.end())
+    }
 }
 
 /// Body of `POST /agents`: lets an agent join an instance; without a target, as a standalone agent.
@@ -61,9 +101,18 @@ pub struct AgentRequest {
     /// The script of a `mock` agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mock: Vec<MockRule>,
+    /// Known agent of the backend `acp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Program of the agent and its arguments; only the user may give it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Instance that the agent joins; absent: `global`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// True to create the instance if it does not exist; only the user may do so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub create_instance: bool,
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,

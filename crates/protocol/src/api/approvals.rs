@@ -53,6 +53,9 @@ pub enum PermitReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalView {
     pub instance: InstanceRef,
+    /// Project of the instance.
+    #[serde(default)]
+    pub project: PathBuf,
     /// Number of the request in its instance.
     pub id: ApprovalId,
     pub run: RunId,

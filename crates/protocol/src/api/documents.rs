@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     id::{AttemptId, ResourceId, Revision, Seq},
+    message::Sender,
     name::{AgentName, DocumentPath},
     state::SuggestionState,
     target::Target,
@@ -226,6 +227,9 @@ pub struct ResourceEntry {
     pub bytes: u64,
     /// Time at which the content was first stored.
     pub kept: Millis,
+    /// Sender that first stored the content; absent for a resource of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<Sender>,
 }
 
 /// Reply of `GET /resources/{id}`: a part of a resource as text, with replacements for bytes that are not text.
@@ -234,6 +238,9 @@ pub struct ResourceText {
     pub id: ResourceId,
     /// Media type that the creator gave.
     pub r#type: String,
+    /// Sender that first stored the content; absent for a resource of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<Sender>,
     /// Length of the whole resource, in bytes.
     pub total: u64,
     /// Offset of the first byte of this part.

@@ -10,7 +10,8 @@ use crate::time::Millis;
 /// Reply of `GET /health`, for every caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// `ok`, `draining`, `degraded` when the database of a team refuses writes, or `read_only` when the store does.
+    /// `ok`, `held` after a stop by the user, `draining`, `degraded` when the database of a team refuses writes, or
+    /// `read_only` when the store does.
     pub status: HealthStatus,
     /// Version of the daemon.
     pub version: String,
@@ -29,6 +30,8 @@ pub struct Health {
 pub enum HealthStatus {
     /// The daemon wrote to disk within the last second.
     Ok,
+    /// The daemon answers and starts no work, because its user stopped the last one.
+    Held,
     /// The daemon is stopping and leases nothing more.
     Draining,
     /// The databases of one or more teams refuse writes; all other writes succeed.
@@ -57,6 +60,9 @@ pub struct HealthDetail {
     pub started: Millis,
     /// Number of runs that have not ended.
     pub live_runs: u32,
+    /// Number of agents of those runs.
+    #[serde(default)]
+    pub agents: u32,
     /// Number of live attempts.
     pub workers: u32,
     /// Current fault of the store, if any.
@@ -90,17 +96,19 @@ pub enum ProcessTracking {
 }
 
 /// Body of `POST /shutdown`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShutdownRequest {
-    /// Treatment of the running workers.
+    /// Treatment of the running workers; absent: `drain`.
+    #[serde(default)]
     pub mode: ShutdownMode,
 }
 
 /// Treatment of the running workers at a shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShutdownMode {
     /// Leases nothing more, gives the workers their time, and stops the rest.
+    #[default]
     Drain,
     /// Stops the workers immediately.
     Now,

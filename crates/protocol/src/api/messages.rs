@@ -83,16 +83,13 @@ pub struct MessagesReply {
     /// Instance of the channel.
     pub instance: InstanceRef,
     /// Messages, oldest first; newest first for a search.
-    pub messages: Vec<Message>,
+    pub items: Vec<Message>,
+    /// Cursor of the next page, for `after`; null on the last page. The next page has the messages before these ones,
+    /// or after them for a request with `since` or `thread`.
+    #[serde(default)]
+    pub next: Option<String>,
     /// Receipts for the caller's own messages, or for all messages if the caller is the user; only on request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub receipts: Vec<Receipt>,
-}
-
-/// Reply of `GET /messages/{seq}/receipts`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ReceiptsReply {
-    /// One receipt for each recipient.
     pub receipts: Vec<Receipt>,
 }
 
@@ -102,7 +99,10 @@ pub struct InboxReply {
     pub agent: AgentName,
     pub instance: InstanceRef,
     /// Messages in order: waking first, urgent first, then by age.
-    pub messages: Vec<Mail>,
+    pub items: Vec<Mail>,
+    /// Cursor of the next page, for `after`; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// Body of `POST /inbox/ack`: messages that `GET /inbox` showed become acted if this turn succeeds.

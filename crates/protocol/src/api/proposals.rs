@@ -1,6 +1,6 @@
 //! Proposals, votes, and questions to a person.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub struct ProposalRequest {
     /// Number of votes that suffices at the deadline; absent: the votes of the whole electorate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u32>,
+    /// True if the proposal is counted as soon as the quorum is reached.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub close_at_quorum: bool,
     /// Method that chooses between tied options; absent: `first`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie_breaker: Option<TieBreaker>,
@@ -103,7 +106,6 @@ pub struct CancelRequest {
 
 /// Reply to creating, voting on or cancelling a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Outcome")]
 pub struct ProposalOutcome {
     pub proposal: ProposalId,
     /// State of the proposal after the call.
@@ -114,12 +116,34 @@ pub struct ProposalOutcome {
     pub deduplicated: bool,
 }
 
+/// A proposal with the counts of its votes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Proposal")]
+pub struct ProposalView {
+    #[serde(flatten)]
+    pub proposal: Proposal,
+    /// Number of counted votes for each option.
+    #[serde(default)]
+    pub counts: BTreeMap<String, u32>,
+}
+
+impl From<Proposal> for ProposalView {
+    fn from(proposal: Proposal) -> Self {
+        let counts = proposal.vote_counts().into_iter();
+        let counts = counts.map(|(option, votes)| (option.to_owned(), votes)).collect();
+        Self { proposal, counts }
+    }
+}
+
 /// Reply of `GET /proposals`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProposalsReply {
     pub instance: InstanceRef,
     /// Proposals of the instance, oldest first.
-    pub proposals: Vec<Proposal>,
+    pub items: Vec<ProposalView>,
+    /// Cursor of the next page, for `after`; null on the last page.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// Arguments of the tool `ask_human`.
@@ -149,6 +173,9 @@ pub struct AskReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct QuestionView {
     pub instance: InstanceRef,
+    /// Project of the instance.
+    #[serde(default)]
+    pub project: PathBuf,
     /// Number of the question in its instance.
     pub id: QuestionId,
     pub run: RunId,

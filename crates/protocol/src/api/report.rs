@@ -1,11 +1,13 @@
 //! Result of a run as one document: the reply of `POST /serve`, with the keys of `run --json`. Pure.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentView, RunErrorCode, RunView};
+use super::{
+    AgentView, AnswerView, LastFailure, RunErrorCode, RunView, TeamVerdict, UnheardMention,
+};
 use crate::{
     id::RunId,
     message::{Receipt, Usage},
@@ -34,8 +36,20 @@ pub struct RunReport {
     pub dead_letters: Vec<Receipt>,
     /// Deliveries that were given up.
     pub dropped: Vec<Receipt>,
+    /// Mentions in answers whose agent was not messaged: the newest hundred, oldest first.
+    #[serde(default)]
+    pub unheard: Vec<UnheardMention>,
     /// Part of each agent in the run.
     pub agents: BTreeMap<AgentName, AgentReport>,
+    /// Newest answer of each agent.
+    #[serde(default)]
+    pub answers: BTreeMap<AgentName, AnswerView>,
+    /// File of the team's default document, if the document exists and is kept in a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<PathBuf>,
+    /// Verdict of the team about the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<TeamVerdict>,
     /// Reason for any outcome other than `done`.
     pub error: Option<ReportError>,
 }
@@ -53,6 +67,9 @@ pub struct AgentReport {
     /// Current state of the agent.
     #[serde(flatten)]
     pub state: AgentState,
+    /// Last failure of the agent in the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
 }
 
 /// Reason for which a run is not done.
@@ -100,7 +117,7 @@ impl RunVerdict {
     pub fn of(view: &RunView) -> Option<Self> {
         let invalid = view.error.as_ref().is_some_and(|error| match error.code {
             RunErrorCode::NobodyWoken | RunErrorCode::BadFile => true,
-            RunErrorCode::SetupFailed => false,
+            RunErrorCode::SetupFailed | RunErrorCode::Verdict => false,
         });
         match &view.state {
             RunState::Setup | RunState::Electing | RunState::Running => None,
@@ -152,7 +169,8 @@ impl RunReport {
         let part = |agent: &AgentView| {
             let state = agent.state.clone();
             let AgentView { turns, messages, usage, .. } = *agent;
-            let part = AgentReport { turns, messages, usage, state };
+            let last_failure = agent.last_failure.clone();
+            let part = AgentReport { turns, messages, usage, state, last_failure };
             (agent.name.clone(), part)
         };
         Some(Self {
@@ -166,7 +184,11 @@ impl RunReport {
             usage: view.usage,
             dead_letters: view.dead_letters.clone(),
             dropped: view.dropped.clone(),
+            unheard: view.unheard.clone(),
             agents: view.agents.iter().map(part).collect(),
+            answers: view.answers.clone(),
+            document: view.document.clone(),
+            verdict: view.verdict.clone(),
             error: report_error(outcome, view),
         })
     }
@@ -194,13 +216,15 @@ fn unacted_messages(view: &RunView) -> (String, String) {
         [] => ("dropped", view.dropped.as_slice()),
         dead => ("dead_letters", dead),
     };
+    let failures = view.unlisted_failures().map(|failed| format!("; {failed}"));
+    let failures: String = failures.collect();
     let Some(first) = receipts.first() else {
-        return ("failed".to_owned(), "the run failed".to_owned());
+        return ("failed".to_owned(), format!("the run failed{failures}"));
     };
     let why = first.why.as_deref().unwrap_or("no reason given");
     let messages = if receipts.len() == 1 { "message" } else { "messages" };
     let message = format!(
-        "{} {messages} not acted upon, first #{} for {}: {why}",
+        "{} {messages} not acted upon, first #{} for {}: {why}{failures}",
         receipts.len(),
         first.seq,
         first.agent
@@ -244,6 +268,7 @@ mod tests {
             (ended("done"), nothing(), Some(("done", 0, None))),
             (ended("failed"), nothing(), Some(("failed", 1, Some("failed")))),
             (ended("failed"), error("setup_failed"), Some(("failed", 1, Some("setup_failed")))),
+            (ended("failed"), error("verdict"), Some(("failed", 1, Some("verdict")))),
             (ended("failed"), error("nobody_woken"), Some(("invalid", 2, Some("nobody_woken")))),
             (ended("failed"), error("bad_file"), Some(("invalid", 2, Some("bad_file")))),
             (paused(limit), nothing(), Some(("limit", 3, Some("limit")))),
@@ -285,6 +310,55 @@ mod tests {
             "code": "dead_letters", "message": "1 message not acted upon, first #7 for coder: it crashed"
         });
         assert_eq!(report(failed(), both).unwrap()["error"], expected);
+    }
+
+    #[test]
+    fn the_failure_that_stopped_an_agent_is_part_of_the_reason_unless_it_recovered() {
+        let failure = |recovered| {
+            json!({
+                "class": "auth", "message": "401 bad key", "at": "2026-01-01T00:00:00.000Z",
+                "attempt": "01890a5d-ac96-774b-bcce-b302099a8057", "recovered": recovered,
+            })
+        };
+        let of = |who: &str, failure: Value| {
+            let mut failure = failure;
+            failure["agent"] = who.into();
+            failure
+        };
+        let failed = || json!({"state": "ended", "outcome": "failed"});
+        let receipt = |state, why: &str| json!({"seq": 7, "agent": "coder", "state": state, "failures": 3, "why": why});
+        let left = "1 message for a stopped agent";
+        for (more, expected) in [
+            (
+                json!({
+                    "dropped": [receipt("dropped", left)],
+                    "last_failures": [of("coder", failure(false)), of("lead", failure(true))],
+                }),
+                "1 message not acted upon, first #7 for coder: 1 message for a stopped agent; \
+                 coder failed (auth): 401 bad key",
+            ),
+            (
+                json!({"dropped": [receipt("dropped", left)], "last_failures": [of("coder", failure(true))]}),
+                "1 message not acted upon, first #7 for coder: 1 message for a stopped agent",
+            ),
+            // The dead letter already gives the reason.
+            (
+                json!({
+                    "dead_letters": [receipt("dead", "failed (auth): 401 bad key")],
+                    "last_failures": [of("coder", failure(false))],
+                }),
+                "1 message not acted upon, first #7 for coder: failed (auth): 401 bad key",
+            ),
+        ] {
+            assert_eq!(report(failed(), more).unwrap()["error"]["message"], expected);
+        }
+        let agent = json!({
+            "name": "coder", "instance": "review:pr-1", "project": "/p", "backend": "claude", "state": "stopped",
+            "why": "auth: 401 bad key", "waiting": 1, "turns": 1, "messages": 0, "started": "2026-01-01T00:00:00.000Z",
+            "usage": {"input_tokens": 0, "output_tokens": 0}, "last_failure": failure(false),
+        });
+        let report = report(failed(), json!({"agents": [agent]})).unwrap();
+        assert_eq!(report["agents"]["coder"]["last_failure"], failure(false));
     }
 
     #[test]

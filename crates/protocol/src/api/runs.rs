@@ -5,15 +5,15 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::AgentView;
+use super::{AgentFailure, AgentView};
 use crate::{
     Position,
     agent::Limits,
-    id::RunId,
+    id::{ResourceId, RunId, Seq},
     message::{Receipt, Usage},
     name::{AgentName, Tag},
     span::Span,
-    state::{RunMode, RunState},
+    state::{RunMode, RunState, VerdictOutcome},
     target::{InstanceRef, Target},
     time::Millis,
 };
@@ -91,6 +91,13 @@ pub struct RunView {
     /// the wall clock was set in between.
     #[serde(default)]
     pub lasted_ms: u64,
+    /// Time that has counted for the wall limit, in milliseconds: without pauses, and without the time in which only
+    /// answers of a person were missing.
+    #[serde(default)]
+    pub wall_used_ms: u64,
+    /// Time at which the daemon stops the live turns of a run whose wall limit is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ends: Option<Millis>,
     /// Number of attempts that ended ok or failed.
     pub turns: u32,
     /// Number of messages written in the run.
@@ -101,11 +108,32 @@ pub struct RunView {
     pub dead_letters: Vec<Receipt>,
     /// Deliveries that were given up.
     pub dropped: Vec<Receipt>,
+    /// Last failure of each agent that failed, also if the instance has a newer run and `agents` is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_failures: Vec<AgentFailure>,
+    /// Mentions in answers whose agent was not messaged: the newest hundred, oldest first.
+    #[serde(default)]
+    pub unheard: Vec<UnheardMention>,
+    /// True if the rows of the run are deleted ten seconds after its end (`provider: memory`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub memory: bool,
     /// Agents of the run with their states.
     pub agents: Vec<AgentView>,
+    /// Newest answer of each agent in the run; a list of runs leaves them out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub answers: BTreeMap<AgentName, AnswerView>,
+    /// File of the team's default document, if the document exists and is kept in a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<PathBuf>,
+    /// Verdict of the team about the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<TeamVerdict>,
     /// Number of active proposals, open questions and open approval requests, which also keep the run open.
     #[serde(default)]
     pub pending: u32,
+    /// True if the run could work and the daemon starts nothing, because its user stopped the last one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     /// The change that the daemon is about to make by itself, if one is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imminent: Option<ImminentChange>,
@@ -115,6 +143,19 @@ pub struct RunView {
 }
 
 impl RunView {
+    /// Returns the failures that no later attempt of the same agent made up for.
+    pub fn unrecovered_failures(&self) -> impl Iterator<Item = &AgentFailure> {
+        self.last_failures.iter().filter(|failed| !failed.failure.recovered)
+    }
+
+    /// Returns those of them that are not the reason of a dead letter of the same agent.
+    pub fn unlisted_failures(&self) -> impl Iterator<Item = &AgentFailure> {
+        self.unrecovered_failures().filter(|failed| {
+            let why = Some(failed.end().to_string());
+            !self.dead_letters.iter().any(|dead| dead.agent == failed.agent && dead.why == why)
+        })
+    }
+
     /// True if nothing more happens in it by itself: it is over, or paused and no change is due.
     pub fn is_at_rest(&self) -> bool {
         match &self.state {
@@ -123,6 +164,60 @@ impl RunView {
             RunState::Paused { .. } => self.imminent.is_none(),
         }
     }
+}
+
+/// A mention in an answer whose agent was not messaged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnheardMention {
+    /// The answer with the mention.
+    pub seq: Seq,
+    /// Agent that wrote the answer.
+    pub from: AgentName,
+    /// Agent that the answer mentions.
+    pub agent: AgentName,
+}
+
+/// Answer of an agent: the final text of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswerView {
+    /// Message with the answer.
+    pub seq: Seq,
+    /// Text of the answer; of a long one only the beginning.
+    pub text: String,
+    /// Resource with the whole text, if that is longer than a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<ResourceId>,
+}
+
+/// Verdict of a team about its run. It can make the outcome of the run worse, never better.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TeamVerdict {
+    /// Outcome according to the team.
+    pub outcome: VerdictOutcome,
+    /// Result of the run in words.
+    pub summary: String,
+    /// Agent that set the verdict.
+    pub by: AgentName,
+}
+
+/// Arguments of `run_finish`: the verdict of the calling agent about its run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FinishRequest {
+    /// Outcome according to the team.
+    pub outcome: VerdictOutcome,
+    /// Result of the run in words.
+    pub summary: String,
+}
+
+/// Reply of `run_finish`: the verdict that holds now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FinishReply {
+    #[serde(flatten)]
+    pub verdict: TeamVerdict,
+    /// True if an earlier request with the same key set it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deduplicated: bool,
 }
 
 /// A change of a run that the daemon makes in a moment, without a request.
@@ -140,7 +235,7 @@ pub enum ImminentChange {
 /// Reason for which a run failed apart from its agents' work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunError {
-    /// Stable code: `setup_failed`, `nobody_woken` or `bad_file`.
+    /// Stable code: `setup_failed`, `nobody_woken`, `bad_file` or `verdict`.
     pub code: RunErrorCode,
     /// Explanation of the failure.
     pub message: String,
@@ -156,6 +251,8 @@ pub enum RunErrorCode {
     NobodyWoken,
     /// The kickoff could not be interpolated.
     BadFile,
+    /// The team's own verdict is `failed`.
+    Verdict,
 }
 
 /// Reply of `POST /runs/{id}/stop`.
@@ -179,7 +276,7 @@ pub struct ResumeRequest {
     /// Maximum number of turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
-    /// Maximum duration, from the start of the run.
+    /// Maximum time in which the run can work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Span>,
 }

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::data::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptEndedData, AttemptRunningData,
     AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData, DeliveryData,
-    DocumentConflictData, DocumentWrittenData, ProposalActiveData, ProposalEndedData, QuestionData,
-    RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData,
-    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
-    ToolResultData,
+    DocumentConflictData, DocumentWrittenData, MentionUnheardData, ProposalActiveData,
+    ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
+    RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
+    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
 };
 use crate::message::{Message, Usage};
 
@@ -128,6 +128,8 @@ event_kinds! {
         RunPaused(RunPausedData) => "run.paused",
         /// The run ended.
         RunEnded(RunEndedData) => "run.ended",
+        /// An agent set the verdict of the run.
+        RunVerdict(RunVerdictData) => "run.verdict",
         /// An attempt was leased.
         AttemptStarting(AttemptStartingData) => "attempt.starting",
         /// The worker of an attempt reported.
@@ -140,6 +142,8 @@ event_kinds! {
         DeliveryDropped(DeliveryData) => "delivery.dropped",
         /// A dead delivery was made pending again.
         DeliveryPending(DeliveryData) => "delivery.pending",
+        /// An answer mentions an agent that the answer's turn did not message.
+        MentionUnheard(MentionUnheardData) => "mention.unheard",
         /// The messages so far are hidden from the channel.
         ChannelCleared(ChannelClearedData) => "channel.cleared",
         /// A document has a new revision.

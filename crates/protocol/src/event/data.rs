@@ -10,9 +10,9 @@ use crate::{
     api::RunError,
     approval::Consent,
     id::{ApprovalId, ProposalId, QuestionId, Revision, Seq},
-    name::DocumentPath,
+    name::{AgentName, DocumentPath},
     proposal::ProposalState,
-    state::{AttemptEnd, Outcome, PauseCause, RunMode},
+    state::{AttemptEnd, Outcome, PauseCause, RunMode, VerdictOutcome},
 };
 
 /// Data of `run.setup`.
@@ -55,6 +55,15 @@ pub struct RunEndedData {
     /// The failure that ended the run, if it was not its agents' work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+}
+
+/// Data of `run.verdict`; the agent of the event set it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunVerdictData {
+    /// The outcome according to the team.
+    pub outcome: VerdictOutcome,
+    /// The result of the run in words.
+    pub summary: String,
 }
 
 /// Data of `attempt.starting`.
@@ -103,6 +112,15 @@ pub struct AttemptDeliveries {
 pub struct DeliveryData {
     /// The message that was delivered.
     pub seq: Seq,
+}
+
+/// Data of `mention.unheard`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MentionUnheardData {
+    /// The answer with the mention.
+    pub seq: Seq,
+    /// The mentioned agent, which the answer's turn did not message.
+    pub agent: AgentName,
 }
 
 /// Data of `channel.cleared`.

@@ -9,7 +9,7 @@ use crate::{
     id::{ApprovalId, ProposalId, QuestionId, Revision, Seq},
     message::{Message, MessageKind, Priority, Sender, Usage},
     proposal::{ProposalState, VoteOutcome},
-    state::{AttemptEnd, FailureClass, LimitKind, Outcome, PauseCause, RunMode},
+    state::{AttemptEnd, FailureClass, LimitKind, Outcome, PauseCause, RunMode, VerdictOutcome},
 };
 
 /// A kind, its recorded data as text (empty: none), and its body.
@@ -46,6 +46,14 @@ fn runs() -> Vec<Recorded> {
             EventBody::RunPaused(RunPausedData { cause: PauseCause::User }),
         ),
         ("run.ended", r#"{"outcome":"done","state":"ended"}"#, ended(Outcome::Done, None)),
+        (
+            "run.verdict",
+            r#"{"outcome":"failed","summary":"two tests fail"}"#,
+            EventBody::RunVerdict(RunVerdictData {
+                outcome: VerdictOutcome::Failed,
+                summary: "two tests fail".into(),
+            }),
+        ),
         (
             "run.ended",
             r#"{"error":{"code":"setup_failed","message":"make failed"},"outcome":"failed","state":"ended"}"#,
@@ -111,6 +119,14 @@ fn attempts() -> Vec<Recorded> {
             "delivery.pending",
             r#"{"seq":1}"#,
             EventBody::DeliveryPending(DeliveryData { seq: seq(1) }),
+        ),
+        (
+            "mention.unheard",
+            r#"{"agent":"reviewer","seq":1}"#,
+            EventBody::MentionUnheard(MentionUnheardData {
+                seq: seq(1),
+                agent: "reviewer".parse().unwrap(),
+            }),
         ),
     ]
 }
@@ -287,6 +303,7 @@ fn messages() -> Vec<Recorded> {
         priority: Priority::Normal,
         to: vec!["coder".parse().unwrap()],
         cc: Vec::new(),
+        acts_on: Vec::new(),
         resource: None,
     };
     vec![

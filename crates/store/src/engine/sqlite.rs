@@ -19,7 +19,6 @@ use crate::{
     error::{Error, Result},
     sql::{resources::ResourceFiles, transaction::Tx},
 };
-#[cfg(test)]
 pub(crate) use connection::open_in_memory;
 use database_state::WriterContext;
 pub(crate) use faults::DatabaseFault;

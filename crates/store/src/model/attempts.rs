@@ -1,10 +1,10 @@
 //! The life of an attempt: lease, events, finish.
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AttemptEnd, AttemptId, Finished, Hash, Limits, Message, Millis, PauseCause, RunId,
-    RunMode, Seq, Usage,
+    AgentName, AttemptEnd, AttemptId, Finished, Hash, Limits, Message, MessageKind, Millis,
+    PauseCause, Priority, RunId, RunMode, Sender, Seq, Usage,
 };
 use serde_json::Value;
 
@@ -122,6 +122,8 @@ pub struct ShownMessage {
 pub struct JournalEntry {
     /// The tool that was called.
     pub tool: String,
+    /// Essential arguments of the call; none if an earlier version stored the effect.
+    pub arguments: Option<String>,
     /// Result of the call, as JSON.
     pub result: String,
 }
@@ -172,6 +174,72 @@ pub struct TurnRow {
     pub end: AttemptEnd,
 }
 
+/// The final text of an attempt, for the channel.
+#[derive(Clone)]
+pub struct AnswerDraft {
+    /// The message, without recipients.
+    pub message: NewMessage,
+    /// Decides the recipients; none if the text mentions no name.
+    pub rule: Option<AnswerRule>,
+}
+
+/// A pure decision about an answer, called inside the store's transaction.
+pub type AnswerRule = Arc<dyn Fn(&AnswerFacts) -> AnswerStep + Send + Sync>;
+
+/// The facts for the decision about an answer, at the end of its attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerFacts {
+    /// Agents of the run.
+    pub team: Vec<AgentName>,
+    /// Agents that a message of the activation's attempts was sent to and wakes.
+    pub messaged: Vec<AgentName>,
+    /// Waking messages that the attempt acted on, oldest first.
+    pub woken_by: Vec<WakingMessage>,
+}
+
+/// A message that woke an attempt, or joined its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WakingMessage {
+    /// Author of the message.
+    pub from: Sender,
+    /// Kind of the message.
+    pub kind: MessageKind,
+}
+
+/// The decision about an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnswerStep {
+    /// Agents that the answer is delivered to and wakes.
+    pub recipients: Vec<AgentName>,
+    /// Mentioned agents that nobody messaged: an event is written for each.
+    pub unheard: Vec<UnheardAgent>,
+    /// Priority of the message, if it is higher than that of its text.
+    pub priority: Priority,
+    /// Cause for which the run is paused, if the answer exceeds a limit.
+    pub pause: Option<PauseCause>,
+}
+
+/// A mentioned agent that does not get an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnheardAgent {
+    /// The mentioned agent.
+    pub agent: AgentName,
+    /// Cause for which a hand-off to the agent is not delivered; none if the mention is no hand-off.
+    pub cause: Option<String>,
+}
+
+impl From<NewMessage> for AnswerDraft {
+    fn from(message: NewMessage) -> Self {
+        Self { message, rule: None }
+    }
+}
+
+impl fmt::Debug for AnswerDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerDraft").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
 /// The kernel's decision about the end of an attempt.
 #[derive(Clone, Debug)]
 pub struct Settlement {
@@ -180,7 +248,7 @@ pub struct Settlement {
     /// Consequence of a failure for the deliveries that the attempt was shown.
     pub blame: Blame,
     /// The final text for the channel, if there is one; written only if the attempt ended ok.
-    pub answer: Option<NewMessage>,
+    pub answer: Option<AnswerDraft>,
     /// Time before which the agent is not leased again, if there is one.
     pub not_before: Option<NotBefore>,
     /// Reason why the agent is stopped in this run, if it is.

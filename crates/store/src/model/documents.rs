@@ -1,8 +1,8 @@
 //! Documents, resources and the event log.
 
 use agent_worker_protocol::{
-    AttemptId, DocumentPath, Millis, PauseCause, Position, ResourceId, Revision, RunId, Seq,
-    WorkflowId,
+    AttemptId, DocumentPath, Millis, PauseCause, Position, ResourceId, Revision, RunId, Sender,
+    Seq, WorkflowId,
 };
 
 use super::messages::NewMessage;
@@ -146,6 +146,8 @@ pub struct DocumentConflict {
 pub struct ResourcePart {
     /// Kind of the content, as its creator gave it.
     pub kind: String,
+    /// Creator of the resource; none if an earlier version stored it.
+    pub created_by: Option<Sender>,
     /// Length of the whole resource, in bytes.
     pub total: u64,
     /// Bytes of the requested range.
@@ -163,6 +165,8 @@ pub struct ResourceInfo {
     pub bytes: u64,
     /// Time of the first write.
     pub ts: Millis,
+    /// Creator of the resource; none if an earlier version stored it.
+    pub created_by: Option<Sender>,
 }
 
 /// Selects the events to read, oldest first.

@@ -62,6 +62,8 @@ pub struct MessageQuery {
     pub run: Option<RunId>,
     /// Returns only messages after this one.
     pub after: Seq,
+    /// Returns only messages before this one.
+    pub before: Option<Seq>,
     /// Returns only messages that contain this text, ignoring case.
     pub search: Option<String>,
     /// End of the list that is returned if there are more than `limit`.

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, Role, RunId, Sender, Seq,
-    Terms, VoteOutcome,
+    AgentName, Millis, PauseCause, Proposal, ProposalId, QuestionId, ResolvedBy, Role, RunId,
+    Sender, Seq, Terms, VoteOutcome,
 };
+
+use super::ListRange;
 
 /// A proposal to be made. Its creator is the author of the write, never a field.
 #[derive(Clone, Debug)]
@@ -120,7 +122,7 @@ pub enum ProposalStep {
     /// All voters have voted, and the creator's vote must decide a tie.
     Tied,
     /// The votes decide the proposal.
-    Resolve(VoteOutcome),
+    Resolve(VoteOutcome, ResolvedBy),
     /// The proposal expires at its deadline.
     Expire,
 }
@@ -132,8 +134,8 @@ pub enum ProposalQuery {
     Active,
     /// All proposals of one run.
     OfRun(RunId),
-    /// All proposals of the instance.
-    All,
+    /// Proposals of the instance, active or not.
+    All(ListRange<ProposalId>),
     /// The newest decided proposals of one run, at most this many.
     Decided(RunId, u32),
 }

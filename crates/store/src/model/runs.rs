@@ -1,12 +1,15 @@
 //! Instances, runs and the agents in them.
 
+use std::time::Duration;
+
 use agent_worker_protocol::{
     AgentName, AttemptId, InstanceRef, Limits, Millis, Outcome, PauseCause, Position, Receipt,
-    Role, RunId, RunMode, RunState, Tag, Usage, WorkflowId, WorkflowName, api::RunError,
+    Role, RunId, RunMode, RunState, Seq, Tag, Usage, VerdictOutcome, WorkflowId, WorkflowName,
+    api::{AgentFailure, RunError, TeamVerdict, UnheardMention},
 };
 use strum::{EnumString, IntoStaticStr};
 
-use super::{Approval, QuestionRow};
+use super::{Approval, ListRange, QuestionRow, RunKey};
 use crate::time::StoreTime;
 
 /// One instance of a workflow.
@@ -62,6 +65,37 @@ pub enum Retention {
     WhileLive,
 }
 
+/// The time that counts for the wall limit of a run: the time in which the run can work, or a live attempt of a run at
+/// another limit works ([`RunFacts::counts_time`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunClock {
+    /// Time that has counted until `since`.
+    pub counted: Duration,
+    /// Start of the time that counts now; none while no time counts.
+    pub since: Option<StoreTime>,
+}
+
+impl RunClock {
+    /// Returns the time that has counted until now.
+    pub fn elapsed(&self, now: StoreTime) -> Duration {
+        self.counted + self.since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// Returns the instant at which `span` will have counted, if time counts now.
+    pub fn reaches(&self, span: Duration) -> Option<StoreTime> {
+        Some(self.since?.plus(span.saturating_sub(self.counted)))
+    }
+}
+
+/// A switch of the time that counts for the wall limit of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunClockSwitch {
+    /// Time counts from now on.
+    Start,
+    /// No time counts until the clock is started.
+    Stop,
+}
+
 /// A run as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRow {
@@ -95,6 +129,10 @@ pub struct RunRow {
     pub store_started: StoreTime,
     /// End of the run, in store time.
     pub store_ended: Option<StoreTime>,
+    /// Time of the last change of the state, in store time.
+    pub store_since: StoreTime,
+    /// Time that counts for the wall limit.
+    pub clock: RunClock,
     /// Number of attempts that ended ok or failed.
     pub turns: u32,
     /// Number of messages written in the run.
@@ -112,6 +150,10 @@ pub struct RunSnapshot {
     pub position: Position,
     /// Deliveries of the run that are dead or dropped.
     pub failures: Vec<Receipt>,
+    /// Last failure of each agent that failed in the run.
+    pub last_failures: Vec<AgentFailure>,
+    /// Mentions in answers of the run whose agent was not messaged.
+    pub unheard: Vec<UnheardMention>,
     /// Agents of the run; empty if the instance has a newer run.
     pub agents: Vec<AgentRow>,
     /// Number of open proposals of the instance.
@@ -120,6 +162,19 @@ pub struct RunSnapshot {
     pub questions: Vec<QuestionRow>,
     /// Open approval requests of the instance.
     pub approvals: Vec<Approval>,
+    /// Newest answer of each agent in the run.
+    pub answers: Vec<(AgentName, Seq)>,
+    /// Verdict of the team about the run.
+    pub verdict: Option<TeamVerdict>,
+}
+
+/// A verdict to be set by an agent. Its author is the author of the write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewVerdict {
+    /// Outcome according to the team.
+    pub outcome: VerdictOutcome,
+    /// Result of the run in words.
+    pub summary: String,
 }
 
 /// Selects the instances to list.
@@ -149,14 +204,14 @@ pub struct RunBlockers {
 }
 
 /// Selects the runs to list, newest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunQuery {
     /// Runs that are not over.
     Live,
     /// Runs of one instance, at most this many.
     OfInstance(WorkflowId, u32),
-    /// The newest runs of all instances, at most this many.
-    Newest(u32),
+    /// Runs that are over: of these instances, or of all.
+    Ended(Option<Vec<WorkflowId>>, ListRange<RunKey>),
 }
 
 /// An agent of a run as stored, with the facts from which its state word is derived.
@@ -164,6 +219,8 @@ pub enum RunQuery {
 pub struct AgentRow {
     /// Name of the agent.
     pub name: AgentName,
+    /// Place of the agent in the list of the run's agents.
+    pub place: i64,
     /// Settings of the agent as JSON.
     pub settings: String,
     /// Reason why the agent is stopped in this run, if it is.
@@ -233,8 +290,10 @@ pub struct RunFacts {
     pub mode: RunMode,
     /// Limits of the run.
     pub limits: Limits,
-    /// Start of the run, in store time.
-    pub started: StoreTime,
+    /// Time of the last change of the state.
+    pub since: StoreTime,
+    /// Time that counts for the wall limit.
+    pub clock: RunClock,
     /// Waking deliveries, pending or leased, of agents that are not stopped.
     pub waking: u32,
     /// Earliest instant that an agent with such deliveries waits for; none if one of these agents is free now.
@@ -259,6 +318,51 @@ pub struct RunFacts {
     pub awaiting_approval: u32,
     /// Waking deliveries, pending or leased, of the agents of those attempts.
     pub awaiting_approval_deliveries: u32,
+    /// Verdict of the team.
+    pub verdict: Option<StoredVerdict>,
+}
+
+/// The verdict of a team as a settlement finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredVerdict {
+    /// The verdict that the team set.
+    Intact(TeamVerdict),
+    /// A row that does not match its checksum. It counts as `failed`, because a verdict never becomes better.
+    Damaged,
+}
+
+impl RunFacts {
+    /// Returns true if no agent is busy or has work, and the run waits for no person.
+    pub fn is_idle(&self) -> bool {
+        self.is_quiet() && !self.waits_for_people()
+    }
+
+    /// Returns true if time counts for the wall limit while the run is in `state`.
+    pub fn counts_time(&self, state: &RunState) -> bool {
+        state.can_work() && !self.waits_only_for_people()
+            || state.refuses_work() && self.has_working_attempt()
+    }
+
+    /// Returns true if a live attempt does not wait for a person.
+    pub fn has_working_attempt(&self) -> bool {
+        self.attempts > self.awaiting_approval
+    }
+
+    /// Returns true if the run waits only for answers of a person. This time does not count for the wall limit.
+    pub fn waits_only_for_people(&self) -> bool {
+        self.is_quiet() && self.waits_for_people()
+    }
+
+    fn waits_for_people(&self) -> bool {
+        self.questions > 0 || self.awaiting_approval > 0
+    }
+
+    /// Returns true if no agent has any work except waiting for a person, and no vote can create some.
+    fn is_quiet(&self) -> bool {
+        self.waking == self.awaiting_approval_deliveries
+            && self.attempts == self.awaiting_approval
+            && self.proposals == 0
+    }
 }
 
 /// The decision about a run.

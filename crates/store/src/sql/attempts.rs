@@ -1,5 +1,6 @@
 //! Attempts as stored. `lease`, `events` and `finish` change them.
 
+pub(crate) mod answer;
 pub(crate) mod events;
 pub(crate) mod finish;
 pub(crate) mod lease;

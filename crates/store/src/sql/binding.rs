@@ -7,7 +7,8 @@ use agent_worker_protocol::{
 use super::{
     delivery_states::{self, delivery_sql},
     locked_instance::LockedInstance,
-    notices, roles,
+    notices::{self, UnneededBy},
+    roles,
 };
 use crate::{
     db::{self, Connection, OptionalExtension, params},
@@ -108,7 +109,7 @@ fn assign_message(
     now: Now,
 ) -> Result<EnforcedDecision> {
     let why = format!("assigned to {winner}");
-    notices::drop_unneeded(locked, work, Some(&winner), &why, now)?;
+    notices::drop_unneeded(locked, work, UnneededBy::AllExcept(&winner), &why, now)?;
     let effect = BindingEffect::MessageAssigned(work, winner.clone());
     let key = params![locked.workflow.get(), work.get(), winner.as_str()];
     let before = locked

@@ -5,7 +5,7 @@
 //!
 //! Columns that change after the row is written are treated in one of two ways:
 //! - *Outside the checksum*: counters and states. `run`: `state`, `detail`, `ended`, `last_seq`, `since`,
-//!   `forgotten`, turns and usage. `attempt`: `last_no`, `turn` and usage. `resource`: `run`.
+//!   `forgotten`, turns, usage and the time that counts for the wall limit. `attempt`: `last_no`, `turn` and usage. `resource`: `run`.
 //! - *Inside*: the updating statement runs in [`ChecksumTable::update`], which writes the checksum again. A row that
 //!   was damaged before the update keeps its old checksum, so that an update never hides damage.
 //!
@@ -70,14 +70,13 @@ tables! {
     ATTEMPT = "attempt" "t" ["workflow", "agent", "epoch", "id", "run", "oldest", "number", "setbacks", "shown", "token_hash",
         "started", "finished", "ended", "how", "answer"]
         key "t.workflow || ' ' || t.agent || ' ' || t.epoch";
-    EFFECT = "effect" "e" ["workflow", "scope", "oldest", "key", "args", "tool", "result", "epoch", "run", "position", "at"]
+    EFFECT = "effect" "e" ["workflow", "scope", "oldest", "key", "args", "tool", "result", "epoch", "run", "position", "at",
+        "summary"]
         key "e.workflow || ' ' || e.scope || ' ' || e.oldest || ' ' || e.key";
     EVENT = "event" "e" ["workflow", "position", "run", "kind", "agent", "attempt", "seq", "cause", "whose", "next", "data", "at"]
         key "e.workflow || ' ' || e.position";
     DOCUMENT = "document" "d" ["workflow", "path", "revision", "run", "author", "epoch", "bytes", "at", "whole", "content_hash"]
         key "d.workflow || ' ' || d.path || ' ' || d.revision";
-    RESOURCE = "resource" "s" ["workflow", "sha256", "kind", "bytes", "at", "blocks"]
-        key "s.workflow || ' ' || lower(hex(s.sha256))";
     PROPOSAL = "proposal" "p" ["workflow", "id", "run", "creator", "created", "deadline", "hops", "seq", "terms", "state",
         "active", "ended", "decided"]
         key "p.workflow || ' ' || p.id";
@@ -91,6 +90,8 @@ tables! {
     SUGGESTION = "suggestion" "s" ["workflow", "seq", "run", "path", "author", "epoch", "body", "old", "new", "state", "at",
         "answered_by", "reason", "revision"]
         key "s.workflow || ' ' || s.seq";
+    VERDICT = "verdict" "v" ["workflow", "run", "outcome", "summary", "agent", "at"]
+        key "v.workflow || ' ' || v.run";
 }
 
 /// The checksum covers every column of a message; a row without a checksum is verified by its SHA-256.
@@ -106,6 +107,18 @@ pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
     is_hashed: "true",
     checksum: "row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, \
                m.priority, m.resource, m.ts)",
+};
+
+/// A resource that an earlier version stored has no creator, and its checksum does not cover one.
+pub(crate) const RESOURCE: ChecksumTable = ChecksumTable {
+    name: "resource",
+    source: "resource AS s",
+    check: "CASE WHEN s.checksum IS NULL THEN NULL WHEN s.checksum = CASE WHEN s.created_by IS NULL \
+            THEN row_checksum('resource', s.workflow, s.sha256, s.kind, s.bytes, s.at, s.blocks) \
+            ELSE row_checksum('resource', s.workflow, s.sha256, s.kind, s.bytes, s.at, s.blocks, s.created_by) END \
+            THEN NULL ELSE coalesce(s.workflow || ' ' || lower(hex(s.sha256)), '?') END",
+    is_hashed: "s.checksum IS NOT NULL",
+    checksum: "row_checksum('resource', s.workflow, s.sha256, s.kind, s.bytes, s.at, s.blocks, s.created_by)",
 };
 
 /// An expression: the id of a run `r`, for [`run_id`]; if the id is damaged, the key of the run.
@@ -167,7 +180,7 @@ pub(crate) fn attempt_id(row: &Row<'_>, column: usize) -> db::Result<Option<Atte
 }
 
 /// Every table whose rows have checksums.
-pub(crate) const TABLES: [&ChecksumTable; 12] = [
+pub(crate) const TABLES: [&ChecksumTable; 13] = [
     &RUN,
     &MESSAGE,
     &ATTEMPT,
@@ -180,6 +193,7 @@ pub(crate) const TABLES: [&ChecksumTable; 12] = [
     &QUESTION,
     &APPROVAL,
     &SUGGESTION,
+    &VERDICT,
 ];
 
 impl ChecksumTable {
@@ -192,7 +206,8 @@ impl ChecksumTable {
         }
     }
 
-    fn error(&self, key: &[u8]) -> db::Error {
+    /// Returns the error for the damaged row with this key.
+    pub(crate) fn error(&self, key: &[u8]) -> db::Error {
         let damaged = self.damaged_row(&String::from_utf8_lossy(key));
         db::Error::invalid_value(damaged)
     }

@@ -1,6 +1,6 @@
 //! The encoding of `protocol` types in columns: readers and writers side by side.
 
-use std::{error, str::FromStr};
+use std::{error, str::FromStr, time::Duration};
 
 use agent_worker_protocol::{
     AttemptId, Keyword as _, Millis, PauseCause, Priority, RunId, RunState, Seq, Usage,
@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::{
     db::{self, FromValue, Row, ValueRef},
     error::Result,
+    model::RunClock,
     time::StoreTime,
 };
 
@@ -100,6 +101,12 @@ pub(crate) fn millis(row: &Row<'_>, column: usize) -> db::Result<Millis> {
 
 pub(crate) fn store_time(row: &Row<'_>, column: usize) -> db::Result<StoreTime> {
     row.get(column).map(StoreTime::new)
+}
+
+/// Reads two columns: the time that has counted, and the start of the time that counts now.
+pub(crate) fn run_clock(row: &Row<'_>, column: usize) -> db::Result<RunClock> {
+    let counted = Duration::from_millis(size(row, column)?);
+    Ok(RunClock { counted, since: optional(row, column + 1, store_time)? })
 }
 
 /// Reads a non-negative number, for example of bytes or tokens.

@@ -17,7 +17,9 @@ use crate::{
     damage,
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
-    model::{Document, DocumentBase, DocumentInfo, DocumentWrite, Fence, Once, WriteContext},
+    model::{
+        Document, DocumentBase, DocumentInfo, DocumentWrite, Fence, ListRange, Once, WriteContext,
+    },
     time::Now,
 };
 
@@ -157,6 +159,8 @@ fn check_base(
             DocumentBase::Absent | DocumentBase::Append | DocumentBase::LastRead => {
                 Ok(Revision::new(0))
             }
+            // A document that does not exist is read as revision 0.
+            DocumentBase::Revision(base) if base == Revision::new(0) => Ok(base),
             DocumentBase::Revision(_) => Err(Error::NotFound("document")),
         };
     };
@@ -220,16 +224,30 @@ pub(crate) fn get(
     Ok(Some(Document { info, content }))
 }
 
-pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<DocumentInfo>> {
+pub(crate) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    range: &ListRange<DocumentPath>,
+) -> Result<Vec<DocumentInfo>> {
     let sql = format!(
         "SELECT {} FROM
-        (SELECT path, max(revision) AS revision FROM document WHERE workflow = ?1 GROUP BY path) AS newest
+        (SELECT path, max(revision) AS revision FROM document WHERE workflow = ?1 AND path > ?2 GROUP BY path) AS newest
         JOIN document d ON d.workflow = ?1 AND d.path = newest.path AND d.revision = newest.revision
         {ATTEMPT_JOIN_SQL} ORDER BY d.path",
         info_columns()
     );
     let mut statement = db.prepare_cached(&sql)?;
-    damage::collect_intact(statement.query_map([workflow.get()], |row| read_info(row, 0))?)
+    let after = range.after.as_ref().map_or("", DocumentPath::as_str);
+    let rows = statement.query_map(params![workflow.get(), after], |row| read_info(row, 0))?;
+    damage::take_intact(rows, range.limit)
+}
+
+pub(crate) fn history_sql() -> String {
+    format!(
+        "SELECT {} FROM document d {ATTEMPT_JOIN_SQL}
+         WHERE d.workflow = ?1 AND d.path = ?2 AND d.revision < ?3 ORDER BY d.revision DESC",
+        info_columns()
+    )
 }
 
 /// Lists the revisions of a document, newest first.
@@ -237,17 +255,13 @@ pub(crate) fn history(
     db: &Connection,
     workflow: WorkflowId,
     path: &DocumentPath,
-    limit: u32,
+    range: ListRange<Revision>,
 ) -> Result<Vec<DocumentInfo>> {
-    let sql = format!(
-        "SELECT {} FROM document d {ATTEMPT_JOIN_SQL}
-         WHERE d.workflow = ?1 AND d.path = ?2 ORDER BY d.revision DESC LIMIT ?3",
-        info_columns()
-    );
-    let mut statement = db.prepare_cached(&sql)?;
+    let mut statement = db.prepare_cached(&history_sql())?;
+    let before = range.after.map_or(i64::MAX, Revision::get);
     let revisions = statement
-        .query_map(params![workflow.get(), path.as_str(), limit], |row| read_info(row, 0))?;
-    damage::collect_intact(revisions)
+        .query_map(params![workflow.get(), path.as_str(), before], |row| read_info(row, 0))?;
+    damage::take_intact(revisions, range.limit)
 }
 
 /// Reads the columns of [`info_columns`], from `first` on.

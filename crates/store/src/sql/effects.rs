@@ -92,9 +92,9 @@ impl<'a> EffectSlot<'a> {
     fn store_result(&self, locked: &LockedInstance<'_>, result: &str, now: Now) -> Result<()> {
         locked.tx
             .prepare_cached(
-                "INSERT INTO effect (workflow, scope, oldest, key, args, tool, result, epoch, run, position, at, checksum)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-                 row_checksum('effect', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11))",
+                "INSERT INTO effect (workflow, scope, oldest, key, args, tool, result, epoch, run, position, at, summary, checksum)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+                 row_checksum('effect', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12))",
             )?
             .execute(params![
                 locked.workflow.get(),
@@ -107,7 +107,8 @@ impl<'a> EffectSlot<'a> {
                 self.epoch,
                 locked.live_run_if_any().map(|live| live.number.0),
                 locked.last_event(),
-                now.store.get()
+                now.store.get(),
+                self.key.summary
             ])?;
         Ok(())
     }
@@ -117,7 +118,7 @@ impl<'a> EffectSlot<'a> {
 /// that ever were.
 pub(crate) fn journal_sql() -> String {
     format!(
-        "SELECT e.tool, e.result, {}, {} FROM effect e
+        "SELECT e.tool, e.result, {}, {}, e.summary FROM effect e
         CROSS JOIN attempt t ON t.workflow = e.workflow AND t.agent = e.scope AND t.epoch = e.epoch
         WHERE e.workflow = ?1 AND e.scope = ?2 AND e.epoch < ?3 AND EXISTS (
           SELECT 1 FROM json_each(t.shown) AS theirs JOIN json_each(?4) AS mine
@@ -136,7 +137,7 @@ pub(crate) fn journal(tx: &Tx<'_>, fence: &Fence, seqs: &str) -> Result<Vec<Jour
             |row| {
                 EFFECT.verify(row, 2)?;
                 ATTEMPT.verify(row, 3)?;
-                Ok(JournalEntry { tool: row.get(0)?, result: row.get(1)? })
+                Ok(JournalEntry { tool: row.get(0)?, arguments: row.get(4)?, result: row.get(1)? })
             },
         )?
         .collect::<db::Result<_>>()?;

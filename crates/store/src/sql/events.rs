@@ -4,8 +4,8 @@
 //! message. A row whose kind or data another version wrote is read as `EventBody::Other`.
 
 use agent_worker_protocol::{
-    AgentName, AttemptId, Event, EventBody, EventKind, InstanceRef, Millis, Position, RunId,
-    Sender, Seq, WorkflowId,
+    AgentName, AttemptId, Event, EventBody, EventKind, InstanceRef, MentionUnheardData, Millis,
+    Position, RunId, Sender, Seq, WorkflowId, api::UnheardMention,
 };
 use serde_json::Value;
 
@@ -60,6 +60,7 @@ impl StoredBody {
                 | EventBody::DeliveryDropped(delivery)
                 | EventBody::DeliveryPending(delivery),
             ) => Some(delivery.seq),
+            Self::Inline(EventBody::MentionUnheard(mention)) => Some(mention.seq),
             Self::Inline(_) => None,
         }
     }
@@ -262,6 +263,35 @@ fn damaged_event(
         cause: Some(row.to_string()),
         ..Event::new(ts, instance.clone(), EventBody::RowDamaged)
     }
+}
+
+/// The most mentions that [`unheard`] returns.
+const MAX_UNHEARD: u32 = 100;
+
+pub(crate) fn unheard_sql() -> String {
+    format!(
+        "SELECT e.agent, e.data, {} FROM event e INDEXED BY event_unheard
+         WHERE e.workflow = ?1 AND e.run = ?2 AND e.kind = 'mention.unheard' ORDER BY e.position DESC LIMIT ?3",
+        EVENT.check
+    )
+}
+
+/// Lists the newest unheard mentions of a run, oldest first.
+pub(crate) fn unheard(
+    db: &Connection,
+    workflow: WorkflowId,
+    run: RunId,
+) -> Result<Vec<UnheardMention>> {
+    let Some(run) = find_run_number(db, workflow, run)? else { return Ok(Vec::new()) };
+    let mut statement = db.prepare_cached(&unheard_sql())?;
+    let rows = statement.query_map(params![workflow.get(), run.0, MAX_UNHEARD], |row| {
+        EVENT.verify(row, 2)?;
+        let MentionUnheardData { seq, agent } = columns::json(row, 1)?;
+        Ok(UnheardMention { seq, from: columns::parse(row, 0)?, agent })
+    })?;
+    let mut mentions = damage::collect_intact(rows)?;
+    mentions.reverse();
+    Ok(mentions)
 }
 
 /// Adds the message itself to each event of kind `message`.

@@ -6,7 +6,7 @@ use super::{columns, effects::once, locked_instance::LockedInstance, transaction
 use crate::{
     db::{self, Connection, params},
     error::Result,
-    model::{Once, WriteContext},
+    model::{FeedbackKey, FeedbackRow, ListRange, Once, WriteContext},
     time::Now,
 };
 
@@ -30,16 +30,23 @@ pub(crate) fn submit(
     })
 }
 
-pub(crate) fn list(db: &Connection, limit: u32) -> Result<Vec<FeedbackView>> {
+pub(crate) const LIST_SQL: &str =
+    "SELECT at, sender, place, body, id FROM feedback INDEXED BY feedback_newest
+    WHERE at <= ?1 AND (at < ?1 OR id < ?2) ORDER BY at DESC, id DESC LIMIT ?3";
+
+pub(crate) fn list(db: &Connection, range: ListRange<FeedbackKey>) -> Result<Vec<FeedbackRow>> {
+    let (at, id) = range.after.map_or((i64::MAX, i64::MAX), |key| (key.ts.get(), key.id));
     let feedback = db
-        .prepare_cached("SELECT at, sender, place, body FROM feedback ORDER BY id DESC LIMIT ?1")?
-        .query_map([limit], |row| {
-            Ok(FeedbackView {
-                ts: columns::millis(row, 0)?,
+        .prepare_cached(LIST_SQL)?
+        .query_map(params![at, id, range.limit], |row| {
+            let ts = columns::millis(row, 0)?;
+            let entry = FeedbackView {
+                ts,
                 by: row.get(1)?,
                 instance: columns::optional(row, 2, columns::parse)?,
                 message: row.get(3)?,
-            })
+            };
+            Ok(FeedbackRow { key: FeedbackKey { ts, id: row.get(4)? }, entry })
         })?
         .collect::<db::Result<_>>()?;
     Ok(feedback)

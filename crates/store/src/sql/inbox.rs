@@ -1,6 +1,6 @@
 //! Inboxes: an agent's pending deliveries, those that an attempt was shown, and those that join its turn.
 
-use agent_worker_protocol::{AgentName, Seq, WorkflowId};
+use agent_worker_protocol::{AgentName, Priority, Seq, WorkflowId};
 
 use super::{
     attempts,
@@ -16,17 +16,17 @@ use crate::{
     damage,
     db::{self, Connection, params},
     error::Result,
-    model::{Fence, ShownMessage},
+    model::{Fence, InboxKey, ListRange, ShownMessage},
 };
 
 pub(crate) fn pending(
     db: &Connection,
     workflow: WorkflowId,
     agent: &AgentName,
-    limit: u32,
+    range: ListRange<InboxKey>,
 ) -> Result<Vec<ShownMessage>> {
-    let mut mail = pending_messages(db, workflow, agent, PendingFilter::All, limit)?;
-    messages::fill_recipients(db, workflow, mail.iter_mut().map(|shown| &mut shown.message))?;
+    let mut mail = pending_messages(db, workflow, agent, PendingFilter::All, range)?;
+    messages::fill_relations(db, workflow, mail.iter_mut().map(|shown| &mut shown.message))?;
     Ok(mail)
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn pending_messages(
     workflow: WorkflowId,
     agent: &AgentName,
     which: PendingFilter,
-    limit: u32,
+    range: ListRange<InboxKey>,
 ) -> Result<Vec<ShownMessage>> {
     let seq = match which {
         PendingFilter::All | PendingFilter::NotAlone => None,
@@ -54,41 +54,55 @@ pub(crate) fn pending_messages(
     };
     let runs = RunIdCache::of(db);
     let mut statement = db.prepare_cached(&pending_sql(which))?;
-    let mail = statement.query_map(params![workflow.get(), agent.as_str(), limit, seq], |row| {
+    let after = range.after;
+    let values = params![
+        workflow.get(),
+        agent.as_str(),
+        seq,
+        after.map(|key| key.wakes),
+        after.map(|key| key.priority == Priority::High),
+        after.map(|key| key.seq.get()),
+    ];
+    let mail = statement.query_map(values, |row| {
         Ok(ShownMessage {
             message: messages::read_message(row, &runs)?,
             wakes: row.get(MESSAGE_COLUMN_COUNT)?,
         })
     })?;
     match which {
-        PendingFilter::All | PendingFilter::NotAlone => damage::collect_intact(mail),
+        PendingFilter::All | PendingFilter::NotAlone => damage::take_intact(mail, range.limit),
         PendingFilter::One(_) => Ok(mail.collect::<db::Result<_>>()?),
     }
 }
 
 pub(crate) fn pending_sql(which: PendingFilter) -> String {
     let (index, condition) = match which {
-        PendingFilter::All => ("INDEXED BY delivery_open", "CAST(?4 AS BIGINT) IS NULL"),
-        PendingFilter::One(_) => ("NOT INDEXED", "d.seq = ?4"),
+        PendingFilter::All => ("INDEXED BY delivery_open", "CAST(?3 AS BIGINT) IS NULL"),
+        PendingFilter::One(_) => ("NOT INDEXED", "d.seq = ?3"),
         PendingFilter::NotAlone => {
-            ("INDEXED BY delivery_open", "d.alone = 0 AND CAST(?4 AS BIGINT) IS NULL")
+            ("INDEXED BY delivery_open", "d.alone = 0 AND CAST(?3 AS BIGINT) IS NULL")
         }
     };
     format!(
         "SELECT {}, d.wakes FROM delivery d {index}
          JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
          WHERE d.workflow = ?1 AND d.state = {PENDING} AND d.state <= {LAST_OPEN} AND d.agent = ?2 AND {condition}
-         ORDER BY d.wakes DESC, d.prio DESC, d.seq LIMIT ?3",
+         AND (CAST(?6 AS BIGINT) IS NULL OR (-d.wakes, -d.prio, d.seq) > (-?4, -?5, ?6))
+         ORDER BY d.wakes DESC, d.prio DESC, d.seq",
         messages::message_columns()
     )
 }
 
 /// Reads an attempt's inbox and records the shown messages: on the deliveries, so that the attempt may ack them, and
 /// on the attempt, whose journal is given to every later attempt that is shown the same messages.
-pub(crate) fn show(tx: &Tx<'_>, fence: &Fence, limit: u32) -> Result<Vec<ShownMessage>> {
+pub(crate) fn show(
+    tx: &Tx<'_>,
+    fence: &Fence,
+    range: ListRange<InboxKey>,
+) -> Result<Vec<ShownMessage>> {
     let locked = LockedInstance::lock(tx, fence.workflow)?;
     let live = FencedAttempt::check_fence(tx, fence)?;
-    let mail = pending(tx, fence.workflow, &live.agent, limit)?;
+    let mail = pending(tx, fence.workflow, &live.agent, range)?;
     let mut mark = tx.prepare_cached(
         "UPDATE delivery SET shown = ?4, first_epoch = coalesce(first_epoch, ?4)
          WHERE workflow = ?1 AND seq = ?2 AND agent = ?3",

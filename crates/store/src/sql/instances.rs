@@ -125,6 +125,7 @@ pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Resul
         }
         for table in [
             "attempt",
+            "last_failure",
             "effect",
             "document",
             "resource",
@@ -134,6 +135,8 @@ pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Resul
             "question",
             "approval",
             "suggestion",
+            "answer",
+            "verdict",
         ] {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND run = ?2");
             tx.prepare_cached(&sql)?.execute([workflow.get(), run])?;
@@ -183,6 +186,7 @@ pub(crate) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         "message",
         "delivery",
         "attempt",
+        "last_failure",
         "effect",
         "document",
         "resource",
@@ -199,6 +203,8 @@ pub(crate) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         "file_state",
         "taken",
         "conflict",
+        "answer",
+        "verdict",
     ] {
         let sql = format!("DELETE FROM {table} WHERE workflow = ?1");
         tx.prepare_cached(&sql)?.execute([workflow.get()])?;

@@ -5,6 +5,8 @@
 //! connection that has searched before, the check reads segments that a later merge has removed and reports a healthy
 //! index as damaged.
 
+use std::collections::BTreeSet;
+
 use super::{
     checksum::{self, ChecksumTable, DOCUMENT, TABLES},
     resources::{self, ResourceFiles},
@@ -47,7 +49,26 @@ pub(crate) fn structure_problems(db: &Connection) -> Result<Vec<String>> {
     if let Some(lines) = unless_corrupt(check().map_err(Into::into), &mut problems)? {
         problems.extend(lines.into_iter().filter(|line| line != "ok"));
     }
+    if let Some(changed) = unless_corrupt(changed_definitions(db), &mut problems)? {
+        problems.extend(changed);
+    }
     Ok(problems)
+}
+
+/// Returns the tables and indexes whose definition differs from the one that the migrations write. SQLite itself accepts
+/// any definition that it can parse, such as one with another column name.
+fn changed_definitions(db: &Connection) -> Result<Vec<String>> {
+    let read = |db: &Connection| -> Result<BTreeSet<(String, String)>> {
+        let sql = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL";
+        let mut statement = db.prepare_cached(sql)?;
+        let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<db::Result<_>>()?)
+    };
+    let expected = read(&crate::engine::open_in_memory()?)?;
+    let found = read(db)?;
+    let changed = expected.symmetric_difference(&found).map(|(name, _)| name);
+    let changed: BTreeSet<&String> = changed.collect();
+    Ok(changed.into_iter().map(|name| format!("the definition of `{name}` is damaged")).collect())
 }
 
 /// Verifies the checksums of a table and counts the rows.

@@ -96,15 +96,21 @@ impl<'a> LockedInstance<'a> {
         Ok(number)
     }
 
-    /// Sets the state of the live run; after an end the instance has no live run.
+    /// Sets the state of the live run; after an end the instance has no live run. A pause stops the time that counts
+    /// for the wall limit; at a limit that refuses work the next settlement decides, because live attempts may work.
     pub(crate) fn set_run_state(&mut self, state: RunState, now: Now) -> Result<()> {
         let number = self.live_run()?.number;
         let (word, detail) = columns::state_columns(&state)?;
         let over = !state.is_live();
+        if state.can_work() {
+            self.start_clock(now)?;
+        } else if !state.refuses_work() {
+            self.stop_clock(now)?;
+        }
         self.tx
             .prepare_cached(
-                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6, since = ?7, store_ended = ?8
-                 WHERE workflow = ?1 AND id = ?2",
+                "UPDATE run SET state = ?3, detail = ?4, ended = ?5, last_seq = ?6, since = ?7, store_ended = ?8,
+                 store_since = ?9 WHERE workflow = ?1 AND id = ?2",
             )?
             .execute(params![
                 self.workflow.get(),
@@ -114,10 +120,32 @@ impl<'a> LockedInstance<'a> {
                 over.then_some(now.wall.get()),
                 over.then_some(self.last_seq),
                 now.wall.get(),
-                over.then_some(now.store.get())
+                over.then_some(now.store.get()),
+                now.store.get()
             ])?;
         self.live = self.live.take().filter(|_| !over).map(|live| LiveRun { state, ..live });
         self.runs_changed = true;
+        Ok(())
+    }
+
+    /// Starts the time that counts for the wall limit of the live run, unless it counts already.
+    pub(crate) fn start_clock(&self, now: Now) -> Result<()> {
+        let sql = "UPDATE run SET counting_since = ?3
+            WHERE workflow = ?1 AND id = ?2 AND counting_since IS NULL";
+        self.update_clock(sql, now)
+    }
+
+    /// Stops the time that counts for the wall limit of the live run, and keeps the time so far.
+    pub(crate) fn stop_clock(&self, now: Now) -> Result<()> {
+        let sql = "UPDATE run SET counted_ms = counted_ms + max(0, ?3 - counting_since), counting_since = NULL
+            WHERE workflow = ?1 AND id = ?2 AND counting_since IS NOT NULL";
+        self.update_clock(sql, now)
+    }
+
+    fn update_clock(&self, sql: &str, now: Now) -> Result<()> {
+        let number = self.live_run()?.number;
+        let values = [self.workflow.get(), number.0, now.store.get()];
+        self.tx.prepare_cached(sql)?.execute(values)?;
         Ok(())
     }
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use agent_worker_protocol::{
-    AgentName, Hash, Message, Millis, PauseCause, Priority, Receipt, ResourceId, Seq, WorkflowId,
+    AgentName, Hash, Message, MessageKind, Millis, PauseCause, Priority, Receipt, ResourceId, Seq,
+    WorkflowId,
 };
 
 use super::{
@@ -58,14 +59,11 @@ pub(crate) fn list(
         Some(run) => instances::run_seq_range(db, workflow, run)?,
         None => (0, i64::MAX),
     };
+    let last = query.before.map_or(last, |before| last.min(before.get().saturating_sub(1)));
     let stretch = (first.max(query.after.get()), last);
     if let Some(text) = &query.search {
         let (order, limit) = (query.order, query.limit);
-        let found = search::find_messages(
-            db,
-            &MessageSearch { workflow, seq_range: stretch, text, order, limit },
-        )?;
-        return by_seq(db, workflow, &found);
+        return find(db, MessageSearch { workflow, seq_range: stretch, text, order, limit });
     }
     let order = match query.order {
         MessageOrder::OldestFirst => "ASC",
@@ -77,30 +75,54 @@ pub(crate) fn list(
         message_columns()
     );
     let runs = RunIdCache::of(db);
-    let mut messages = Vec::new();
     let mut statement = db.prepare_cached(&sql)?;
-    let mut rows = statement
+    let rows = statement
         .query_map(params![workflow.get(), stretch.0, stretch.1], |row| read_message(row, &runs))?;
-    // A damaged message uses no part of the limit: only an empty page means that there are no more messages.
-    while messages.len() < query.limit as usize
-        && let Some(row) = rows.next()
-    {
-        messages.extend(damage::intact_or_skip(row)?);
-    }
+    let mut messages = damage::take_intact(rows, query.limit)?;
     messages.sort_by_key(|message| message.seq);
-    fill_recipients(db, workflow, messages.iter_mut())?;
+    fill_relations(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
-/// A message, its replies, their replies and so on. A reply comes after the message it answers, so the oldest-first
-/// recursion returns the messages in order, and a reader with a limit can stop early.
-pub(crate) const THREAD_SQL: &str = "WITH RECURSIVE thread (seq) AS (
-      SELECT CAST(?2 AS BIGINT)
-      UNION
-      SELECT m.seq FROM thread t CROSS JOIN message m INDEXED BY message_reply
-      WHERE m.workflow = ?1 AND m.reply_to = t.seq AND m.reply_to IS NOT NULL
-      ORDER BY 1)
-    SELECT seq FROM thread WHERE seq > ?3 LIMIT ?4";
+/// Returns the messages that a search finds, oldest first. A damaged message uses no part of the limit.
+fn find(db: &Connection, mut wanted: MessageSearch<'_>) -> Result<Vec<Message>> {
+    let most = wanted.limit;
+    let mut messages = Vec::new();
+    loop {
+        let found = search::find_messages(db, &wanted)?;
+        messages.extend(by_seq(db, wanted.workflow, &found)?);
+        let missing = most.saturating_sub(u32::try_from(messages.len()).unwrap_or(u32::MAX));
+        if missing == 0 || found.len() < wanted.limit as usize {
+            break;
+        }
+        let (after, last) = wanted.seq_range;
+        wanted.seq_range = match wanted.order {
+            MessageOrder::OldestFirst => (found.iter().copied().max().unwrap_or(last), last),
+            MessageOrder::NewestFirst => (after, found.iter().copied().min().unwrap_or(after) - 1),
+        };
+        wanted.limit = missing;
+    }
+    messages.sort_by_key(|message| message.seq);
+    Ok(messages)
+}
+
+/// A message, its replies, the answers that act on it, their replies and so on. A reply comes after the message it
+/// answers, so the oldest-first recursion returns the messages in order, and a reader with a limit can stop early.
+pub(crate) fn thread_sql() -> String {
+    format!(
+        "WITH RECURSIVE thread (seq) AS (
+          SELECT CAST(?2 AS BIGINT)
+          UNION
+          SELECT m.seq FROM thread q CROSS JOIN message m INDEXED BY message_reply
+          WHERE m.workflow = ?1 AND m.reply_to = q.seq AND m.reply_to IS NOT NULL
+          UNION
+          SELECT t.answer FROM thread q CROSS JOIN delivery d CROSS JOIN attempt t
+          WHERE d.workflow = ?1 AND d.seq = q.seq AND d.state = {ACTED}
+          AND t.workflow = ?1 AND t.agent = d.agent AND t.epoch = d.epoch AND t.answer IS NOT NULL
+          ORDER BY 1)
+        SELECT seq FROM thread WHERE seq > ?3 LIMIT ?4"
+    )
+}
 
 pub(crate) fn thread(
     db: &Connection,
@@ -110,11 +132,65 @@ pub(crate) fn thread(
     limit: u32,
 ) -> Result<Vec<Message>> {
     require_message(db, workflow, seq)?;
-    let seqs = db
-        .prepare_cached(THREAD_SQL)?
-        .query_map(params![workflow.get(), seq.get(), after.get(), limit], |row| row.get(0))?
-        .collect::<db::Result<Vec<i64>>>()?;
-    by_seq(db, workflow, &seqs)
+    let (mut after, mut missing) = (after.get(), limit);
+    let mut messages = Vec::new();
+    loop {
+        let seqs = db
+            .prepare_cached(&thread_sql())?
+            .query_map(params![workflow.get(), seq.get(), after, missing], |row| row.get(0))?
+            .collect::<db::Result<Vec<i64>>>()?;
+        messages.extend(by_seq(db, workflow, &seqs)?);
+        let full = seqs.len() == missing as usize;
+        after = seqs.last().copied().unwrap_or(after);
+        missing = limit.saturating_sub(u32::try_from(messages.len()).unwrap_or(u32::MAX));
+        // A damaged message was skipped and uses no part of the limit.
+        if !full || missing == 0 {
+            return Ok(messages);
+        }
+    }
+}
+
+/// Returns the last message before the first one that is later than `time`, by a binary search over the primary key.
+pub(crate) fn position(db: &Connection, workflow: WorkflowId, time: Millis) -> Result<Seq> {
+    let newest = "SELECT last_seq FROM workflow WHERE id = ?1";
+    let newest: i64 = db.prepare_cached(newest)?.query_row([workflow.get()], |row| row.get(0))?;
+    // Messages up to `low` are not later than `time`; those from `high` on are later, or do not exist.
+    let (mut low, mut high) = (0, newest.saturating_add(1));
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match first_intact(db, workflow, (middle, high))? {
+            Some(message) if message.ts <= time => low = message.seq.get(),
+            Some(_) | None => high = middle,
+        }
+    }
+    Ok(Seq::new(low))
+}
+
+/// Returns the first message of a range that is neither deleted nor damaged: from the first seq on, before the second.
+fn first_intact(
+    db: &Connection,
+    workflow: WorkflowId,
+    (from, before): (i64, i64),
+) -> Result<Option<Message>> {
+    let sql = format!(
+        "SELECT {} FROM message m WHERE m.workflow = ?1 AND m.seq >= ?2 AND m.seq < ?3 ORDER BY m.seq",
+        message_columns()
+    );
+    let runs = RunIdCache::of(db);
+    let mut statement = db.prepare_cached(&sql)?;
+    let rows = statement
+        .query_map(params![workflow.get(), from, before], |row| read_message(row, &runs))?;
+    for row in rows {
+        if let Some(message) = damage::intact_or_skip(row)? {
+            return Ok(Some(message));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the messages with these numbers, in their order.
+pub(crate) fn get(db: &Connection, workflow: WorkflowId, seqs: &[Seq]) -> Result<Vec<Message>> {
+    by_seq(db, workflow, &seqs.iter().map(|seq| seq.get()).collect::<Vec<_>>())
 }
 
 /// Returns an error unless the message exists.
@@ -137,7 +213,7 @@ pub(crate) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Res
     let values = params![workflow.get(), serde_json::to_string(seqs)?];
     let rows = statement.query_map(values, |row| read_message(row, &runs))?;
     let mut messages = damage::collect_intact(rows)?;
-    fill_recipients(db, workflow, messages.iter_mut())?;
+    fill_relations(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
@@ -147,7 +223,7 @@ pub(crate) const MESSAGE_COLUMN_COUNT: usize = 14;
 const HASHED_COLUMNS: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
 const CHECKSUM_COLUMN: usize = 12;
 
-/// Reads the columns of [`message_columns`]; [`fill_recipients`] adds the recipients.
+/// Reads the columns of [`message_columns`]; [`fill_relations`] adds the recipients and links.
 pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<Message> {
     // Each column is read from SQLite once, for the checksum and for the struct: a read costs more than hashing.
     let columns = Columns::<MESSAGE_COLUMN_COUNT>::read(row)?;
@@ -165,6 +241,7 @@ pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<M
         kind: columns.word(4)?,
         body: columns.get(5)?,
         reply_to: columns.get::<Option<i64>>(6)?.map(Seq::new),
+        acts_on: Vec::new(),
         hops: columns.get(7)?,
         priority: if columns.get(8)? { Priority::High } else { Priority::Normal },
         to: Vec::new(),
@@ -173,8 +250,8 @@ pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<M
     })
 }
 
-/// Fills in the recipients of the messages, in one query for all of them.
-pub(crate) fn fill_recipients<'m>(
+/// Fills in the recipients of the messages, and the messages that answers act on, in one query each for all of them.
+pub(crate) fn fill_relations<'m>(
     db: &Connection,
     workflow: WorkflowId,
     messages: impl Iterator<Item = &'m mut Message>,
@@ -190,6 +267,40 @@ pub(crate) fn fill_recipients<'m>(
         if let Some(message) = by_seq.get_mut(&row.get(0)?) {
             let agent = columns::parse::<AgentName>(&row, 1)?;
             if row.get(2)? { message.to.push(agent) } else { message.cc.push(agent) }
+        }
+    }
+    by_seq.retain(|_, message| message.kind == MessageKind::Answer);
+    fill_acts_on(db, workflow, &mut by_seq)
+}
+
+/// Finds the messages that answers act on: the acted deliveries of each answer's attempt.
+pub(crate) fn acts_on_sql() -> String {
+    format!(
+        "SELECT t.answer, d.seq, {} FROM attempt t INDEXED BY attempt_answer CROSS JOIN json_each(t.shown) AS shown
+         CROSS JOIN delivery d ON d.workflow = t.workflow AND d.seq = json_extract(shown.value, '$[0]') AND d.agent = t.agent
+         WHERE t.workflow = ?1 AND t.answer IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) AND t.answer IS NOT NULL
+         AND d.epoch = t.epoch AND d.state = {ACTED} ORDER BY t.answer, d.seq",
+        ATTEMPT.check
+    )
+}
+
+fn fill_acts_on(
+    db: &Connection,
+    workflow: WorkflowId,
+    answers: &mut HashMap<i64, &mut Message>,
+) -> Result<()> {
+    if answers.is_empty() {
+        return Ok(());
+    }
+    let seqs = serde_json::to_string(&answers.keys().collect::<Vec<_>>())?;
+    let mut statement = db.prepare_cached(&acts_on_sql())?;
+    let links = statement.query_map(params![workflow.get(), seqs], |row| {
+        ATTEMPT.verify(row, 2)?;
+        Ok((row.get::<i64>(0)?, columns::seq(row, 1)?))
+    })?;
+    for (answer, question) in damage::collect_intact(links)? {
+        if let Some(answer) = answers.get_mut(&answer) {
+            answer.acts_on.push(question);
         }
     }
     Ok(())

@@ -51,22 +51,36 @@ pub(crate) fn post_notice(
     Ok(seq)
 }
 
-/// Drops the pending deliveries of a message, except the winner's, once no other agent needs it. This is no failure.
+/// The recipients whose pending deliveries of a message are dropped.
+#[derive(Clone, Copy)]
+pub(crate) enum UnneededBy<'a> {
+    All,
+    AllExcept(&'a AgentName),
+    Only(&'a AgentName),
+}
+
+/// Drops pending deliveries of a message once their recipients do not need it. This is no failure.
 pub(crate) fn drop_unneeded(
     locked: &mut LockedInstance<'_>,
     seq: Seq,
-    winner: Option<&AgentName>,
+    recipients: UnneededBy<'_>,
     why: &str,
     now: Now,
 ) -> Result<()> {
+    let (kept, only) = match recipients {
+        UnneededBy::All => (None, None),
+        UnneededBy::AllExcept(kept) => (Some(kept.as_str()), None),
+        UnneededBy::Only(only) => (None, Some(only.as_str())),
+    };
     let mut dropped = locked
         .tx
         .prepare_cached(
             delivery_sql!("UPDATE delivery SET state = " UNNEEDED ", why = ?4
-             WHERE workflow = ?1 AND seq = ?2 AND state = " PENDING " AND (CAST(?3 AS TEXT) IS NULL OR agent <> ?3) RETURNING agent"),
+             WHERE workflow = ?1 AND seq = ?2 AND state = " PENDING " AND (CAST(?3 AS TEXT) IS NULL OR agent <> ?3)
+             AND (CAST(?5 AS TEXT) IS NULL OR agent = ?5) RETURNING agent"),
         )?
         .query_map(
-            params![locked.workflow.get(), seq.get(), winner.map(AgentName::as_str), why],
+            params![locked.workflow.get(), seq.get(), kept, why, only],
             |row| columns::parse(row, 0),
         )?
         .collect::<db::Result<Vec<AgentName>>>()?;

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use agent_worker_protocol::{Ballot, Proposal, ProposalId, ProposalState, WorkflowId};
+use agent_worker_protocol::{
+    Ballot, Proposal, ProposalId, ProposalState, ResolvedBy, Seq, WorkflowId,
+};
+use serde::{Deserialize, Serialize};
 
 use super::{
     checksum::{self, BALLOT, PROPOSAL, RUN_ID},
@@ -12,7 +15,7 @@ use crate::{
     damage::{self, DamagedRow},
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
-    model::ProposalQuery,
+    model::{ListRange, ProposalQuery},
     time::{Now, StoreTime},
 };
 
@@ -39,22 +42,43 @@ pub(crate) fn count_ended(db: &Connection, workflow: WorkflowId) -> Result<u64> 
 
 fn proposal_columns() -> String {
     format!(
-        "p.id, {RUN_ID}, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state, {}, p.due",
+        "p.id, {RUN_ID}, p.creator, p.created, p.deadline, p.ended, p.hops, p.terms, p.state, {}, p.due, p.seq",
         PROPOSAL.check
     )
 }
 const RUN_JOIN_SQL: &str = "LEFT JOIN run r ON r.workflow = p.workflow AND r.id = p.run";
 
-/// A proposal and its deadline in store time. Its `deadline` is the announced one.
+/// A proposal, its deadline in store time, and the message that announced it. Its `deadline` is the announced one.
 pub(crate) struct StoredProposal {
     pub(crate) proposal: Proposal,
     pub(crate) due: StoreTime,
+    pub(crate) announced: Seq,
+}
+
+/// The column `state`: a state, and the event that resolved the proposal.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredState {
+    #[serde(flatten)]
+    pub(crate) state: ProposalState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) resolved_by: Option<ResolvedBy>,
+}
+
+impl StoredState {
+    /// Returns the event that ended the proposal; none for one that an earlier version resolved.
+    fn resolved_by(&self) -> Option<ResolvedBy> {
+        self.resolved_by.or(match &self.state {
+            ProposalState::Expired { .. } => Some(ResolvedBy::Deadline),
+            ProposalState::Cancelled { .. } => Some(ResolvedBy::Cancelled),
+            ProposalState::Active | ProposalState::Resolved { .. } => None,
+        })
+    }
 }
 
 impl StoredProposal {
     /// Returns the proposal; an active one with its deadline as the wall clock of `now` shows it.
     fn with_wall_deadline(self, now: Now) -> Proposal {
-        let Self { mut proposal, due } = self;
+        let Self { mut proposal, due, .. } = self;
         if proposal.state == ProposalState::Active {
             proposal.deadline = now.wall_at(due);
         }
@@ -103,14 +127,17 @@ pub(crate) fn select_proposals(
     workflow: WorkflowId,
     which: ProposalQuery,
 ) -> Result<Vec<StoredProposal>> {
-    let (run, limit) = match which {
-        ProposalQuery::Active | ProposalQuery::All => (None, u32::MAX),
-        ProposalQuery::OfRun(run) => (Some(run), u32::MAX),
-        ProposalQuery::Decided(run, most) => (Some(run), most),
+    let (run, range) = match which {
+        ProposalQuery::Active => (None, ListRange::all()),
+        ProposalQuery::All(range) => (None, range),
+        ProposalQuery::OfRun(run) => (Some(run), ListRange::all()),
+        ProposalQuery::Decided(run, most) => (Some(run), ListRange::first(most)),
     };
-    let values = params![workflow.get(), run.map(|run| *run.get().as_bytes()), limit];
+    let after = range.after.unwrap_or(ProposalId::new(0));
+    let values = params![workflow.get(), run.map(|run| *run.get().as_bytes()), after.get()];
     let mut statement = db.prepare_cached(&list_sql(which))?;
-    let mut found = damage::collect_intact(statement.query_map(values, read_proposal)?)?;
+    let rows = statement.query_map(values, read_proposal)?;
+    let mut found = damage::take_intact(rows, range.limit)?;
     found.sort_by_key(|stored| stored.proposal.id);
     with_ballots(db, workflow, found)
 }
@@ -128,20 +155,21 @@ pub(crate) fn list_sql(which: ProposalQuery) -> String {
             "p.active = 1 AND CAST(?2 AS BIGINT) IS NULL ORDER BY p.due",
         ),
         ProposalQuery::OfRun(_) => ("", "r.uuid = ?2 ORDER BY p.id"),
-        ProposalQuery::All => ("", "CAST(?2 AS BIGINT) IS NULL ORDER BY p.id"),
+        ProposalQuery::All(_) => ("", "CAST(?2 AS BIGINT) IS NULL ORDER BY p.id"),
         ProposalQuery::Decided(..) => (
             "INDEXED BY proposal_decided",
             "p.decided = 1 AND p.run = (SELECT id FROM run WHERE uuid = ?2) ORDER BY p.ended DESC, p.id DESC",
         ),
     };
     format!(
-        "SELECT {} FROM proposal p {index} {RUN_JOIN_SQL} WHERE p.workflow = ?1 AND {condition} LIMIT ?3",
+        "SELECT {} FROM proposal p {index} {RUN_JOIN_SQL} WHERE p.workflow = ?1 AND p.id > ?3 AND {condition}",
         proposal_columns()
     )
 }
 
 fn read_proposal(row: &Row<'_>) -> db::Result<StoredProposal> {
     PROPOSAL.verify(row, 9)?;
+    let stored: StoredState = columns::json(row, 8)?;
     let proposal = Proposal {
         id: ProposalId::new(row.get(0)?),
         run: checksum::run_id(row, 1)?,
@@ -149,12 +177,17 @@ fn read_proposal(row: &Row<'_>) -> db::Result<StoredProposal> {
         created: columns::millis(row, 3)?,
         deadline: columns::millis(row, 4)?,
         ended: columns::optional(row, 5, columns::millis)?,
+        resolved_by: stored.resolved_by(),
         hops: row.get(6)?,
         terms: columns::json(row, 7)?,
-        state: columns::json(row, 8)?,
+        state: stored.state,
         ballots: Vec::new(),
     };
-    Ok(StoredProposal { proposal, due: columns::store_time(row, 10)? })
+    Ok(StoredProposal {
+        proposal,
+        due: columns::store_time(row, 10)?,
+        announced: columns::seq(row, 11)?,
+    })
 }
 
 /// Fills in the ballots. A proposal with a damaged ballot is left out: its count would be wrong.

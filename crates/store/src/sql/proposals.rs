@@ -15,8 +15,8 @@ use super::{
     effects::once,
     events::EventEntry,
     locked_instance::LockedInstance,
-    notices::{self, SystemNotice},
-    proposal_rows::{self, StoredProposal, find_proposal, select_proposals},
+    notices::{self, SystemNotice, UnneededBy},
+    proposal_rows::{self, StoredProposal, StoredState, find_proposal, select_proposals},
     runs,
     transaction::Tx,
 };
@@ -58,6 +58,7 @@ pub(crate) fn open_proposal(
         created: now.wall,
         deadline: now.wall.plus(new.voting_period),
         ended: None,
+        resolved_by: None,
         hops: new.hop_context.hops,
         terms: new.terms.clone(),
         state: ProposalState::Active,
@@ -102,7 +103,7 @@ pub(crate) fn cast_ballot(
     now: Now,
 ) -> Result<Once<ProposalState>> {
     once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
-        let StoredProposal { mut proposal, due } = find_active(locked, ballot.proposal)?;
+        let StoredProposal { mut proposal, due, announced } = find_active(locked, ballot.proposal)?;
         if now.store >= due {
             return Err(Error::ProposalClosed { id: proposal.id, how: "past its deadline".into() });
         }
@@ -121,9 +122,13 @@ pub(crate) fn cast_ballot(
         }
         locked.append_event(&entry, now)?;
         put_ballot(locked, &voter, ballot, now)?;
+        if let Sender::Agent(name) = &voter {
+            let why = format!("voted on proposal #{}", proposal.id);
+            notices::drop_unneeded(locked, announced, UnneededBy::Only(name), &why, now)?;
+        }
         proposal.ballots = proposal_rows::load_ballots(locked.tx, workflow, &[proposal.id])?
             .take_for(proposal.id)?;
-        let stored = StoredProposal { proposal, due };
+        let stored = StoredProposal { proposal, due, announced };
         tally_and_apply(locked, stored, deciding, Some(&voter), &ballot.hop_context, now)
     })
 }
@@ -228,7 +233,7 @@ pub(crate) fn cancel_active_proposals(
 /// Calls the tally rule with the votes and applies its step.
 fn tally_and_apply(
     locked: &mut LockedInstance<'_>,
-    StoredProposal { proposal, due }: StoredProposal,
+    StoredProposal { mut proposal, due, .. }: StoredProposal,
     deciding: &TallyRule,
     voter: Option<&Sender>,
     hop_context: &HopContext,
@@ -248,7 +253,10 @@ fn tally_and_apply(
             }
             return Ok(ProposalState::Active);
         }
-        ProposalStep::Resolve(verdict) => ProposalState::Resolved { verdict, effect: None },
+        ProposalStep::Resolve(verdict, resolved_by) => {
+            proposal.resolved_by = Some(resolved_by);
+            ProposalState::Resolved { verdict, effect: None }
+        }
         ProposalStep::Expire => {
             ProposalState::Expired { fallback: proposal.terms.fallback.clone(), effect: None }
         }
@@ -303,7 +311,7 @@ fn announce_end(
     locked.append_event(&EventEntry::new(body), now)?;
     // No agent is woken to vote on a proposal that is over.
     let over = format!("proposal #{} is {}", proposal.id, proposal.state.word());
-    notices::drop_unneeded(locked, end_seq, None, &over, now)?;
+    notices::drop_unneeded(locked, end_seq, UnneededBy::All, &over, now)?;
     let notice =
         SystemNotice { body: proposal.notice_text(), reply_to: Some(end_seq), recipients: wakes };
     notices::post_notice(locked, &notice, hop_context, now).map(drop)
@@ -312,6 +320,7 @@ fn announce_end(
 /// Writes the end into the proposal's row; returns the message that announced the proposal.
 fn write_end(locked: &LockedInstance<'_>, proposal: &Proposal, now: Now) -> Result<Seq> {
     let key = params![locked.workflow.get(), proposal.id.get()];
+    let state = StoredState { state: proposal.state.clone(), resolved_by: proposal.resolved_by };
     PROPOSAL.update(locked.tx, "p.workflow = ?1 AND p.id = ?2", key, || {
         let announced = locked
             .tx
@@ -323,7 +332,7 @@ fn write_end(locked: &LockedInstance<'_>, proposal: &Proposal, now: Now) -> Resu
                 params![
                     locked.workflow.get(),
                     proposal.id.get(),
-                    serde_json::to_string(&proposal.state)?,
+                    serde_json::to_string(&state)?,
                     now.wall.get(),
                     proposal.state.decided_option().is_some()
                 ],

@@ -5,21 +5,23 @@ use agent_worker_protocol::{ApprovalId, RunId, Seq};
 
 use crate::{
     db::{self, Connection},
-    model::{ApprovalQuery, InstanceQuery, ProposalQuery},
+    model::{ApprovalQuery, InstanceQuery, ListRange, ProposalQuery},
 };
 
 use super::{
     agents, approvals,
-    attempts::{self, finish, lease},
+    attempts::{self, answer, finish, lease},
     columns::RunNo,
-    effects, events,
+    documents, effects, events, feedback,
     inbox::{self, PendingFilter},
-    instances, messages, proposal_rows, run_settlement, runs,
+    instances, last_failures, messages, proposal_rows, resources, run_settlement, runs,
+    suggestions,
 };
 
 /// The tables that grow with history.
-const LARGE_TABLES: [&str; 7] =
-    ["message", "delivery", "event", "attempt", "effect", "proposal", "approval"];
+const LARGE_TABLES: [&str; 9] = [
+    "message", "delivery", "event", "attempt", "effect", "proposal", "approval", "run", "resource",
+];
 
 /// Returns one line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
 fn plan(db: &Connection, sql: &str) -> Vec<String> {
@@ -34,6 +36,18 @@ fn names_of_long_tables(sql: &str) -> Vec<&str> {
     let words: Vec<_> = sql.split([' ', '\n', ',', '(', ')']).filter(|w| !w.is_empty()).collect();
     let pairs = words.windows(2).filter(|pair| LARGE_TABLES.contains(&pair[0]));
     pairs.flat_map(|pair| [pair[0], pair[1]]).collect()
+}
+
+/// Checks that a plan contains a step and scans no large table.
+fn check_plan(db: &Connection, sql: &str, expected: &str) {
+    let steps = plan(db, sql);
+    let shown = format!("{sql}\n{}", steps.join("\n"));
+    assert!(steps.iter().any(|step| step.contains(expected)), "no {expected} in\n{shown}");
+    for name in names_of_long_tables(sql) {
+        let walks = |step: &String| step == name || step.starts_with(&format!("{name} "));
+        let scans = steps.iter().filter_map(|step| step.strip_prefix("SCAN "));
+        assert!(!scans.map(str::to_owned).any(|step| walks(&step)), "SCAN {name} in\n{shown}");
+    }
 }
 
 const TURNS_TODAY_PLAN: &str = "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)";
@@ -54,6 +68,11 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (inbox::ACK_SQL.to_owned(), open),
         (lease::OLDEST_WAKING_SQL.to_owned(), open),
         (finish::LEASED_DELIVERIES_SQL.to_owned(), open),
+        (events::unheard_sql(), "INDEX event_unheard (workflow=? AND run=?)"),
+        (
+            answer::MESSAGED_SQL.to_owned(),
+            "SEARCH m USING PRIMARY KEY (workflow=? AND seq>? AND seq<?)",
+        ),
         (agents::READY_SQL.to_owned(), open),
         (agents::LIST_SQL.to_owned(), open),
         (run_settlement::FACTS_SQL.to_owned(), failed),
@@ -85,20 +104,59 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (run_settlement::DROP_OPEN_SQL.to_owned(), "delivery_open (workflow=? AND state=?)"),
         (runs::FAILURES_SQL.to_owned(), "INDEX delivery_failed (workflow=? AND run=? AND state=?)"),
         (messages::receipts_sql(), "INDEX message_reply (workflow=? AND reply_to=?)"),
-        (messages::THREAD_SQL.to_owned(), "INDEX message_reply (workflow=? AND reply_to=?)"),
+        (messages::thread_sql(), "INDEX message_reply (workflow=? AND reply_to=?)"),
+        (messages::thread_sql(), "SEARCH d USING PRIMARY KEY (workflow=? AND seq=?)"),
+        (messages::acts_on_sql(), "INDEX attempt_answer (workflow=? AND answer=?)"),
         (effects::journal_sql(), "SEARCH t USING PRIMARY KEY (workflow=? AND agent=? AND epoch=?)"),
         (effects::CLEAR_SQL.to_owned(), "INDEX delivery_shown (workflow=? AND agent=?)"),
         (events::list_sql(Some(RunNo(1))), "event_run (workflow=? AND run=? AND position>?)"),
         (events::list_sql(None), "USING PRIMARY KEY (workflow=? AND position>?)"),
     ] {
+        check_plan(&db, &sql, expected);
+    }
+}
+
+#[test]
+fn a_page_of_a_list_is_read_from_an_index() {
+    let db = crate::engine::open_in_memory().unwrap();
+    for (sql, expected) in [
+        (runs::ENDED_SQL.to_owned(), "INDEX run_ended (started<?)"),
+        (
+            runs::ENDED_OF_INSTANCE_SQL.to_owned(),
+            "INDEX run_ended_of_instance (workflow=? AND started<?)",
+        ),
+        (proposal_rows::list_sql(ProposalQuery::All(ListRange::all())), "(workflow=? AND id>?)"),
+        (resources::list_sql(), "INDEX resource_newest (workflow=? AND at<?)"),
+    ] {
+        check_plan(&db, &sql, expected);
+    }
+}
+
+#[test]
+fn the_last_failures_of_a_run_are_found_by_their_keys() {
+    let db = crate::engine::open_in_memory().unwrap();
+    for expected in [
+        "SEARCH f USING PRIMARY KEY (workflow=? AND run=?)",
+        "SEARCH t USING PRIMARY KEY (workflow=? AND agent=? AND epoch=?)",
+    ] {
+        check_plan(&db, &last_failures::list_sql(), expected);
+    }
+}
+
+#[test]
+fn a_part_of_a_long_list_is_read_without_sorting_the_list() {
+    let db = crate::engine::open_in_memory().unwrap();
+    for sql in [
+        runs::ENDED_SQL.to_owned(),
+        runs::ENDED_OF_INSTANCE_SQL.to_owned(),
+        proposal_rows::list_sql(ProposalQuery::All(ListRange::all())),
+        resources::list_sql(),
+        documents::history_sql(),
+        suggestions::list_sql(),
+        feedback::LIST_SQL.to_owned(),
+    ] {
         let steps = plan(&db, &sql);
-        let shown = format!("{sql}\n{}", steps.join("\n"));
-        assert!(steps.iter().any(|step| step.contains(expected)), "no {expected} in\n{shown}");
-        for name in names_of_long_tables(&sql) {
-            let walks = |step: &String| step == name || step.starts_with(&format!("{name} "));
-            let scans = steps.iter().filter_map(|step| step.strip_prefix("SCAN "));
-            assert!(!scans.map(str::to_owned).any(|step| walks(&step)), "SCAN {name} in\n{shown}");
-        }
+        assert!(!steps.iter().any(|step| step.contains("TEMP B-TREE")), "{sql}: {steps:?}");
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use agent_worker_protocol::{Millis, ResourceId, WorkflowId};
+use agent_worker_protocol::{Millis, ResourceId, Sender, WorkflowId};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -27,9 +27,9 @@ use super::{
 };
 use crate::{
     damage::{self, DamagedRow},
-    db::{self, Connection, OptionalExtension, params},
+    db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
-    model::{ResourceInfo, ResourcePart, WriteContext},
+    model::{ListRange, ResourceInfo, ResourceKey, ResourcePart, WriteContext},
 };
 
 /// A longer content is a file: a row of this size would be copied through the log.
@@ -78,7 +78,7 @@ impl NewResource {
         now: Millis,
     ) -> Result<ResourcePutOutcome> {
         let locked = LockedInstance::lock(tx, self.workflow)?;
-        Author::authorize(&locked, &by.actor)?;
+        let author = Author::authorize(&locked, &by.actor)?;
         let file = files.filter(|_| self.is_large());
         if let Some(files) = file
             && !files.path(self.workflow, self.id).try_exists()?
@@ -87,8 +87,8 @@ impl NewResource {
         }
         // A resource of a forgotten run that a later run stores again belongs to the later run.
         tx.prepare_cached(
-            "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content, blocks, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, row_checksum('resource', ?1, ?2, ?4, ?5, ?6, ?8))
+            "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content, blocks, created_by, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, row_checksum('resource', ?1, ?2, ?4, ?5, ?6, ?8, ?9))
              ON CONFLICT (workflow, sha256) DO UPDATE SET run = excluded.run
              WHERE resource.run IN (SELECT id FROM run WHERE workflow = ?1 AND keep = 'while_live')",
         )?
@@ -100,7 +100,8 @@ impl NewResource {
             columns::size_column(self.content.len()),
             now.get(),
             if file.is_some() { None } else { Some(&self.content) },
-            self.blocks
+            self.blocks,
+            author.sender().to_string()
         ])?;
         Ok(ResourcePutOutcome::Stored)
     }
@@ -205,7 +206,7 @@ pub(crate) fn get(
     let skipped = usize::try_from(start - read.start).unwrap_or(usize::MAX);
     bytes.drain(..skipped.min(bytes.len()));
     bytes.truncate(usize::try_from(end - start).unwrap_or(usize::MAX));
-    Ok(ResourcePart { kind: kept.kind, total, bytes })
+    Ok(ResourcePart { kind: kept.kind, created_by: kept.created_by, total, bytes })
 }
 
 /// A resource's row, without its content.
@@ -213,6 +214,7 @@ struct StoredResource {
     workflow: WorkflowId,
     id: ResourceId,
     kind: String,
+    created_by: Option<Sender>,
     total: u64,
     in_file: bool,
     blocks: Option<Vec<u8>>,
@@ -221,7 +223,7 @@ struct StoredResource {
 impl StoredResource {
     fn find(db: &Connection, workflow: WorkflowId, id: ResourceId) -> Result<Option<Self>> {
         let sql = format!(
-            "SELECT s.kind, s.bytes, s.content IS NULL, s.blocks, {} FROM resource s
+            "SELECT s.kind, s.bytes, s.content IS NULL, s.blocks, {}, s.created_by FROM resource s
             WHERE s.workflow = ?1 AND s.sha256 = ?2",
             RESOURCE.check
         );
@@ -231,6 +233,7 @@ impl StoredResource {
                 workflow,
                 id,
                 kind: row.get(0)?,
+                created_by: creator(row, 5)?,
                 total: columns::size(row, 1)?,
                 in_file: row.get(2)?,
                 blocks: row.get(3)?,
@@ -304,23 +307,37 @@ pub(crate) fn verify(db: &Connection, files: Option<&ResourceFiles>) -> Result<V
 }
 
 /// Lists the resources of an instance, newest first.
-pub(crate) fn list(db: &Connection, workflow: WorkflowId, limit: u32) -> Result<Vec<ResourceInfo>> {
-    let sql = format!(
-        "SELECT s.sha256, s.kind, s.bytes, s.at, {} FROM resource s WHERE s.workflow = ?1
-        ORDER BY s.at DESC, s.sha256 LIMIT ?2",
+pub(crate) fn list_sql() -> String {
+    format!(
+        "SELECT s.sha256, s.kind, s.bytes, s.at, {}, s.created_by FROM resource s INDEXED BY resource_newest
+        WHERE s.workflow = ?1 AND s.at <= ?2 AND (s.at < ?2 OR s.sha256 > ?3) ORDER BY s.at DESC, s.sha256",
         RESOURCE.check
-    );
-    let mut statement = db.prepare_cached(&sql)?;
-    let found = statement.query_map((workflow.get(), limit), |row| {
+    )
+}
+
+pub(crate) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    range: ListRange<ResourceKey>,
+) -> Result<Vec<ResourceInfo>> {
+    let mut statement = db.prepare_cached(&list_sql())?;
+    let at = range.after.map_or(i64::MAX, |key| key.ts.get());
+    let id = range.after.map_or([0; 32], |key| key.id.get());
+    let found = statement.query_map(params![workflow.get(), at, id], |row| {
         RESOURCE.verify(row, 4)?;
         Ok(ResourceInfo {
             id: ResourceId::new(row.get(0)?),
             kind: row.get(1)?,
             bytes: columns::size(row, 2)?,
             ts: columns::millis(row, 3)?,
+            created_by: creator(row, 5)?,
         })
     })?;
-    damage::collect_intact(found)
+    damage::take_intact(found, range.limit)
+}
+
+fn creator(row: &Row<'_>, column: usize) -> db::Result<Option<Sender>> {
+    Ok(row.get::<Option<String>>(column)?.map(Sender::from))
 }
 
 fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {

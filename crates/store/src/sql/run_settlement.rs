@@ -13,13 +13,13 @@ use super::{
     effects,
     events::EventEntry,
     locked_instance::{LiveRun, LockedInstance},
-    proposals, runs,
+    proposals, run_results, runs,
     transaction::Tx,
 };
 use crate::{
     db::{self, params},
     error::Result,
-    model::{RunFacts, RunRule, RunStep},
+    model::{RunClockSwitch, RunFacts, RunRule, RunStep},
     time::{Now, StoreTime},
 };
 
@@ -29,8 +29,59 @@ pub(crate) fn settle_run(tx: &Tx<'_>, run: RunId, decide: &RunRule, now: Now) ->
     let Some(live) = locked.live_run_if_any().filter(|live| live.number == number).cloned() else {
         return Ok(RunStep::Stay);
     };
-    let step = decide(&load_facts(&locked, &live, now)?);
-    match (&step, &live.state) {
+    let facts = load_facts(&locked, &live, now)?;
+    let step = decide(&facts);
+    let applied = apply_step(&mut locked, &live, &step, now)?;
+    let clock_changed = update_clock(&locked, &facts, now)?;
+    if applied || clock_changed {
+        locked.save()?;
+    }
+    Ok(if applied { step } else { RunStep::Stay })
+}
+
+/// Starts or stops the time that counts for the wall limit, as the facts require. Returns true if that changed
+/// something.
+fn update_clock(locked: &LockedInstance<'_>, facts: &RunFacts, now: Now) -> Result<bool> {
+    let Some(live) = locked.live_run_if_any() else { return Ok(false) };
+    let counts = facts.counts_time(&live.state);
+    if live.state == facts.state && counts == facts.clock.since.is_some() {
+        return Ok(false);
+    }
+    if counts {
+        locked.start_clock(now)?;
+    } else {
+        locked.stop_clock(now)?;
+    }
+    Ok(true)
+}
+
+/// Stops the time that counts for the wall limit of a live run, or starts that of a run that can work.
+pub(crate) fn switch_clock(
+    tx: &Tx<'_>,
+    run: RunId,
+    switch: RunClockSwitch,
+    now: Now,
+) -> Result<()> {
+    let (locked, number) = LockedInstance::lock_run(tx, run)?;
+    let live = locked.live_run_if_any().filter(|live| live.number == number);
+    let Some(live) = live else { return Ok(()) };
+    match switch {
+        RunClockSwitch::Start if live.state.can_work() => locked.start_clock(now)?,
+        // The next settlement starts the time of a paused run.
+        RunClockSwitch::Start => return Ok(()),
+        RunClockSwitch::Stop => locked.stop_clock(now)?,
+    }
+    locked.save()
+}
+
+/// Applies a step to the live run; returns false if the run stays as it is.
+fn apply_step(
+    locked: &mut LockedInstance<'_>,
+    live: &LiveRun,
+    step: &RunStep,
+    now: Now,
+) -> Result<bool> {
+    match (step, &live.state) {
         (RunStep::Pause(cause), state) if state.wakes_agents() => {
             locked.pause_run(cause.clone(), &Sender::System, now)?;
         }
@@ -38,18 +89,17 @@ pub(crate) fn settle_run(tx: &Tx<'_>, run: RunId, decide: &RunRule, now: Now) ->
             locked.pause_run(cause.clone(), &Sender::System, now)?;
         }
         (RunStep::Resume, RunState::Paused { .. }) => {
-            runs::continue_run(&mut locked, &Sender::System, now)?;
+            runs::continue_run(locked, &Sender::System, now)?;
         }
         (RunStep::End { outcome, why, error }, _) => {
-            end_run(&mut locked, &live, *outcome, why, error.as_ref(), now)?;
+            end_run(locked, live, *outcome, why, error.as_ref(), now)?;
         }
-        (RunStep::Stay | RunStep::Pause(_) | RunStep::Resume, _) => return Ok(RunStep::Stay),
+        (RunStep::Stay | RunStep::Pause(_) | RunStep::Resume, _) => return Ok(false),
     }
-    locked.save()?;
-    Ok(step)
+    Ok(true)
 }
 
-pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.store_started, r.turns,
+pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.store_since, r.turns,
         (SELECT count(*) FROM agent a CROSS JOIN delivery d INDEXED BY delivery_open
           WHERE a.workflow = ?1 AND a.stopped IS NULL
           AND d.workflow = ?1 AND d.state IN " UNFINISHED " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1),
@@ -67,7 +117,8 @@ pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.sto
           WHERE q.workflow = ?1 AND q.run = ?2 AND q.answer IS NULL),
         (SELECT count(*) FROM agent a WHERE a.workflow = ?1 AND a.live IS NOT NULL AND EXISTS (
           SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
-          AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1))
+          AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1)),
+        r.counted_ms, r.counting_since
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2");
 
 /// Reads the facts. It reads only rows that are open or failed, so its cost does not grow with the instance's
@@ -80,7 +131,8 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
                 state: live.state.clone(),
                 mode: columns::word(row, 0)?,
                 limits: columns::json(row, 1)?,
-                started: columns::store_time(row, 2)?,
+                since: columns::store_time(row, 2)?,
+                clock: columns::run_clock(row, 12)?,
                 turns: row.get(3)?,
                 turns_today: 0,
                 waking: row.get(4)?,
@@ -93,9 +145,11 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
                 questions: row.get(10)?,
                 awaiting_approval: row.get(11)?,
                 awaiting_approval_deliveries: 0,
+                verdict: None,
             })
         },
     )?;
+    facts.verdict = run_results::stored_verdict(locked.tx, locked.workflow, live.number)?;
     facts.turns_today = runs::turns_today(locked, live, &facts.limits, now)?;
     if facts.awaiting_approval > 0 {
         let of = [locked.workflow.get()];
@@ -147,13 +201,20 @@ fn end_run(
         let entry = EventEntry::new(EventBody::AttemptEnded(data)).agent(&agent);
         locked.append_event(&entry.attempt(attempt).cause(cause), now)?;
     }
-    let dropped = drop_open_deliveries(locked, why)?;
-    for (seq, agent) in &dropped {
+    let mut dropped = match outcome {
+        // These messages made the run fail, so they have their own reason.
+        Outcome::Failed => drop_deliveries_of_stopped_agents(locked)?,
+        Outcome::Done | Outcome::Stopped => Vec::new(),
+    };
+    let others = drop_open_deliveries(locked, why)?;
+    dropped.extend(others.into_iter().map(|(seq, agent)| (seq, agent, why.to_owned())));
+    dropped.sort();
+    for (seq, agent, why) in &dropped {
         let body = EventBody::DeliveryDropped(DeliveryData { seq: *seq });
-        let entry = EventEntry::new(body).agent(agent).cause(why.to_owned());
+        let entry = EventEntry::new(body).agent(agent).cause(why.clone());
         locked.append_event(&entry, now)?;
     }
-    for agent in dropped.iter().map(|(_, agent)| agent).collect::<BTreeSet<_>>() {
+    for agent in dropped.iter().map(|(_, agent, _)| agent).collect::<BTreeSet<_>>() {
         effects::clear_if_settled(locked.tx, locked.workflow, agent)?;
     }
     if let Some(error) = error {
@@ -213,6 +274,29 @@ pub(crate) fn drop_open_deliveries_of(
         .query_map(params![locked.workflow.get(), agent.as_str(), why], |row| columns::seq(row, 0))?
         .collect::<db::Result<Vec<Seq>>>()?;
     dropped.sort();
+    Ok(dropped)
+}
+
+/// Drops the pending deliveries of every stopped agent, each with the reason of the stop.
+fn drop_deliveries_of_stopped_agents(
+    locked: &LockedInstance<'_>,
+) -> Result<Vec<(Seq, AgentName, String)>> {
+    let stopped = locked
+        .tx
+        .prepare_cached(
+            "SELECT name, stopped FROM agent WHERE workflow = ?1 AND stopped IS NOT NULL",
+        )?
+        .query_map([locked.workflow.get()], |row| Ok((columns::parse(row, 0)?, row.get(1)?)))?
+        .collect::<db::Result<Vec<(AgentName, String)>>>()?;
+    let mut dropped = Vec::new();
+    for (agent, reason) in stopped {
+        let why = match reason.strip_prefix("stopped ") {
+            Some(by) => format!("the agent was stopped {by}"),
+            None => format!("the agent is stopped: {reason}"),
+        };
+        let seqs = drop_open_deliveries_of(locked, &agent, &why)?;
+        dropped.extend(seqs.into_iter().map(|seq| (seq, agent.clone(), why.clone())));
+    }
     Ok(dropped)
 }
 

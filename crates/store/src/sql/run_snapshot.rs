@@ -5,7 +5,9 @@
 
 use agent_worker_protocol::RunId;
 
-use super::{agents, approvals, events, proposal_rows, questions, runs};
+use super::{
+    agents, approvals, events, last_failures, proposal_rows, questions, run_results, runs,
+};
 use crate::{
     db::{Connection, OptionalExtension},
     error::Result,
@@ -20,10 +22,14 @@ pub(crate) fn get(db: &Connection, id: RunId) -> Result<RunSnapshot> {
     Ok(RunSnapshot {
         position: events::last_position(db, workflow)?,
         failures: runs::failures(db, id)?,
+        last_failures: last_failures::list(db, id)?,
+        unheard: events::unheard(db, workflow, id)?,
         agents,
         proposals: proposal_rows::count_active(db, workflow)?,
         questions: questions::list(db, workflow, QuestionQuery::Open)?,
         approvals: approvals::list(db, workflow, ApprovalQuery::Open)?,
+        answers: run_results::answers(db, id)?,
+        verdict: run_results::verdict(db, id)?,
         run,
     })
 }

@@ -1,6 +1,6 @@
 //! Runs: created, started, read. `run_settlement` decides about them.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use agent_worker_protocol::{
     AgentName, EventBody, InstanceRef, Keyword as _, Limits, ProposalId, Receipt, RunElectingData,
@@ -23,7 +23,10 @@ use crate::{
     damage,
     db::{self, Connection, OptionalExtension, Params, Row, params},
     error::{Error, Result},
-    model::{NewMessage, NewProposal, NewRun, RunBlockers, RunQuery, RunRow, WriteContext},
+    model::{
+        ListRange, NewMessage, NewProposal, NewRun, RunBlockers, RunKey, RunQuery, RunRow,
+        WriteContext,
+    },
     time::{Now, StoreTime},
 };
 
@@ -117,8 +120,8 @@ pub(crate) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) 
     let run = locked.start_run(new.id, |number, after| {
         tx.prepare_cached(
             "INSERT INTO run (workflow, id, uuid, mode, state, detail, limits, keep, started, since, after_seq, script,
-             store_started, uuid_checksum, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, row_checksum('run', ?1, ?2, ?3),
+             store_started, store_since, counting_since, uuid_checksum, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?12, ?12, row_checksum('run', ?1, ?2, ?3),
              row_checksum('run', ?1, ?2, ?3, row_checksum('run', ?1, ?2, ?3), ?4, ?8, ?9, ?10, ?11, ?7, NULL, NULL))",
         )?
         .execute(params![
@@ -296,7 +299,8 @@ fn select_sql(index: &str, condition: &str) -> String {
     format!(
         "SELECT r.uuid, r.workflow, w.name, w.tag, w.project, r.mode, r.state, r.detail, r.error, r.limits, r.script,
     r.keep, r.started, r.ended, r.turns, coalesce(r.last_seq, w.last_seq) - r.after_seq,
-    r.since, r.input_tokens, r.output_tokens, r.cost_micros, r.cost_how, {}, r.store_started, r.store_ended
+    r.since, r.input_tokens, r.output_tokens, r.cost_micros, r.cost_how, {}, r.store_started, r.store_ended,
+    r.store_since, r.counted_ms, r.counting_since
     FROM run r {index} JOIN workflow w ON w.id = r.workflow WHERE {condition}",
         RUN.check
     )
@@ -323,6 +327,8 @@ fn read_run(row: &Row<'_>) -> db::Result<RunRow> {
         usage: columns::usage(row, 17)?,
         store_started: columns::store_time(row, 22)?,
         store_ended: columns::optional(row, 23, columns::store_time)?,
+        store_since: columns::store_time(row, 24)?,
+        clock: columns::run_clock(row, 25)?,
     })
 }
 
@@ -353,11 +359,70 @@ pub(crate) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
             "r.workflow = ?1 ORDER BY r.id DESC LIMIT ?2",
             params![workflow.get(), limit],
         ),
-        RunQuery::Newest(limit) => {
-            let order = "INDEXED BY run_newest";
-            select_runs(db, order, "true ORDER BY r.started DESC, r.uuid DESC LIMIT ?1", [limit])
+        RunQuery::Ended(instances, range) => list_ended(db, instances.as_deref(), range),
+    }
+}
+
+/// Lists runs that are over. Each instance is read from its own index, so that the runs of other instances cost
+/// nothing; only the runs of the range are read as a whole.
+fn list_ended(
+    db: &Connection,
+    instances: Option<&[WorkflowId]>,
+    mut range: ListRange<RunKey>,
+) -> Result<Vec<RunRow>> {
+    let most = range.limit;
+    let mut runs = Vec::new();
+    loop {
+        let keys = ended_keys(db, instances, range)?;
+        let full = keys.len() == range.limit as usize;
+        range.after = keys.last().copied();
+        for key in keys {
+            let which = "r.uuid = ?1";
+            runs.extend(select_runs(db, "", which, [key.run.get().as_bytes()])?);
+        }
+        range.limit = most.saturating_sub(u32::try_from(runs.len()).unwrap_or(u32::MAX));
+        // A damaged run was skipped and uses no part of the limit.
+        if !full || range.limit == 0 {
+            return Ok(runs);
         }
     }
+}
+
+pub(crate) const ENDED_SQL: &str = "SELECT r.started, r.uuid FROM run r INDEXED BY run_ended
+    WHERE r.ended IS NOT NULL AND r.started <= ?1 AND (r.started < ?1 OR r.uuid < ?2)
+    ORDER BY r.started DESC, r.uuid DESC LIMIT ?3";
+pub(crate) const ENDED_OF_INSTANCE_SQL: &str = "SELECT r.started, r.uuid FROM run r INDEXED BY run_ended_of_instance
+    WHERE r.workflow = ?4 AND r.ended IS NOT NULL AND r.started <= ?1 AND (r.started < ?1 OR r.uuid < ?2)
+    ORDER BY r.started DESC, r.uuid DESC LIMIT ?3";
+
+/// Returns the keys of the first runs of a range, newest first.
+fn ended_keys(
+    db: &Connection,
+    instances: Option<&[WorkflowId]>,
+    range: ListRange<RunKey>,
+) -> Result<Vec<RunKey>> {
+    let after = range
+        .after
+        .map_or((i64::MAX, [u8::MAX; 16]), |key| (key.started.get(), *key.run.get().as_bytes()));
+    let read = |row: &Row<'_>| {
+        Ok(RunKey { started: columns::millis(row, 0)?, run: columns::run_id(row, 1)? })
+    };
+    let Some(instances) = instances else {
+        let mut statement = db.prepare_cached(ENDED_SQL)?;
+        let keys = statement.query_map(params![after.0, after.1, range.limit], read)?;
+        return Ok(keys.collect::<db::Result<_>>()?);
+    };
+    let mut keys = Vec::new();
+    for workflow in instances {
+        let mut statement = db.prepare_cached(ENDED_OF_INSTANCE_SQL)?;
+        let values = params![after.0, after.1, range.limit, workflow.get()];
+        for key in statement.query_map(values, read)? {
+            keys.push(key?);
+        }
+    }
+    keys.sort_by_key(|key| Reverse((key.started, key.run)));
+    keys.truncate(range.limit as usize);
+    Ok(keys)
 }
 
 fn select_runs(

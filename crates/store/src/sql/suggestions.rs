@@ -22,8 +22,8 @@ use crate::{
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
     model::{
-        DocumentBase, DocumentEdit, DocumentWrite, NewMessage, NewSuggestion, Once, Recipient,
-        SuggestionAnswer, SuggestionVerdict, Wake, WriteContext,
+        DocumentBase, DocumentEdit, DocumentWrite, ListRange, NewMessage, NewSuggestion, Once,
+        Recipient, SuggestionAnswer, SuggestionVerdict, Wake, WriteContext,
     },
     time::Now,
 };
@@ -226,13 +226,19 @@ pub(crate) fn get(
 }
 
 /// Lists suggestions, newest first.
+pub(crate) fn list_sql() -> String {
+    select_sql("s.seq < ?2 ORDER BY s.seq DESC")
+}
+
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,
-    limit: u32,
+    range: ListRange<Seq>,
 ) -> Result<Vec<SuggestionView>> {
-    let mut statement = db.prepare_cached(&select_sql("true ORDER BY s.seq DESC LIMIT ?2"))?;
-    damage::collect_intact(statement.query_map(params![workflow.get(), limit], read_suggestion)?)
+    let mut statement = db.prepare_cached(&list_sql())?;
+    let before = range.after.map_or(i64::MAX, Seq::get);
+    let rows = statement.query_map(params![workflow.get(), before], read_suggestion)?;
+    damage::take_intact(rows, range.limit)
 }
 
 fn read_suggestion(row: &Row<'_>) -> db::Result<SuggestionView> {

@@ -13,9 +13,12 @@ use crate::{
     damage::DamagedRow,
     database::Database,
     error::Result,
-    model::{ChangeCursor, IntegrityReport, Once, StoreFault, WriteContext},
+    model::{
+        ChangeCursor, FeedbackKey, FeedbackRow, IntegrityReport, ListRange, Once, StoreFault,
+        WriteContext,
+    },
     multi_store::MultiStore,
-    sql::{effects, feedback, tokens},
+    sql::{effects, feedback, team_databases, tokens},
     time::{Now, StoreTime},
 };
 
@@ -45,7 +48,7 @@ pub trait AdminStore: Send + Sync {
         now: Now,
     ) -> Result<Once<FeedbackView>>;
     /// Lists the feedback, newest first.
-    async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>>;
+    async fn feedback_list(&self, range: ListRange<FeedbackKey>) -> Result<Vec<FeedbackRow>>;
     /// Returns the current time on the store's clock and on the wall clock.
     fn now(&self) -> Now;
     /// Returns both clocks as they were when the previous process last wrote; none in a new store.
@@ -79,7 +82,8 @@ store_methods! {
         read of_home() heartbeat_last() -> Option<StoreTime> = tokens::last_heartbeat;
     }
     database {
-        read feedback_list(limit: u32) -> Vec<FeedbackView> = move |db| feedback::list(db, limit);
+        read feedback_list(range: ListRange<FeedbackKey>) -> Vec<FeedbackRow>
+            = move |db| feedback::list(db, range);
         write heartbeat_put(now: StoreTime) -> () = move |tx| tokens::put_heartbeat(tx, now);
         write effect_expire(before: StoreTime) -> u32 = move |tx| effects::expire(tx, before);
     }
@@ -121,13 +125,22 @@ store_methods! {
                 Err(_) => self.0.home.change_wait(workflow, seen).await,
             }
         }
-        async fn feedback_list(&self, limit: u32) -> Result<Vec<FeedbackView>> {
+        async fn feedback_list(&self, range: ListRange<FeedbackKey>) -> Result<Vec<FeedbackRow>> {
             let mut all = Vec::new();
-            for store in self.all_stores() {
-                all.extend(store.feedback_list(limit).await?);
+            for (number, store) in self.numbered_stores() {
+                let first = number << team_databases::DATABASE_NUMBER_SHIFT;
+                // The entry before the range may be in another database: a bound below 0 excludes the entries of
+                // the same time, and one above every id includes them.
+                let after = range.after.map(|key| FeedbackKey { id: key.id.saturating_sub(first), ..key });
+                let rows = store.feedback_list(ListRange { after, ..range }).await?;
+                let numbered = |mut row: FeedbackRow| {
+                    row.key.id += first;
+                    row
+                };
+                all.extend(rows.into_iter().map(numbered));
             }
-            all.sort_by_key(|entry: &FeedbackView| std::cmp::Reverse(entry.ts));
-            all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+            all.sort_by_key(|row: &FeedbackRow| std::cmp::Reverse((row.key.ts, row.key.id)));
+            all.truncate(usize::try_from(range.limit).unwrap_or(usize::MAX));
             Ok(all)
         }
         // A store has one clock: that of the home's database, which all others share.

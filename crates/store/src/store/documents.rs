@@ -13,8 +13,8 @@ use crate::{
     error::{Error, Result},
     model::{
         BaseNumber, Document, DocumentConflict, DocumentInfo, DocumentWrite, Fence, FileImport,
-        FileState, FileStep, NewSuggestion, Once, ResourceInfo, ResourcePart, SuggestionAnswer,
-        WriteContext,
+        FileState, FileStep, ListRange, NewSuggestion, Once, ResourceInfo, ResourceKey,
+        ResourcePart, SuggestionAnswer, WriteContext,
     },
     multi_store::MultiStore,
     sql::{documents, file_imports, file_states, resources, suggestions},
@@ -39,13 +39,17 @@ pub trait DocumentStore: Send + Sync {
         at: Option<Revision>,
     ) -> Result<Option<Document>>;
     /// Lists the newest revision of every document.
-    async fn document_list(&self, workflow: WorkflowId) -> Result<Vec<DocumentInfo>>;
+    async fn document_list(
+        &self,
+        workflow: WorkflowId,
+        range: ListRange<DocumentPath>,
+    ) -> Result<Vec<DocumentInfo>>;
     /// Lists the revisions of a document, newest first.
     async fn document_history(
         &self,
         workflow: WorkflowId,
         path: DocumentPath,
-        limit: u32,
+        range: ListRange<Revision>,
     ) -> Result<Vec<DocumentInfo>>;
     /// Reads a document's newest revision for a live attempt and records the read.
     async fn document_show(&self, fence: Fence, path: DocumentPath) -> Result<Option<Document>>;
@@ -68,7 +72,7 @@ pub trait DocumentStore: Send + Sync {
     async fn suggestion_list(
         &self,
         workflow: WorkflowId,
-        limit: u32,
+        range: ListRange<Seq>,
     ) -> Result<Vec<SuggestionView>>;
     /// Reads one suggestion.
     async fn suggestion_get(
@@ -116,7 +120,11 @@ pub trait DocumentStore: Send + Sync {
         range: Range<u64>,
     ) -> Result<ResourcePart>;
     /// Lists the resources, newest first.
-    async fn resource_list(&self, workflow: WorkflowId, limit: u32) -> Result<Vec<ResourceInfo>>;
+    async fn resource_list(
+        &self,
+        workflow: WorkflowId,
+        range: ListRange<ResourceKey>,
+    ) -> Result<Vec<ResourceInfo>>;
 }
 
 store_methods! {
@@ -124,18 +132,18 @@ store_methods! {
     both {
         write of_workflow(write.workflow) document_put(by: WriteContext, write: DocumentWrite, now: Now) -> Once<Revision>
             = move |tx| documents::put_document(tx, &by, &write, now);
-        read of_workflow(workflow) document_list(workflow: WorkflowId) -> Vec<DocumentInfo>
-            = move |db| documents::list(db, workflow);
-        read of_workflow(workflow) document_history(workflow: WorkflowId, path: DocumentPath, limit: u32) -> Vec<DocumentInfo>
-            = move |db| documents::history(db, workflow, &path, limit);
+        read of_workflow(workflow) document_list(workflow: WorkflowId, range: ListRange<DocumentPath>) -> Vec<DocumentInfo>
+            = move |db| documents::list(db, workflow, &range);
+        read of_workflow(workflow) document_history(workflow: WorkflowId, path: DocumentPath, range: ListRange<Revision>) -> Vec<DocumentInfo>
+            = move |db| documents::history(db, workflow, &path, range);
         write of_workflow(fence.workflow) document_show(fence: Fence, path: DocumentPath) -> Option<Document>
             = move |tx| documents::show(tx, &fence, &path);
         write of_workflow(suggestion.workflow) suggestion_put(by: WriteContext, suggestion: NewSuggestion, now: Now) -> Once<Seq>
             = move |tx| suggestions::put_suggestion(tx, &by, &suggestion, now);
         write of_workflow(answer.workflow) suggestion_answer(by: WriteContext, answer: SuggestionAnswer, now: Now) -> Once<Option<Revision>>
             = move |tx| suggestions::answer_suggestion(tx, &by, &answer, now);
-        read of_workflow(workflow) suggestion_list(workflow: WorkflowId, limit: u32) -> Vec<SuggestionView>
-            = move |db| suggestions::list(db, workflow, limit);
+        read of_workflow(workflow) suggestion_list(workflow: WorkflowId, range: ListRange<Seq>) -> Vec<SuggestionView>
+            = move |db| suggestions::list(db, workflow, range);
         read of_workflow(workflow) suggestion_get(workflow: WorkflowId, suggestion: Seq) -> Option<SuggestionView>
             = move |db| suggestions::get(db, workflow, suggestion);
         read of_workflow(workflow) file_get(workflow: WorkflowId, path: DocumentPath) -> FileState
@@ -150,8 +158,8 @@ store_methods! {
             = move |db| file_imports::list_conflicts(db, workflow);
         write of_workflow(workflow) conflict_close(workflow: WorkflowId, path: DocumentPath) -> ()
             = move |tx| file_imports::close_conflict(tx, workflow, &path);
-        read of_workflow(workflow) resource_list(workflow: WorkflowId, limit: u32) -> Vec<ResourceInfo>
-            = move |db| resources::list(db, workflow, limit);
+        read of_workflow(workflow) resource_list(workflow: WorkflowId, range: ListRange<ResourceKey>) -> Vec<ResourceInfo>
+            = move |db| resources::list(db, workflow, range);
     }
     database {}
     multi_store {

@@ -1,13 +1,15 @@
 //! Messages, inboxes and deliveries.
 
-use agent_worker_protocol::{AgentName, Message, PauseCause, Receipt, Seq, WorkflowId};
+use agent_worker_protocol::{AgentName, Message, Millis, PauseCause, Receipt, Seq, WorkflowId};
 use async_trait::async_trait;
 
 use super::store_methods;
 use crate::{
     database::Database,
     error::{Error, Result},
-    model::{Fence, MessageQuery, NewMessage, Once, ShownMessage, WriteContext},
+    model::{
+        Fence, InboxKey, ListRange, MessageQuery, NewMessage, Once, ShownMessage, WriteContext,
+    },
     multi_store::MultiStore,
     sql::{deliveries, inbox, messages, search},
     time::Now,
@@ -29,6 +31,8 @@ pub trait MessageStore: Send + Sync {
     /// Lists messages of the channel, oldest first.
     async fn message_list(&self, workflow: WorkflowId, query: MessageQuery)
     -> Result<Vec<Message>>;
+    /// Reads the messages with these numbers, in their order; a number without a message is left out.
+    async fn message_get(&self, workflow: WorkflowId, seqs: Vec<Seq>) -> Result<Vec<Message>>;
     /// Reads a message, its replies, their replies and so on, of any run: after `after`, oldest first, at most
     /// `limit`.
     async fn message_thread(
@@ -38,6 +42,10 @@ pub trait MessageStore: Send + Sync {
         after: Seq,
         limit: u32,
     ) -> Result<Vec<Message>>;
+    /// Returns the position of a time in the channel: the message before the first one with a later `ts`, 0 if there is
+    /// none. A binary search: if the wall clock was set back, the channel passes a time more than once, and the
+    /// position is one of these places.
+    async fn message_position(&self, workflow: WorkflowId, time: Millis) -> Result<Seq>;
     /// Adds messages to the search index in a short step, at most `most` of each instance; returns true if any are
     /// left. A search finds the same messages before and after, only faster.
     async fn message_index(&self, most: u32) -> Result<bool>;
@@ -48,10 +56,14 @@ pub trait MessageStore: Send + Sync {
         &self,
         workflow: WorkflowId,
         agent: AgentName,
-        limit: u32,
+        range: ListRange<InboxKey>,
     ) -> Result<Vec<ShownMessage>>;
     /// Reads the pending messages for a live attempt, and records that they were shown.
-    async fn inbox_show(&self, fence: Fence, limit: u32) -> Result<Vec<ShownMessage>>;
+    async fn inbox_show(
+        &self,
+        fence: Fence,
+        range: ListRange<InboxKey>,
+    ) -> Result<Vec<ShownMessage>>;
     /// Adds mail that this attempt was shown to its turn: acked if it succeeds, pending again if not. Returns the
     /// added messages.
     async fn inbox_ack(&self, fence: Fence, until: Seq) -> Result<Vec<Seq>>;
@@ -83,14 +95,18 @@ store_methods! {
             = move |tx| messages::append(tx, &by, workflow, &message, pause.as_ref(), now);
         read of_workflow(workflow) message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>
             = move |db| messages::list(db, workflow, &query);
+        read of_workflow(workflow) message_get(workflow: WorkflowId, seqs: Vec<Seq>) -> Vec<Message>
+            = move |db| messages::get(db, workflow, &seqs);
         read of_workflow(workflow) message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>
             = move |db| messages::thread(db, workflow, seq, after, limit);
+        read of_workflow(workflow) message_position(workflow: WorkflowId, time: Millis) -> Seq
+            = move |db| messages::position(db, workflow, time);
         read of_workflow(workflow) message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>
             = move |db| messages::receipts(db, workflow, seq);
-        read of_workflow(workflow) inbox_pending(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<ShownMessage>
-            = move |db| inbox::pending(db, workflow, &agent, limit);
-        write of_workflow(fence.workflow) inbox_show(fence: Fence, limit: u32) -> Vec<ShownMessage>
-            = move |tx| inbox::show(tx, &fence, limit);
+        read of_workflow(workflow) inbox_pending(workflow: WorkflowId, agent: AgentName, range: ListRange<InboxKey>) -> Vec<ShownMessage>
+            = move |db| inbox::pending(db, workflow, &agent, range);
+        write of_workflow(fence.workflow) inbox_show(fence: Fence, range: ListRange<InboxKey>) -> Vec<ShownMessage>
+            = move |tx| inbox::show(tx, &fence, range);
         write of_workflow(fence.workflow) inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>
             = move |tx| inbox::ack(tx, &fence, until);
         write of_workflow(workflow) delivery_redrive(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Now) -> ()

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use agent_worker_protocol::{
     AgentName, Event, EventBody, InstanceRef, Limits, Position, Receipt, Role, RunId, Seq,
-    WorkflowId,
+    WorkflowId, api::TeamVerdict,
 };
 use async_trait::async_trait;
 
@@ -13,13 +13,14 @@ use crate::{
     database::Database,
     error::{Error, Result},
     model::{
-        AgentRow, EventQuery, Instance, InstanceQuery, NewAgent, NewMessage, NewRun, ReadyAgent,
-        RunBlockers, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, WriteContext,
+        AgentRow, EventQuery, Instance, InstanceQuery, NewAgent, NewMessage, NewRun, NewVerdict,
+        Once, ReadyAgent, RunBlockers, RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot,
+        RunStep, WriteContext,
     },
     multi_store::MultiStore,
     sql::{
-        agents, events, hashed_message, instances, members, roles, run_settlement, run_snapshot,
-        runs, team_databases,
+        agents, events, hashed_message, instances, members, roles, run_results, run_settlement,
+        run_snapshot, runs, team_databases,
     },
     time::Now,
 };
@@ -57,6 +58,9 @@ pub trait RunStore: Send + Sync {
     async fn run_start(&self, run: RunId, kickoff: Option<NewMessage>, now: Now) -> Result<()>;
     /// Passes the facts about a run to `decide` and applies its step. A run that has ended stays as it is.
     async fn run_settle(&self, run: RunId, decide: RunRule, now: Now) -> Result<RunStep>;
+    /// Stops the time that counts for the wall limit of a live run, or starts that of a run that can work. The next
+    /// settlement decides again.
+    async fn run_clock_switch(&self, run: RunId, switch: RunClockSwitch, now: Now) -> Result<()>;
     /// Continues a paused run, within these limits from now on.
     async fn run_resume(
         &self,
@@ -65,6 +69,14 @@ pub trait RunStore: Send + Sync {
         limits: Limits,
         now: Now,
     ) -> Result<()>;
+    /// Sets the verdict of the live run, as its coordinator or its finisher.
+    async fn verdict_set(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        new: NewVerdict,
+        now: Now,
+    ) -> Result<Once<TeamVerdict>>;
     /// Reads the row of a run.
     async fn run_get(&self, run: RunId) -> Result<RunRow>;
     /// Reads a run with all rows from which its view is derived, at one position of the event log.
@@ -142,8 +154,12 @@ store_methods! {
             = move |tx| runs::start(tx, run, kickoff.as_ref(), now);
         write of_run(run) run_settle(run: RunId, decide: RunRule, now: Now) -> RunStep
             = move |tx| run_settlement::settle_run(tx, run, &decide, now);
+        write of_run(run) run_clock_switch(run: RunId, switch: RunClockSwitch, now: Now) -> ()
+            = move |tx| run_settlement::switch_clock(tx, run, switch, now);
         write of_run(run) run_resume(by: WriteContext, run: RunId, limits: Limits, now: Now) -> ()
             = move |tx| runs::resume(tx, &by, run, &limits, now);
+        write of_workflow(workflow) verdict_set(by: WriteContext, workflow: WorkflowId, new: NewVerdict, now: Now) -> Once<TeamVerdict>
+            = move |tx| run_results::set_verdict(tx, &by, workflow, &new, now);
         read of_run(run) run_get(run: RunId) -> RunRow = move |db| runs::get(db, run);
         read of_run(run) run_snapshot(run: RunId) -> RunSnapshot = move |db| run_snapshot::get(db, run);
         read of_run(run) run_failures(run: RunId) -> Vec<Receipt> = move |db| runs::failures(db, run);
@@ -242,15 +258,15 @@ store_methods! {
         async fn run_list(&self, which: RunQuery) -> Result<Vec<RunRow>> {
             let most = match which {
                 RunQuery::OfInstance(workflow, _) => return self.store_for(workflow)?.run_list(which).await,
-                RunQuery::Newest(most) => usize::try_from(most).unwrap_or(usize::MAX),
+                RunQuery::Ended(_, range) => usize::try_from(range.limit).unwrap_or(usize::MAX),
                 RunQuery::Live => usize::MAX,
             };
             let mut all = Vec::new();
             for store in self.all_stores() {
-                all.extend(store.run_list(which).await?);
+                all.extend(store.run_list(which.clone()).await?);
             }
             // Each database returns its own runs in this order already.
-            all.sort_by_key(|run: &RunRow| std::cmp::Reverse(run.started));
+            all.sort_by_key(|run: &RunRow| std::cmp::Reverse((run.started, run.id)));
             all.truncate(most);
             Ok(all)
         }

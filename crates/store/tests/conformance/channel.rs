@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{
-    DeliveryState, LimitKind, Message, MessageKind, Outcome, PauseCause, Priority, ResourceId,
-    RunState, Sender, Seq,
+    DeliveryState, LimitKind, Message, MessageKind, Millis, Outcome, PauseCause, Priority,
+    ResourceId, RunState, Sender, Seq,
 };
 use agent_worker_store::{
-    Error, LeaseOutcome, MessageOrder, MessageQuery, NewMessage, NewRun, Once, Recipient,
+    Error, LeaseOutcome, MessageOrder, MessageQuery, NewMessage, NewRun, Now, Once, Recipient,
     Retention, Store, Wake,
 };
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use crate::{
 
 fn all() -> MessageQuery {
     let order = MessageOrder::OldestFirst;
-    MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: 1_000 }
+    MessageQuery { run: None, after: Seq::new(0), before: None, search: None, order, limit: 1_000 }
 }
 
 async fn list(team: &Team, query: MessageQuery) -> Vec<Seq> {
@@ -101,6 +101,7 @@ pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>
         from: Sender::Client("ci".into()),
         kind: MessageKind::System,
         body: "zweite Nachricht: 请@a看".into(),
+        acts_on: Vec::new(),
         reply_to: Some(first),
         hops: 3,
         priority: Priority::High,
@@ -153,6 +154,39 @@ pub(crate) async fn a_channel_is_read_from_either_end(store: Arc<dyn Store>) {
     assert_eq!(list(&team, newest.clone()).await, seqs(&[3, 4]));
     assert_eq!(list(&team, MessageQuery { after: Seq::new(3), ..newest }).await, seqs(&[4]));
     assert_eq!(list(&team, MessageQuery { limit: 2, ..all() }).await, seqs(&[1, 2]));
+}
+
+pub(crate) async fn a_time_has_a_position_in_the_channel(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let base = NOW.wall.get();
+    let append_at = async |offset: i64| {
+        let now = Now { wall: Millis::new(base + offset), ..NOW };
+        let message = text("so", &[]);
+        store.message_append(user(), team.workflow, message, None, now).await.unwrap();
+    };
+    let position = async |offset: i64| {
+        let time = Millis::new(base + offset);
+        store.message_position(team.workflow, time).await.unwrap().get()
+    };
+    assert_eq!(position(0).await, 0, "an empty channel");
+    for offset in [10, 20, 20, 30, 40] {
+        append_at(offset).await;
+    }
+    for (offset, expected) in
+        [(-5, 0), (9, 0), (10, 1), (19, 1), (20, 3), (25, 3), (39, 4), (40, 5), (99, 5)]
+    {
+        assert_eq!(position(offset).await, expected, "after {offset}");
+    }
+    // The clock is set back: each position is a place where the channel passes the time.
+    append_at(15).await;
+    append_at(50).await;
+    let times = [10, 20, 20, 30, 40, 15, 50];
+    for offset in 0..60 {
+        let at = usize::try_from(position(offset).await).unwrap();
+        let is_later = |time: &i64| *time > offset;
+        assert!(at == 0 || !is_later(&times[at - 1]), "before the position of {offset}");
+        assert!(times.get(at).is_none_or(is_later), "after the position of {offset}");
+    }
 }
 
 pub(crate) async fn a_channel_is_read_by_run_and_by_text(store: Arc<dyn Store>) {
@@ -233,7 +267,8 @@ pub(crate) async fn a_search_goes_from_either_end_and_stops_at_its_limit(store: 
     }
     let find = async |order, after: i64, limit| {
         let search = Some("NEEDLE".to_owned());
-        let query = MessageQuery { search, order, after: Seq::new(after), limit, run: None };
+        let query =
+            MessageQuery { search, order, after: Seq::new(after), before: None, limit, run: None };
         let found = list(&team, query).await;
         (found.len(), found[0].get(), found[found.len() - 1].get())
     };

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use agent_worker_protocol::{Outcome, Seq};
-use agent_worker_store::{Blame, Error, Lease, Once, Store, WriteContext};
+use agent_worker_store::{Blame, Error, Lease, ListRange, Once, Store, WriteContext};
 
 use crate::team::{
     NOW, Team, agent, client, crashed, cut_short, end, keyed, ok, shown, text, user,
@@ -40,6 +40,7 @@ pub(crate) async fn two_equal_calls_are_two_effects_and_a_retry_repeats_neither(
         let second = team.lease("a").await;
         assert_eq!(journal(&second), ["2", "3"]);
         assert_eq!(second.journal[0].tool, "send");
+        assert!(second.journal[0].arguments.is_some(), "{:?}", second.journal);
         assert_eq!(ping(&team, agent(&second), "k1").await.unwrap(), deduplicated_seq(2));
         assert_eq!(ping(&team, agent(&second), "k2").await.unwrap(), deduplicated_seq(3));
         assert_eq!(ping(&team, agent(&second), "k3").await.unwrap(), new_seq(4));
@@ -131,7 +132,7 @@ pub(crate) async fn the_journal_knows_mail_that_was_only_looked_at(store: Arc<dy
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
     let looked_at = team.say("by the way", &["a"]).await;
-    store.inbox_show(lease.fence.clone(), 9).await.unwrap();
+    store.inbox_show(lease.fence.clone(), ListRange::first(9)).await.unwrap();
     ping(&team, agent(&lease), "k").await.unwrap();
     team.finish(&lease, ok()).await;
     let next = team.lease("a").await;

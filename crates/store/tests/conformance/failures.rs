@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{DeliveryState, Message, MessageKind, Seq};
-use agent_worker_store::{Blame, Error, MessageOrder, MessageQuery, Store};
+use agent_worker_protocol::{
+    DeliveryState, FailureClass, Message, MessageKind, Outcome, Seq,
+    api::{AgentFailure, LastFailure},
+};
+use agent_worker_store::{Blame, Error, Lease, MessageOrder, MessageQuery, Store};
 
-use crate::team::{NOW, Team, answered, crashed, cut_short, name, ok, shown, text, user};
+use crate::team::{
+    NOW, Team, answered, crashed, cut_short, end, name, new_run, ok, shown, text, user,
+};
 
 async fn newest(team: &Team) -> Message {
     let order = MessageOrder::NewestFirst;
-    let query = MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: 1 };
+    let query =
+        MessageQuery { run: None, after: Seq::new(0), before: None, search: None, order, limit: 1 };
     team.store.message_list(team.workflow, query).await.unwrap().remove(0)
 }
 
@@ -138,4 +144,42 @@ pub(crate) async fn a_message_that_no_attempt_holds_can_be_given_up(store: Arc<d
     assert!(matches!(give_up("a").await, Err(Error::WrongDeliveryState(DeliveryState::Acted))));
     assert!(team.try_lease("b").await.is_none());
     assert_eq!(team.append(user(), text("on", &[])).await.unwrap().value(), Seq::new(2));
+}
+
+pub(crate) async fn the_last_failure_of_an_agent_stays_with_its_run(store: Arc<dyn Store>) {
+    let mut team = Team::new(&store, &["a", "b"]).await;
+    let first = team.run;
+    let failures = async |run| {
+        let snapshot = store.run_snapshot(run).await.unwrap();
+        let one = |failed: &AgentFailure| {
+            let LastFailure { class, message, attempt, recovered, .. } = &failed.failure;
+            (failed.agent.to_string(), *class, message.clone(), *attempt, *recovered)
+        };
+        snapshot.last_failures.iter().map(one).collect::<Vec<_>>()
+    };
+    let gone = |agent: &str, lease: &Lease, recovered| {
+        (agent.to_owned(), FailureClass::Crash, "gone".to_owned(), lease.id, recovered)
+    };
+    assert_eq!(failures(first).await, []);
+    team.say("go", &["a", "b"]).await;
+    let (_, b) = (team.finish(&team.lease("a").await, crashed()).await, team.lease("b").await);
+    team.finish(&b, crashed()).await;
+    let second = team.lease("a").await;
+    team.finish(&second, crashed()).await;
+    assert_eq!(failures(first).await, [gone("a", &second, false), gone("b", &b, false)]);
+    team.finish(&team.lease("b").await, cut_short(Blame::None)).await;
+    team.finish(&team.lease("a").await, ok()).await;
+    assert_eq!(failures(first).await, [gone("a", &second, true), gone("b", &b, false)]);
+    team.say("again", &["a"]).await;
+    let third = team.lease("a").await;
+    team.finish(&third, crashed()).await;
+    assert_eq!(failures(first).await, [gone("a", &third, false), gone("b", &b, false)]);
+    // The next run starts without failures, and the cause of the first one is still known.
+    team.settle(end(Outcome::Failed)).await;
+    team.start(new_run(&["a", "b"])).await;
+    assert_eq!(failures(team.run).await, []);
+    team.say("once more", &["a"]).await;
+    team.finish(&team.lease("a").await, ok()).await;
+    assert_eq!(failures(team.run).await, []);
+    assert_eq!(failures(first).await, [gone("a", &third, false), gone("b", &b, false)]);
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{Epoch, Seq};
-use agent_worker_store::{Blame, DocumentBase, DocumentWrite, Error, Fence, Lease, Store};
+use agent_worker_store::{
+    Blame, DocumentBase, DocumentWrite, Error, Fence, Lease, ListRange, Store,
+};
 
 use crate::team::{NOW, Team, agent, cut_short, keyed, ok, text};
 
@@ -20,7 +22,7 @@ async fn assert_fenced(team: &Team, old: &Lease) {
     let refusals = [
         team.append(agent(old), text("late", &[])).await.err(),
         team.append(keyed(agent(old), "k", "early"), text("early", &[])).await.err(),
-        store.inbox_show(fence(), 9).await.err(),
+        store.inbox_show(fence(), ListRange::first(9)).await.err(),
         store.inbox_ack(fence(), Seq::new(99)).await.err(),
         store.document_put(agent(old), write, NOW).await.err(),
         store.resource_put(agent(old), team.workflow, "t".into(), vec![1], NOW.wall).await.err(),
@@ -63,7 +65,7 @@ pub(crate) async fn names_differ_in_more_than_case(store: Arc<dyn Store>) {
     let lease = team.lease("CODER").await;
     assert!(team.try_lease("coder").await.is_none());
     let shouted = Fence { agent: "CODER".parse().unwrap(), ..lease.fence.clone() };
-    assert_eq!(store.inbox_show(shouted.clone(), 9).await.unwrap(), []);
+    assert_eq!(store.inbox_show(shouted.clone(), ListRange::first(9)).await.unwrap(), []);
     let said = team.append(agent(&Lease { fence: shouted, ..lease.clone() }), text("x", &[])).await;
     let seq = said.unwrap().value();
     let spelt = team.events().await.last().unwrap().data()["from"].clone();

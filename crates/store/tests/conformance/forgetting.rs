@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use agent_worker_protocol::{Outcome, Position, ResourceId, Seq};
 use agent_worker_store::{
-    DocumentBase, DocumentWrite, Error, MessageOrder, MessageQuery, NewRun, Retention, RunQuery,
-    Store,
+    DocumentBase, DocumentWrite, Error, ListRange, MessageOrder, MessageQuery, NewRun, Retention,
+    RunQuery, Store,
 };
 
 use crate::team::{NOW, Team, agent, answered, end, keyed, new_run, text, user};
@@ -18,7 +18,14 @@ fn memory_run() -> NewRun {
 
 async fn messages(team: &Team) -> Vec<String> {
     let order = MessageOrder::OldestFirst;
-    let query = MessageQuery { run: None, after: Seq::new(0), search: None, order, limit: 99 };
+    let query = MessageQuery {
+        run: None,
+        after: Seq::new(0),
+        before: None,
+        search: None,
+        order,
+        limit: 99,
+    };
     let list = team.store.message_list(team.workflow, query).await.unwrap();
     list.into_iter().map(|message| message.body).collect()
 }
@@ -57,7 +64,7 @@ pub(crate) async fn what_is_kept_while_its_run_lives_is_forgotten_after(store: A
     for _ in 0..2 {
         store.instance_forget(team.workflow).await.unwrap();
         assert_eq!(messages(&team).await, Vec::<String>::new());
-        assert_eq!(store.document_list(team.workflow).await.unwrap(), []);
+        assert_eq!(store.document_list(team.workflow, ListRange::all()).await.unwrap(), []);
         assert!(!team.events().await.iter().any(|event| event.run == Some(team.run)));
         assert_eq!(store.run_failures(team.run).await.unwrap(), []);
         let row = store.run_get(team.run).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{DeliveryState, Priority};
-use agent_worker_store::{Blame, NewMessage, Store, Wake};
+use agent_worker_store::{Blame, ListRange, NewMessage, Store, Wake};
 
 use crate::team::{Team, crashed, cut_short, delivered, name, ok, seqs, shown, text};
 
@@ -18,7 +18,7 @@ pub(crate) async fn an_inbox_shows_waking_mail_first_then_urgent_then_by_age(
     team.post(text("for another", &["b"])).await;
     team.post(urgent(text("5", &["a"]))).await;
     team.post(text("6", &["a"])).await;
-    let mail = store.inbox_pending(team.workflow, name("A"), 4).await.unwrap();
+    let mail = store.inbox_pending(team.workflow, name("A"), ListRange::first(4)).await.unwrap();
     let order: Vec<_> = mail.iter().map(|shown| (shown.message.seq.get(), shown.wakes)).collect();
     assert_eq!(order, [(5, true), (3, true), (6, true), (2, false)]);
     assert_eq!(mail[0].message.to, [name("a")]);
@@ -33,7 +33,7 @@ pub(crate) async fn only_what_was_shown_and_named_is_acked(store: Arc<dyn Store>
         team.say(body, &["a"]).await;
     }
     assert_eq!(store.inbox_ack(lease.fence.clone(), seqs(&[99])[0]).await.unwrap(), []);
-    let looked = store.inbox_show(lease.fence.clone(), 2).await.unwrap();
+    let looked = store.inbox_show(lease.fence.clone(), ListRange::first(2)).await.unwrap();
     assert_eq!(looked.iter().map(|shown| shown.message.seq).collect::<Vec<_>>(), seqs(&[2, 3]));
     let joined = store.inbox_ack(lease.fence.clone(), seqs(&[2])[0]).await.unwrap();
     assert_eq!(joined, seqs(&[2]));
@@ -52,7 +52,7 @@ pub(crate) async fn mail_that_joined_a_failed_turn_goes_back_as_it_came(store: A
         let lease = team.lease("a").await;
         let joined = team.say("by the way", &["a"]).await;
         let later = team.say("and", &["a"]).await;
-        store.inbox_show(lease.fence.clone(), 9).await.unwrap();
+        store.inbox_show(lease.fence.clone(), ListRange::first(9)).await.unwrap();
         store.inbox_ack(lease.fence.clone(), joined).await.unwrap();
         assert_eq!(team.finish(&lease, failure.clone()).await.pending, [own, joined]);
         let receipts = store.message_receipts(team.workflow, joined).await.unwrap();
@@ -76,7 +76,7 @@ pub(crate) async fn what_an_attempt_was_shown_is_remembered_with_its_hops(store:
     let lease = team.lease("a").await;
     let second = team.post(hops(7, "more")).await;
     for _ in 0..2 {
-        store.inbox_show(lease.fence.clone(), 9).await.unwrap();
+        store.inbox_show(lease.fence.clone(), ListRange::first(9)).await.unwrap();
     }
     let stored = store.attempt_get(lease.id).await.unwrap();
     assert_eq!(stored.shown, [(first, 4), (second, 7)]);

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{DocumentPath, Outcome, ResourceId, Revision, Role};
+use agent_worker_protocol::{DocumentPath, Outcome, ResourceId, Revision, Role, Sender};
 use agent_worker_store::{
-    DocumentBase, DocumentInfo, DocumentWrite, Error, Lease, NewRun, Once, Store, WriteContext,
+    DocumentBase, DocumentInfo, DocumentWrite, Error, Lease, ListRange, NewRun, Once, Store,
+    WriteContext,
 };
 use tokio::task::JoinSet;
 
@@ -65,8 +66,12 @@ pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
         ts: NOW.wall,
         bytes: 3,
     };
-    assert_eq!(store.document_list(team.workflow).await.unwrap(), std::slice::from_ref(&info));
-    let history = store.document_history(team.workflow, path.clone(), 3).await.unwrap();
+    assert_eq!(
+        store.document_list(team.workflow, ListRange::all()).await.unwrap(),
+        std::slice::from_ref(&info)
+    );
+    let history =
+        store.document_history(team.workflow, path.clone(), ListRange::first(3)).await.unwrap();
     let revisions: Vec<_> = history.iter().map(|info| info.revision.get()).collect();
     assert_eq!((&history[0], &revisions[..]), (&info, &[18, 17, 16][..]));
 }
@@ -162,10 +167,11 @@ pub(crate) async fn a_revision_knows_the_attempt_that_wrote_it(store: Arc<dyn St
     put(&team, user(), "one", DocumentBase::Absent).await.unwrap();
     put(&team, agent(&lease), "two", DocumentBase::Append).await.unwrap();
     let path = DocumentPath::default();
-    let history = store.document_history(team.workflow, path.clone(), 9).await.unwrap();
+    let history =
+        store.document_history(team.workflow, path.clone(), ListRange::first(9)).await.unwrap();
     let by: Vec<_> = history.iter().map(|info| (info.author.as_str(), info.attempt)).collect();
     assert_eq!(by, [("a", Some(lease.id)), ("user", None)]);
-    let list = store.document_list(team.workflow).await.unwrap();
+    let list = store.document_list(team.workflow, ListRange::all()).await.unwrap();
     let got = store.document_get(team.workflow, path, None).await.unwrap().unwrap();
     assert_eq!((list[0].attempt, got.info.attempt), (Some(lease.id), Some(lease.id)));
 }
@@ -223,11 +229,14 @@ pub(crate) async fn a_resource_is_kept_once_under_its_hash(store: Arc<dyn Store>
     let later = NOW.wall.plus(std::time::Duration::from_secs(1));
     let newer = store.resource_put(user(), team.workflow, "b".into(), vec![1], later);
     let newer = newer.await.unwrap();
-    let listed = store.resource_list(team.workflow, 9).await.unwrap();
+    let listed = store.resource_list(team.workflow, ListRange::first(9)).await.unwrap();
+    assert!(listed.iter().all(|one| one.created_by == Some(Sender::User)), "{listed:?}");
     let listed: Vec<_> = listed.iter().map(|one| (one.id, one.kind.as_str(), one.bytes)).collect();
     assert_eq!(listed, [(newer, "b", 1), (id, "text/plain", 3)], "newest first, each once");
-    assert_eq!(store.resource_list(team.workflow, 1).await.unwrap().len(), 1);
-    assert_eq!(store.resource_list(other.workflow, 9).await.unwrap(), []);
+    let part = store.resource_get(team.workflow, id, 0..3).await.unwrap();
+    assert_eq!(part.created_by, Some(Sender::User));
+    assert_eq!(store.resource_list(team.workflow, ListRange::first(1)).await.unwrap().len(), 1);
+    assert_eq!(store.resource_list(other.workflow, ListRange::first(9)).await.unwrap(), []);
 }
 
 pub(crate) async fn a_large_resource_is_read_in_parts(store: Arc<dyn Store>) {

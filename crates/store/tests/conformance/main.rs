@@ -13,6 +13,7 @@ mod forgetting;
 mod inboxes;
 mod leases;
 mod library;
+mod list_ranges;
 mod log;
 mod members;
 mod proposals;
@@ -67,6 +68,12 @@ conformance! {
         the_answer_is_the_final_text_of_the_attempt_that_acted,
         without_a_final_text_the_answer_is_what_was_replied,
         an_answer_of_an_attempt_that_failed_is_not_written,
+        an_answer_is_delivered_to_the_recipients_that_the_rule_decides,
+        an_answer_beyond_a_limit_is_stored_and_pauses_the_run,
+        the_agents_that_an_activation_messaged_are_known_at_its_end,
+        an_answer_is_linked_to_the_messages_that_its_turn_acted_on,
+        the_newest_answer_of_each_agent_belongs_to_its_run,
+        the_coordinator_and_the_finisher_set_a_verdict_that_never_becomes_better,
     }
     channel {
         a_reader_sees_no_gap_while_eight_write,
@@ -76,6 +83,7 @@ conformance! {
         a_message_with_an_unknown_recipient_is_refused_whole,
         without_a_live_run_no_message_can_be_sent,
         a_channel_is_read_from_either_end,
+        a_time_has_a_position_in_the_channel,
         a_channel_is_read_by_run_and_by_text,
         a_text_is_found_whatever_its_letters_and_however_short,
         a_search_goes_from_either_end_and_stops_at_its_limit,
@@ -105,6 +113,7 @@ conformance! {
         ten_uncounted_failures_in_a_row_are_enough,
         a_counted_failure_ends_the_row_of_uncounted_ones,
         an_attempt_without_blame_never_counts,
+        the_last_failure_of_an_agent_stays_with_its_run,
         a_message_that_no_attempt_holds_can_be_given_up,
     }
     fences {
@@ -140,6 +149,12 @@ conformance! {
         a_limit_pauses_the_run_in_the_lease,
         a_standalone_agent_at_its_limit_is_stopped_alone,
         a_token_finds_its_attempt_while_it_lives,
+    }
+    list_ranges {
+        the_parts_of_a_list_are_the_whole_list,
+        ended_runs_are_read_in_parts_of_one_instance_or_of_all,
+        an_inbox_is_read_in_parts_in_its_order,
+        a_channel_is_read_back_from_any_message,
     }
     library {
         documents_lose_no_update,
@@ -220,5 +235,6 @@ conformance! {
         an_end_drops_what_is_open_and_shuts_out_who_works,
         an_ended_run_is_not_decided_again,
         runs_are_listed_newest_first,
+        time_counts_only_while_a_run_can_work,
     }
 }

@@ -7,8 +7,8 @@ use agent_worker_protocol::{
     Seq, api::FeedbackView,
 };
 use agent_worker_store::{
-    Error, InstanceQuery, MessageOrder, MessageQuery, NewAgent, NotBefore, RunBlockers, RunQuery,
-    RunStep, Settlement, Store, WaitReason, WriteActor, WriteContext,
+    Error, InstanceQuery, ListRange, MessageOrder, MessageQuery, NewAgent, NotBefore, RunBlockers,
+    RunQuery, RunStep, Settlement, Store, WaitReason, WriteActor, WriteContext,
 };
 
 use crate::team::{
@@ -137,7 +137,7 @@ pub(crate) async fn what_was_cleared_is_hidden_and_kept(store: Arc<dyn Store>) {
     team.say("three", &[]).await;
     let shown = async |run| {
         let (after, order) = (Seq::new(0), MessageOrder::NewestFirst);
-        let query = MessageQuery { run, after, search: None, order, limit: 99 };
+        let query = MessageQuery { run, after, before: None, search: None, order, limit: 99 };
         let list = store.message_list(team.workflow, query).await.unwrap();
         list.into_iter().map(|message| message.seq).collect::<Vec<_>>()
     };
@@ -164,7 +164,9 @@ pub(crate) async fn a_removed_instance_leaves_nothing_behind(store: Arc<dyn Stor
         .into_iter()
         .map(|instance| instance.id);
     assert_eq!(ids.collect::<Vec<_>>(), [other.workflow]);
-    assert_eq!(store.run_list(RunQuery::Newest(9)).await.unwrap().len(), 1);
+    assert_eq!(store.run_list(RunQuery::Live).await.unwrap().len(), 1);
+    let ended = RunQuery::Ended(None, ListRange::all());
+    assert_eq!(store.run_list(ended).await.unwrap(), []);
     assert_eq!(other.inbox("a").await.len(), 1);
     // The id is never used again: a caller that still has it finds no instance.
     store.instance_open("/p".into(), "w:last".parse().unwrap()).await.unwrap();
@@ -264,8 +266,14 @@ pub(crate) async fn feedback_about_the_program_is_kept(store: Arc<dyn Store>) {
     store.feedback_put(said("one", None)).await.unwrap();
     store.feedback_put(said("two", Some("review:pr-1"))).await.unwrap();
     let expected = [said("two", Some("review:pr-1")), said("one", None)];
-    assert_eq!(store.feedback_list(9).await.unwrap(), expected);
-    assert_eq!(store.feedback_list(1).await.unwrap(), expected[..1]);
+    let list = async |range| {
+        let rows = store.feedback_list(range).await.unwrap();
+        rows.into_iter().map(|row| (row.key, row.entry)).unzip::<_, _, Vec<_>, Vec<_>>()
+    };
+    let (keys, entries) = list(ListRange::first(9)).await;
+    assert_eq!(entries, expected);
+    assert_eq!(list(ListRange::first(1)).await.1, expected[..1]);
+    assert_eq!(list(ListRange { after: Some(keys[0]), limit: 9 }).await.1, expected[1..]);
     let team = Team::new(&store, &["a"]).await;
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
@@ -276,6 +284,6 @@ pub(crate) async fn feedback_about_the_program_is_kept(store: Arc<dyn Store>) {
         async || store.feedback_submit(by(), team.workflow, said("three", None), NOW).await;
     assert!(!submit().await.unwrap().is_deduplicated());
     assert!(submit().await.unwrap().is_deduplicated());
-    assert_eq!(store.feedback_list(9).await.unwrap().len(), 3, "once per key");
+    assert_eq!(store.feedback_list(ListRange::first(9)).await.unwrap().len(), 3, "once per key");
     assert_eq!(store.integrity_check().await.unwrap().problems, Vec::<String>::new());
 }

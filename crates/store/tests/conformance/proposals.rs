@@ -7,8 +7,9 @@ use agent_worker_protocol::{
     ProposalState, Role, Rule, RunState, Sender, Seq, Terms, TieBreaker, VoteOutcome,
 };
 use agent_worker_store::{
-    Error, HopContext, Lease, NewBallot, NewCancellation, NewProposal, NewQuestion, Once,
-    ProposalAuthority, ProposalQuery, QuestionQuery, RunStep, Store, WriteActor, WriteContext,
+    Error, HopContext, Lease, ListRange, NewBallot, NewCancellation, NewProposal, NewQuestion,
+    Once, ProposalAuthority, ProposalQuery, QuestionQuery, RunStep, Store, WriteActor,
+    WriteContext,
 };
 use tokio::task::JoinSet;
 
@@ -27,6 +28,7 @@ pub(crate) fn terms(options: &[&str], voters: &[&str]) -> Terms {
         options: options.iter().map(|id| ProposalOption::new(*id)).collect(),
         rule: Rule::Plurality,
         quorum: None,
+        close_at_quorum: false,
         tie_breaker: TieBreaker::First,
         binding: true,
         role: None,
@@ -97,6 +99,7 @@ async fn bodies(team: &Team) -> Vec<String> {
     let query = agent_worker_store::MessageQuery {
         run: None,
         after: Seq::new(0),
+        before: None,
         search: None,
         order: agent_worker_store::MessageOrder::OldestFirst,
         limit: 1_000,
@@ -189,7 +192,10 @@ pub(crate) async fn what_is_decided_never_changes(store: Arc<dyn Store>) {
         words.push(get(team, id).await.state.to_string());
     }
     assert_eq!(words, ["resolved: x", "cancelled by user: enough", "expired: x (fallback)"]);
-    let all = store.proposal_list(team.workflow, ProposalQuery::All, NOW).await.unwrap();
+    let all = store
+        .proposal_list(team.workflow, ProposalQuery::All(ListRange::all()), NOW)
+        .await
+        .unwrap();
     assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), [resolved, cancelled, expired]);
     let decided = ProposalQuery::Decided(team.run, 1);
     let decided = store.proposal_list(team.workflow, decided, NOW).await.unwrap();

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 
-use agent_worker_protocol::{AgentName, AttemptEnd, Proposal, QuestionId, Sender, VoteOutcome};
+use agent_worker_protocol::{
+    AgentName, AttemptEnd, Proposal, QuestionId, ResolvedBy, Sender, VoteOutcome,
+};
 use agent_worker_store::{
     BindingEffect, Blame, DeadlineStatus, DeliveryFailureCounts, DeliveryVerdict, LeaseRule,
     LeaseStep, LeasedDelivery, NewQuestion, ProposalStep, ShownMessage, TallyRule,
@@ -61,12 +63,13 @@ pub(crate) const TALLY_RULE: TallyRule =
 fn two_votes_win(proposal: &Proposal, _: u64, deadline: DeadlineStatus) -> ProposalStep {
     let won = proposal.vote_counts().into_iter().find(|(_, votes)| *votes == 2);
     match won {
-        Some((winner, _)) => {
-            ProposalStep::Resolve(VoteOutcome::Winner { winner: winner.to_owned() })
-        }
+        Some((winner, _)) => ProposalStep::Resolve(
+            VoteOutcome::Winner { winner: winner.to_owned() },
+            ResolvedBy::Decided,
+        ),
         None if deadline == DeadlineStatus::Passed => ProposalStep::Expire,
         None if proposal.missing_voters().is_empty() => {
-            ProposalStep::Resolve(VoteOutcome::NoDecision)
+            ProposalStep::Resolve(VoteOutcome::NoDecision, ResolvedBy::AllVoted)
         }
         None => ProposalStep::Stay,
     }

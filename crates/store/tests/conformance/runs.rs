@@ -7,13 +7,16 @@ use agent_worker_protocol::{
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{
-    Blame, Error, InstanceQuery, NewRun, NotBefore, RunQuery, RunStep, Settlement, Store,
-    WaitReason, Wake,
+    Blame, Error, HopContext, InstanceQuery, NewQuestion, NewRun, NotBefore, RunQuery, RunStep,
+    Settlement, Store, WaitReason, Wake,
 };
 
-use crate::team::{
-    LIMITS, NOW, Team, agent, crashed, cut_short, delivered, end, name, new_run, ok, run_id, text,
-    user,
+use crate::{
+    rules,
+    team::{
+        LIMITS, NOW, Team, agent, crashed, cut_short, delivered, end, name, new_run, ok, run_id,
+        text, user,
+    },
 };
 
 pub(crate) async fn an_instance_is_found_again_by_its_names(store: Arc<dyn Store>) {
@@ -115,7 +118,7 @@ pub(crate) async fn the_facts_are_what_is_open(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b", "c"]).await;
     let facts = team.facts().await;
     assert_eq!((facts.state, facts.mode), (RunState::Running, RunMode::Run));
-    assert_eq!((facts.limits, facts.started), (LIMITS, NOW.store));
+    assert_eq!((facts.limits, facts.clock.since), (LIMITS, Some(NOW.store)));
     let counts = async || {
         let facts = team.facts().await;
         (facts.waking, facts.stranded, facts.attempts, facts.turns, facts.dead, facts.dropped)
@@ -270,12 +273,50 @@ pub(crate) async fn runs_are_listed_newest_first(store: Arc<dyn Store>) {
         let runs = store.run_list(which).await.unwrap();
         runs.iter().map(|run| run.id).collect::<Vec<_>>()
     };
-    assert_eq!(list(RunQuery::Newest(9)).await, [one.run, two.run, first]);
-    assert_eq!(list(RunQuery::Newest(1)).await, [one.run]);
     assert_eq!(list(RunQuery::Live).await, [one.run, two.run]);
     assert_eq!(list(RunQuery::OfInstance(one.workflow, 9)).await, [one.run, first]);
     let row = store.run_get(first).await.unwrap();
     assert_eq!((row.workflow, row.messages, row.script.as_str()), (one.workflow, 1, "script"));
     assert_eq!((row.project.as_str(), row.instance.name.as_str()), ("/p", "w"));
     assert_eq!(store.instance_verify(one.workflow).await.unwrap(), Seq::new(1));
+}
+
+pub(crate) async fn time_counts_only_while_a_run_can_work(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    let at = |seconds| NOW.plus(Duration::from_secs(seconds));
+    let settle = async |step: RunStep, seconds| {
+        store.run_settle(team.run, Box::new(move |_| step.clone()), at(seconds)).await.unwrap()
+    };
+    let clock = async |seconds| {
+        let row = store.run_get(team.run).await.unwrap();
+        (row.clock.elapsed(at(seconds).store).as_secs(), row.clock.since.is_some())
+    };
+    assert_eq!(clock(5).await, (5, true), "from its creation on");
+    settle(RunStep::Pause(PauseCause::User), 10).await;
+    settle(RunStep::Pause(PauseCause::Interrupted), 20).await;
+    assert_eq!(clock(900).await, (10, false));
+    assert_eq!(store.run_get(team.run).await.unwrap().store_since, at(20).store);
+    store.run_resume(user(), team.run, LIMITS, at(100)).await.unwrap();
+    assert_eq!(clock(105).await, (15, true));
+    // An agent asks a person, and its turn ends at second 110.
+    team.say("go", &["a"]).await;
+    let lease = team.lease_at("a", at(105)).await.unwrap();
+    let new = NewQuestion {
+        question: "Which?".into(),
+        options: Vec::new(),
+        text: rules::question_text,
+        hop_context: HopContext { hops: 1, pause: None },
+    };
+    store.question_ask(agent(&lease), team.workflow, new, at(106)).await.unwrap();
+    settle(RunStep::Stay, 108).await;
+    assert_eq!(clock(110).await, (20, true), "the agent still works");
+    store.attempt_finish(lease.fence.clone(), ok(), at(110)).await.unwrap();
+    settle(RunStep::Stay, 110).await;
+    assert_eq!(clock(900).await, (20, false), "only the answer is missing");
+    // New work counts again, also if the question stays open.
+    team.say("something else", &["a"]).await;
+    settle(RunStep::Stay, 1_000).await;
+    assert_eq!(clock(1_007).await, (27, true));
+    settle(end(Outcome::Stopped), 1_010).await;
+    assert_eq!(clock(9_000).await, (30, false), "an ended run keeps its time");
 }

@@ -6,8 +6,8 @@ use agent_worker_protocol::{
     DeliveryState, DocumentPath, Outcome, Revision, Role, Seq, SuggestionState, api::SuggestionView,
 };
 use agent_worker_store::{
-    DocumentBase, DocumentEdit, DocumentWrite, Error, Lease, NewRun, NewSuggestion, Once, Store,
-    SuggestionAnswer, SuggestionVerdict, WriteContext,
+    DocumentBase, DocumentEdit, DocumentWrite, Error, Lease, ListRange, NewRun, NewSuggestion,
+    Once, Store, SuggestionAnswer, SuggestionVerdict, WriteContext,
 };
 
 use crate::team::{NOW, Team, agent, end, keyed, name, new_run, text, user};
@@ -115,7 +115,10 @@ pub(crate) async fn a_suggestion_wakes_the_owner_and_is_answered_once(store: Arc
         ..view
     };
     assert_eq!(get().await.unwrap(), Some(rejected.clone()));
-    assert_eq!(store.suggestion_list(team.workflow, 9).await.unwrap(), [rejected]);
+    assert_eq!(
+        store.suggestion_list(team.workflow, ListRange::first(9)).await.unwrap(),
+        [rejected]
+    );
     let again = answer(&team, agent(&b), seq, SuggestionVerdict::Accept).await;
     assert!(
         matches!(again, Err(Error::SuggestionAnswered(SuggestionState::Rejected))),
@@ -146,7 +149,8 @@ pub(crate) async fn accepting_an_exact_edit_writes_it(store: Arc<dyn Store>) {
     assert_eq!(answer(&team, user(), words, yes()).await.unwrap().value(), None);
     let found = store.suggestion_get(team.workflow, first).await.unwrap().unwrap();
     assert_eq!((found.state, found.revision), (SuggestionState::Accepted, Some(Revision::new(2))));
-    let history = store.document_history(team.workflow, found.file, 9).await.unwrap();
+    let history =
+        store.document_history(team.workflow, found.file, ListRange::first(9)).await.unwrap();
     let by: Vec<_> = history.iter().map(|info| info.author.as_str()).collect();
     assert_eq!(by, ["user", "b", "user"], "who accepts it writes it");
 }

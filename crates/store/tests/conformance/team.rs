@@ -10,9 +10,9 @@ use agent_worker_protocol::{
     MessageKind, Millis, Outcome, Position, Priority, RunId, RunMode, Seq, WorkflowId, hash,
 };
 use agent_worker_store::{
-    Blame, Error, EventQuery, FinishedAttempt, Lease, LeaseOutcome, NewAgent, NewAttempt,
-    NewMessage, NewRun, Now, Once, Recipient, Retention, RunFacts, RunStep, Settlement, Store,
-    StoreTime, Wake, WriteActor, WriteContext,
+    Blame, Error, EventQuery, FinishedAttempt, Lease, LeaseOutcome, ListRange, NewAgent,
+    NewAttempt, NewMessage, NewRun, Now, Once, Recipient, Retention, RunFacts, RunStep, Settlement,
+    Store, StoreTime, Wake, WriteActor, WriteContext,
 };
 use uuid::Uuid;
 
@@ -22,7 +22,8 @@ use crate::rules::{LEASE_RULE, delivery_rule};
 /// gives another result.
 pub(crate) const NOW: Now =
     Now { store: StoreTime::new(5_000_000_000), wall: Millis::new(1_700_000_000_000) };
-pub(crate) const LIMITS: Limits = Limits { hops: 50, turns: Some(200), wall: None };
+pub(crate) const LIMITS: Limits =
+    Limits { hops: 50, turns: Some(200), wall: None, wall_grace: Limits::WALL_GRACE };
 
 /// An instance whose live run is running.
 #[derive(Clone)]
@@ -103,7 +104,9 @@ pub(crate) fn agent(lease: &Lease) -> WriteContext {
 
 /// Adds a key to a context; `args` represents the arguments.
 pub(crate) fn keyed(by: WriteContext, key: &str, args: &str) -> WriteContext {
-    let key = EffectKey { key: key.into(), tool: "send".into(), args: hash(&[args.as_bytes()]) };
+    let hash = hash(&[args.as_bytes()]);
+    let key =
+        EffectKey { key: key.into(), tool: "send".into(), args: hash, summary: args.to_owned() };
     WriteContext { key: Some(key), ..by }
 }
 
@@ -125,7 +128,7 @@ pub(crate) fn ok() -> Settlement {
 }
 
 pub(crate) fn answered(answer: &str) -> Settlement {
-    Settlement { answer: Some(text(answer, &[])), ..ok() }
+    Settlement { answer: Some(text(answer, &[]).into()), ..ok() }
 }
 
 pub(crate) fn crashed() -> Settlement {
@@ -242,7 +245,11 @@ impl Team {
 
     /// Returns the pending deliveries of an agent, in the order of its inbox.
     pub(crate) async fn inbox(&self, who: &str) -> Vec<Seq> {
-        let mail = self.store.inbox_pending(self.workflow, name(who), 1_000).await.unwrap();
+        let mail = self
+            .store
+            .inbox_pending(self.workflow, name(who), ListRange::first(1_000))
+            .await
+            .unwrap();
         mail.iter().map(|shown| shown.message.seq).collect()
     }
 }

@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use agent_worker_protocol::{
     ApprovalId, AttemptId, Consent, DocumentPath, EventBody, Finished, NumberedEvent, OnAsk,
     Outcome, Position, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule,
-    RunId, Sender, Seq, Terms, TieBreaker, WorkerEvent, WorkerOutcome, WorkflowId,
+    RunId, Sender, Seq, Terms, TieBreaker, VerdictOutcome, WorkerEvent, WorkerOutcome, WorkflowId,
 };
 use agent_worker_store::{
     ApprovalQuery, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery, HopContext, Lease,
-    MessageOrder, MessageQuery, NewApproval, NewBallot, NewProposal, NewQuestion, NewRun,
-    NewSuggestion, ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery, Store,
-    SuggestionAnswer, SuggestionVerdict,
+    ListRange, MessageOrder, MessageQuery, NewApproval, NewBallot, NewProposal, NewQuestion,
+    NewRun, NewSuggestion, NewVerdict, ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery,
+    Store, SuggestionAnswer, SuggestionVerdict,
 };
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(crate) async fn fill_store(store: &Arc<dyn Store>, size: usize) -> FilledSto
     let mut team = Team::new(store, &["a", "b"]).await;
     let first = team.run;
     team.settle(end(Outcome::Done)).await;
-    let roles = vec![(Role::DocumentOwner, name("b"))];
+    let roles = vec![(Role::DocumentOwner, name("b")), (Role::Coordinator, name("a"))];
     team.start(NewRun { roles, ..new_run(&["a", "b"]) }).await;
     team.say("work on it, both of you", &["a", "b"]).await;
     let (a, b) = (team.lease("a").await, team.lease("b").await);
@@ -48,6 +48,8 @@ pub(crate) async fn fill_store(store: &Arc<dyn Store>, size: usize) -> FilledSto
     vote(&team, [&a, &b]).await;
     ask(&team, &a).await;
     suggest(&team, &a, &b).await;
+    let verdict = NewVerdict { outcome: VerdictOutcome::Failed, summary: "no luck".into() };
+    store.verdict_set(agent(&a), team.workflow, verdict, NOW).await.unwrap();
     team.append(keyed(user(), "once", "x"), text("only once", &[])).await.unwrap();
     let content: Vec<u8> = (0..size).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
     let put = store.resource_put(user(), team.workflow, "text/plain".into(), content, NOW.wall);
@@ -82,6 +84,7 @@ async fn vote(team: &Team, voters: [&Lease; 2]) {
             options: ["left", "right"].map(ProposalOption::new).into(),
             rule: Rule::Plurality,
             quorum: None,
+            close_at_quorum: false,
             tie_breaker: TieBreaker::First,
             binding: false,
             role: None,
@@ -187,6 +190,11 @@ pub(crate) async fn read_everything(
             row.map(|run| (run.id, run.mode, run.script, run.limits, run.error)),
         );
     }
+    if let Some(run) = of.runs.last() {
+        let snapshot = store.run_snapshot(*run).await;
+        let verdict = require_row(snapshot.map(|snapshot| snapshot.verdict));
+        read.add_row(format!("verdict {run}"), verdict);
+    }
     let runs = store.run_list(RunQuery::OfInstance(of.workflow, 10)).await;
     read.add_rows(runs, |run| (format!("listed run {}", run.id), run.script.clone()));
     for attempt in &of.attempts {
@@ -250,6 +258,7 @@ impl RowCollector {
         let query = |search: Option<&str>| MessageQuery {
             run: None,
             after: Seq::new(0),
+            before: None,
             search: search.map(Into::into),
             order: MessageOrder::OldestFirst,
             limit: 100,
@@ -264,7 +273,7 @@ impl RowCollector {
         self.add_rows(found, |message| {
             (format!("found message {}", message.seq), content(message))
         });
-        let inbox = store.inbox_pending(of.workflow, name("a"), 10).await;
+        let inbox = store.inbox_pending(of.workflow, name("a"), ListRange::first(10)).await;
         self.add_rows(inbox, |shown| {
             (format!("inbox {}", shown.message.seq), content(&shown.message))
         });
@@ -293,7 +302,8 @@ impl RowCollector {
                 store.approval_list(of.workflow, ApprovalQuery::One(ApprovalId::new(id))).await;
             self.add_row(format!("approval {id}"), require_row(approval.map(|mut one| one.pop())));
         }
-        let proposals = store.proposal_list(of.workflow, ProposalQuery::All, NOW).await;
+        let proposals =
+            store.proposal_list(of.workflow, ProposalQuery::All(ListRange::all()), NOW).await;
         self.add_rows(proposals, |proposal| {
             (format!("listed proposal {}", proposal.id), proposal.clone())
         });
@@ -305,24 +315,24 @@ impl RowCollector {
         self.add_rows(questions, |question| {
             (format!("question {}", question.id), question.clone())
         });
-        let suggestions = store.suggestion_list(of.workflow, 10).await;
+        let suggestions = store.suggestion_list(of.workflow, ListRange::first(10)).await;
         self.add_rows(suggestions, |one| (format!("suggestion {}", one.suggestion), one.clone()));
     }
 
     async fn library(&mut self, store: &Arc<dyn Store>, of: &FilledStore) {
         let path = DocumentPath::default();
-        let documents = store.document_list(of.workflow).await;
+        let documents = store.document_list(of.workflow, ListRange::all()).await;
         self.add_rows(documents, |info| {
             (format!("listed document {}", info.revision), info.clone())
         });
-        let history = store.document_history(of.workflow, path.clone(), 10).await;
+        let history = store.document_history(of.workflow, path.clone(), ListRange::first(10)).await;
         self.add_rows(history, |info| (format!("revision {}", info.revision), info.clone()));
         for revision in 1..=3 {
             let at = Some(Revision::new(revision));
             let document = store.document_get(of.workflow, path.clone(), at).await;
             self.add_row(format!("document {revision}"), require_row(document));
         }
-        let resources = store.resource_list(of.workflow, 10).await;
+        let resources = store.resource_list(of.workflow, ListRange::first(10)).await;
         self.add_rows(resources, |info| (format!("listed resource {}", info.id), info.clone()));
         for range in [0..u64::MAX, 10..20, 65_530..65_540, 190_000..u64::MAX] {
             let part = store.resource_get(of.workflow, of.resource, range.clone()).await;

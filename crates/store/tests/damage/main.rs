@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const DATABASE: &str = "agent-worker.db";
 
 /// Every column with a checksum; for rows that need more than one read to be found, only the columns behind the key.
-const COLUMNS: [(&str, &[&str]); 12] = [
+const COLUMNS: [(&str, &[&str]); 13] = [
     ("run", &["uuid", "mode", "keep", "started", "after_seq", "script", "limits"]),
     ("message", &["seq", "run", "sender", "kind", "body", "hops", "priority", "ts"]),
     (
@@ -38,6 +38,7 @@ const COLUMNS: [(&str, &[&str]); 12] = [
     ("question", &["agent", "question", "options", "asked", "answer"]),
     ("approval", &["tool", "args", "hash", "asked", "answer", "reason", "whose"]),
     ("suggestion", &["path", "author", "body", "new", "state", "reason", "at"]),
+    ("verdict", &["outcome", "summary", "agent", "at"]),
 ];
 
 fn open(folder: &Path) -> (Database, Arc<dyn Store>) {
@@ -119,13 +120,17 @@ fn flip_column(folder: &Path, table: &str, column: &str) {
 /// The cause of an event whose message cannot be read.
 const MISSING_MESSAGE_NOTE: &str = "its message is missing or damaged";
 
-/// Returns the row without the attempt that wrote it.
+/// Returns the row without the attempt that wrote it, and without the links that an answer has through its attempt.
 fn without_attempt(row: &str) -> String {
-    match row.split_once("attempt: Some(AttemptId(") {
+    let row = match row.split_once("attempt: Some(AttemptId(") {
         Some((start, rest)) => {
             format!("{start}attempt: None{}", &rest[rest.find("))").unwrap() + 2..])
         }
         None => row.to_owned(),
+    };
+    match row.split_once("acts_on: [") {
+        Some((start, rest)) => format!("{start}acts_on: [{}", &rest[rest.find(']').unwrap()..]),
+        None => row,
     }
 }
 
@@ -136,7 +141,7 @@ fn wrong_rows(now: &RowsByLabel, before: &RowsByLabel) -> Vec<String> {
             || row == "None"
             || row.contains(MISSING_MESSAGE_NOTE)
             || row.contains("RowDamaged");
-        // A damaged attempt is not named as the author of an intact row.
+        // A damaged attempt is not named as the author of an intact row, and links no answer to its questions.
         let is_same = is_same
             || before.get(label).map(|row| without_attempt(row)) == Some(without_attempt(row));
         (!is_same).then(|| format!("{label}: {row}"))
@@ -285,6 +290,31 @@ async fn a_damaged_proposal_does_not_stay_open_after_its_run() {
     assert!(found.iter().any(|row| row.table == "proposal"), "{found:?}");
     drop(handle);
     store.close().await;
+}
+
+#[tokio::test]
+async fn a_damaged_verdict_or_answer_row_neither_hides_nor_keeps_its_run() {
+    for (table, damage) in [
+        ("verdict", "UPDATE verdict SET summary = summary || '!'"),
+        ("verdict", "UPDATE verdict SET outcome = 'maybe', checksum = NULL"),
+        ("answer", "UPDATE answer SET agent = '@!'"),
+    ] {
+        let (folder, _, _) = filled_folder(SMALL).await;
+        assert!(raw(folder.path()).execute(damage, []).unwrap() > 0, "{damage}");
+        let (store, handle) = open(folder.path());
+        let live = handle.run_list(agent_worker_store::RunQuery::Live).await.unwrap();
+        let (snapshot, observed) = observe_damage(handle.run_snapshot(live[0].id)).await;
+        let snapshot = snapshot.unwrap();
+        assert_eq!(snapshot.verdict.is_none(), table == "verdict", "{damage}");
+        assert!(observed.iter().any(|row| row.table == table), "{damage}: {observed:?}");
+        assert_eq!(handle.damage_list().await.unwrap(), observed, "{damage}");
+        let step = team::end(agent_worker_protocol::Outcome::Stopped);
+        handle.run_settle(live[0].id, Box::new(move |_| step.clone()), team::NOW).await.unwrap();
+        let ended = handle.run_snapshot(live[0].id).await.unwrap();
+        assert!(!ended.run.state.is_live(), "{damage}");
+        drop(handle);
+        store.close().await;
+    }
 }
 
 /// Returns the positions of flipped bytes: among the bytes that are not zero, the same in every run.

@@ -179,7 +179,8 @@ fn output_closed() -> TurnFailure {
 }
 
 fn crash_failure(status: ExitStatus, errors: &OutputTail) -> TurnFailure {
-    ProgramExit { status, stderr_tail: errors.text() }.crash_failure()
+    let stderr_tail = errors.text();
+    ProgramExit { status, stderr_tail, ended_after_result: false }.crash_failure()
 }
 
 /// Writes messages until the channel closes. An agent that does not read them shows that by its outcome.

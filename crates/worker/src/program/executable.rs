@@ -87,7 +87,7 @@ struct ExecutableFinished {
 }
 
 impl ProgramAdapter for Executable {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+    fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { identity, request, folders, .. } = turn.context;
         let TurnIdentity { agent, instance, activation, attempt } = identity;
         let TurnRequest { system_prompt, prompt, woken_by, model, .. } = request;

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use agent_worker_backends::install_command;
 use agent_worker_protocol::{CredentialMode, FailureClass, SessionPolicy};
 use serde_json::Value;
 use tokio::process::Command;
 
 use super::{endpoint::ModelEndpoint, io_failure};
 use crate::{
-    child_env::ChildEnv,
+    child_env::{ChildEnv, ProgramLookup},
     tool_server::ToolServer,
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
@@ -49,13 +50,30 @@ impl ProgramLaunch {
         self.command.first().map_or("", String::as_str)
     }
 
+    /// Finds the program. A program that is missing or not executable fails the turn for good: a retry finds the same.
     pub(super) fn resolve_path(&self, child_env: &ChildEnv) -> Result<PathBuf, TurnFailure> {
         let name = self.name();
-        let found = child_env.find_program(name);
-        found.or_else(|| child_env.find_program(self.alias?)).ok_or_else(|| {
-            let why = format!("there is no program `{name}` on the agent's PATH");
-            TurnFailure::new(FailureClass::Fatal, why)
-        })
+        let found = match (child_env.find_program(name), self.alias) {
+            (ProgramLookup::Missing, Some(alias)) => child_env.find_program(alias),
+            (found, _) => found,
+        };
+        let why = match (found, install_command(name)) {
+            (ProgramLookup::Found(path), _) => return Ok(path),
+            (ProgramLookup::NotExecutable, _) => {
+                let file = name.strip_prefix("./").unwrap_or(name);
+                format!("`{name}` is not executable; make it executable: chmod +x {file}")
+            }
+            (ProgramLookup::Missing, _) if name.contains('/') => {
+                format!("there is no program `{name}`")
+            }
+            (ProgramLookup::Missing, Some(install)) => {
+                format!("there is no program `{name}` on the agent's PATH; install it: {install}")
+            }
+            (ProgramLookup::Missing, None) => {
+                format!("there is no program `{name}` on the agent's PATH")
+            }
+        };
+        Err(TurnFailure::new(FailureClass::MissingProgram, why))
     }
 
     /// Returns the command at `path`, without the arguments of the turn.

@@ -1,18 +1,23 @@
 //! Reads both outputs of a program: events on stdout, complaints and its log on stderr.
 
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
 
 use agent_worker_protocol::sync;
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     sync::Notify,
-    time::sleep_until,
+    time::{sleep, sleep_until},
 };
 
 use super::{ProgramAdapter, event_recorder::EventRecorder, line_reader::ProgramLineReader};
 use crate::{child_env::OutputTail, turn::TurnFailure};
 
+/// Time in which a program that has reported its result must exit. It may wait for commands that it left in the background.
+const RESULT_EXIT_GRACE: Duration = Duration::from_secs(5);
 /// Maximum length of a log line.
 const MAX_STDERR_LINE_BYTES: usize = 64 * 1024;
 
@@ -21,6 +26,8 @@ pub(super) struct OutputReader<'a> {
     adapter: Mutex<&'a mut dyn ProgramAdapter>,
     /// Signals a new log line, which may have changed the wait limit.
     wait_limit_changed: Notify,
+    /// Signals that the program has reported its result.
+    result_reported: Notify,
     recorder: &'a EventRecorder<'a>,
 }
 
@@ -29,7 +36,12 @@ impl<'a> OutputReader<'a> {
         adapter: &'a mut dyn ProgramAdapter,
         recorder: &'a EventRecorder<'a>,
     ) -> Self {
-        Self { adapter: Mutex::new(adapter), wait_limit_changed: Notify::new(), recorder }
+        Self {
+            adapter: Mutex::new(adapter),
+            wait_limit_changed: Notify::new(),
+            result_reported: Notify::new(),
+            recorder,
+        }
     }
 
     fn adapter(&self) -> MutexGuard<'_, &'a mut dyn ProgramAdapter> {
@@ -62,7 +74,16 @@ impl<'a> OutputReader<'a> {
             self.recorder.reporter.touch();
             let events = self.adapter().parse_line(&line);
             self.recorder.record_all(events)?;
+            if self.adapter().has_result() {
+                self.result_reported.notify_one();
+            }
         }
+    }
+
+    /// Returns when the program has reported its result and has not exited for the grace period.
+    pub(super) async fn wait_past_result(&self) {
+        self.result_reported.notified().await;
+        sleep(RESULT_EXIT_GRACE).await;
     }
 
     /// Reads stderr to the end, and keeps the lines that are no log lines.

@@ -63,6 +63,7 @@ async fn read_output(
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let mut errors = OutputTail::default();
     let reader = OutputReader::new(adapter, recorder);
+    let mut ended_after_result = false;
     let ended = {
         // The worker does not wait for a program that gave up.
         let mut reading = pin!(async {
@@ -73,6 +74,11 @@ async fn read_output(
                 Err(failure) => Err(failure),
                 Ok(((), ())) => Ok(child.wait().await),
             },
+            () = reader.wait_past_result() => {
+                ended_after_result = true;
+                child.start_kill().map_err(io_failure("end the program"))?;
+                Ok(child.wait().await)
+            }
             status = child.wait() => {
                 // The pipe already holds everything that the program itself wrote.
                 match timeout(PIPE_DRAIN_TIMEOUT, reading).await {
@@ -86,7 +92,7 @@ async fn read_output(
         Err(failure) => Ok(Err(failure)),
         Ok(status) => {
             let status = status.map_err(io_failure("wait for the program"))?;
-            Ok(Ok(ProgramExit { status, stderr_tail: errors.text() }))
+            Ok(Ok(ProgramExit { status, stderr_tail: errors.text(), ended_after_result }))
         }
     }
 }

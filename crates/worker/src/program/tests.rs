@@ -36,7 +36,8 @@ fn replay_with_stderr(
         lines.push(format!("says {said:?}"));
     }
     let status = ExitStatus::from_raw(code << 8);
-    let exit = ProgramExit { status, stderr_tail: complaint.to_owned() };
+    let stderr_tail = complaint.to_owned();
+    let exit = ProgramExit { status, stderr_tail, ended_after_result: false };
     lines.push(match vendor.outcome(&exit) {
         ProgramOutcome::Answered(text) => format!("= {text}"),
         ProgramOutcome::Failed(TurnFailure { class, why, .. }) => {

@@ -87,7 +87,7 @@ async fn a_command_that_fails_fails_the_attempt_with_its_last_words() {
 async fn a_model_that_never_stops_calling_tools_is_stopped() {
     let daemon = StubDaemon::accepting();
     let mut job = job(&daemon, json!({"calls": [{"tool": "a"}], "say": "never"}));
-    job.max_steps = 1;
-    let why = "the model still called tools after 1 steps (max_steps)";
+    job.max_steps = Some(1);
+    let why = "the model still called tools after 1 step (max_steps)";
     assert_eq!(run_worker(&job).await.outcome, failed_outcome(FailureClass::Fatal, why));
 }

@@ -48,7 +48,8 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         model: None,
         session: None,
         permissions: agent_worker_protocol::Permissions::default(),
-        max_steps: 30,
+        max_steps: Some(30),
+        max_tokens: None,
         limits: JobLimits {
             wall: Span::from_secs(30),
             silence: Span::from_secs(30),

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use agent_worker_protocol::{
     Backend, CredentialMode, EffectKey, FailureClass, Native, PermissionAction, SessionPolicy,
-    Usage, WorkerEvent, WorkerJob, WorkerOutcome,
+    Span, Usage, WorkerEvent, WorkerJob, WorkerOutcome,
 };
 use serde_json::{Value, json};
 
@@ -105,18 +105,14 @@ async fn what_a_program_says_in_events_is_reported_as_such() {
 async fn a_programs_end_is_what_it_says_or_its_exit_status() {
     for (text, class, why) in [
         ("echo fine; echo oops >&2; exit 3", FailureClass::Fatal, "exit status 3: oops"),
-        ("exit 75", FailureClass::Transient, "exit status 75: "),
-        ("kill -9 $$", FailureClass::Fatal, "ended by signal 9: "),
+        ("exit 75", FailureClass::Transient, "exit status 75"),
+        ("kill -9 $$", FailureClass::Fatal, "ended by signal 9"),
         (
             r#"echo '{"kind":"finished","outcome":"failed","class":"auth","why":"no key"}'"#,
             FailureClass::Auth,
             "no key",
         ),
-        (
-            r#"echo '{"kind":"finished","text":"ok"}'; exit 1"#,
-            FailureClass::Fatal,
-            "exit status 1: ",
-        ),
+        (r#"echo '{"kind":"finished","text":"ok"}'; exit 1"#, FailureClass::Fatal, "exit status 1"),
     ] {
         let daemon = StubDaemon::accepting();
         let finished = run_worker(&executable_job(&daemon, text)).await;
@@ -126,12 +122,32 @@ async fn a_programs_end_is_what_it_says_or_its_exit_status() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_named() {
-    let daemon = StubDaemon::accepting();
-    let mut job = executable_job(&daemon, "");
-    job.backend = Backend::Command { command: vec!["no-such-program".into()] };
-    let (class, why) = failure_of(run_worker(&job).await.outcome);
-    assert_eq!(class, FailureClass::Fatal);
-    assert_eq!(why, "there is no program `no-such-program` on the agent's PATH");
+    let command = |program: &str| Backend::Command { command: vec![program.to_owned()] };
+    let claude = Native {
+        cli: "claude".into(),
+        command: Vec::new(),
+        mode: None,
+        session: SessionPolicy::Continue,
+    };
+    for (backend, expected) in [
+        (command("no-such-program"), "there is no program `no-such-program` on the agent's PATH"),
+        (command("/no/such/program"), "there is no program `/no/such/program`"),
+        (
+            command("/etc/passwd"),
+            "`/etc/passwd` is not executable; make it executable: chmod +x /etc/passwd",
+        ),
+        (
+            Backend::Native(claude),
+            "there is no program `claude` on the agent's PATH; install it: npm install --global @anthropic-ai/claude-code",
+        ),
+    ] {
+        let daemon = StubDaemon::accepting();
+        let mut job = executable_job(&daemon, "");
+        job.env.insert("PATH".to_owned(), "/no/such/folder".to_owned());
+        job.backend = backend;
+        let (class, why) = failure_of(run_worker(&job).await.outcome);
+        assert_eq!((class, why.as_str()), (FailureClass::MissingProgram, expected));
+    }
 }
 
 #[tokio::test]
@@ -409,8 +425,8 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
     assert_eq!(asked.into_iter().map(|(_, args)| args).collect::<Vec<_>>(), expected);
     let log = worker.log();
     assert!(log.contains("--permission-prompt-tool mcp__gate__approve"), "{log}");
-    let rules = "--settings {\"permissions\":{\"ask\":[\"Bash\"]}} --disallowedTools WebFetch";
-    assert!(log.trim_end().ends_with(rules) && !log.contains("--tools"), "{log}");
+    let rules = "--settings {\"permissions\":{\"ask\":[\"Bash\"]}} --disallowedTools AskUserQuestion,CronCreate,CronDelete,CronList,ListAgents,Monitor,ScheduleWakeup,SendMessage,TaskStop,WebFetch --max-turns 30 ";
+    assert!(log.contains(rules) && !log.contains("--tools"), "{log}");
 }
 
 #[tokio::test]
@@ -425,7 +441,19 @@ async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
     assert_eq!(worker.wait_finished().await.text, "Done.");
     let log = worker.log();
     let rules = "--tools Bash,Edit,Read --settings {\"permissions\":{\"ask\":[\"Bash\",\"Edit\"]}}";
-    assert!(log.trim_end().ends_with(rules), "{log}");
+    assert!(log.contains(rules), "{log}");
+}
+
+#[tokio::test]
+async fn a_result_of_claude_ends_the_turn_though_the_program_stays() {
+    let daemon = StubDaemon::accepting();
+    let result = r#"
+        echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'
+        sleep 300"#;
+    let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{result}"));
+    job.limits.silence = Span::from_secs(20);
+    let finished = run_worker(&job).await;
+    assert_eq!((finished.text.as_str(), finished.outcome), ("Done.", WorkerOutcome::Ok));
 }
 
 #[tokio::test]

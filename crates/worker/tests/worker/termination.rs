@@ -111,15 +111,23 @@ async fn an_attempt_that_takes_too_long_is_cut_short() {
 
 #[tokio::test]
 async fn an_attempt_that_is_silent_for_too_long_is_cut_short() {
-    for rule in
-        [json!({"run": IGNORE_TERM_SCRIPT}), json!({"fail": "hang"}), json!({"sleep": "1h"})]
-    {
+    for rule in [json!({"fail": "hang"}), json!({"sleep": "1h"})] {
         let daemon = StubDaemon::accepting();
         let mut job = job(&daemon, rule);
         job.limits.silence = Span::from_millis(400);
         let outcome = WorkerProcess::start(&job).await.wait_finished().await.outcome;
         assert_eq!(outcome, timeout_outcome("there was no activity for 400ms"));
     }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_silent_is_bounded_by_the_time_of_the_turn_alone() {
+    let daemon = StubDaemon::accepting();
+    let mut job = job(&daemon, json!({"run": IGNORE_TERM_SCRIPT}));
+    job.limits.silence = Span::from_millis(200);
+    job.limits.wall = Span::from_millis(1_500);
+    let outcome = WorkerProcess::start(&job).await.wait_finished().await.outcome;
+    assert_eq!(outcome, timeout_outcome("the turn took longer than 1500ms"));
 }
 
 #[tokio::test]

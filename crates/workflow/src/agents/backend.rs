@@ -2,6 +2,7 @@
 
 use agent_worker_backends::{
     ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, available_backends, find_backend,
+    find_price, find_provider,
 };
 use agent_worker_protocol::{
     Acp, Backend, CredentialMode, Keyword as _, MockRule, Native, SessionPolicy,
@@ -66,32 +67,64 @@ pub(crate) fn backend_of_model(model: &str) -> Result<&'static BackendSpec, Back
     match backend_of_word(word) {
         Ok(spec) if is_implied_by_model(spec) => Ok(spec),
         Ok(_) | Err(_) => {
-            let message = format!("the model `{model}` does not imply a backend");
+            // A model of a provider, or a bare name of one, is for direct access to the provider.
+            let is_of_provider = find_provider(word).is_some() || find_price(model).is_some();
+            let message = if is_of_provider {
+                format!("the model `{model}` needs the backend `api`, which is not in this version")
+            } else {
+                format!("the model `{model}` does not imply a backend")
+            };
             Err((message, format!("add a backend; {}", backend_choices())))
         }
     }
 }
 
-/// Returns a backend with default settings.
+/// The parts of a backend that a caller gives.
+pub(crate) struct BackendInputs {
+    pub(crate) rules: Vec<MockRule>,
+    /// Known agent of the backend `acp`.
+    pub(crate) agent: Option<String>,
+    /// Program and its arguments.
+    pub(crate) command: Vec<String>,
+}
+
+/// Returns a backend with these parts and default settings.
 pub(crate) fn with_defaults(
     spec: &BackendSpec,
-    rules: Vec<MockRule>,
+    inputs: BackendInputs,
 ) -> Result<Backend, BackendChoiceError> {
+    let BackendInputs { rules, agent, command } = inputs;
+    let (mode, session) = (None, SessionPolicy::default());
+    if agent.is_some() && spec.kind != BackendKind::Acp {
+        let message = "`agent` is for the backend `acp`".to_owned();
+        return Err((message, "omit it, or use `acp`".to_owned()));
+    }
     match spec.kind {
-        BackendKind::Mock => Ok(Backend::Mock { rules }),
+        BackendKind::Mock if command.is_empty() => Ok(Backend::Mock { rules }),
+        BackendKind::Mock => {
+            let hint = "omit it, or use the backend `command`";
+            Err(("backend `mock` takes no command".to_owned(), hint.to_owned()))
+        }
         BackendKind::Program => {
-            let (command, mode, session) = (Vec::new(), None, SessionPolicy::default());
             Ok(Backend::Native(Native { cli: spec.name.into(), command, mode, session }))
         }
-        BackendKind::Acp => Err((
-            "`acp` needs an agent".to_owned(),
-            "define the agent in a workflow file: `backend: acp` and `agent: gemini`".to_owned(),
+        BackendKind::Acp => match agent {
+            None if command.is_empty() => {
+                Err(("`acp` needs an agent or a command".to_owned(), known_acp_agents()))
+            }
+            Some(word) if !ACP_AGENTS.iter().any(|known| known.name == word) => {
+                Err((format!("there is no known agent `{word}`"), known_acp_agents()))
+            }
+            agent => {
+                let agent = agent.as_deref().map(Into::into);
+                Ok(Backend::Acp(Acp { agent, command, mode, session }))
+            }
+        },
+        BackendKind::Command if command.is_empty() => Err((
+            "backend `command` needs a program".to_owned(),
+            "give the program and its arguments, such as `./agent.py --fast`".to_owned(),
         )),
-        BackendKind::Command => Err((
-            "`command` needs a command".to_owned(),
-            "define the agent in a workflow file: `backend: command` and `command: [./agent.py]`"
-                .to_owned(),
-        )),
+        BackendKind::Command => Ok(Backend::Command { command }),
         BackendKind::Planned => {
             Err((format!("the backend `{}` is not in this version", spec.name), backend_choices()))
         }
@@ -212,10 +245,13 @@ pub(crate) fn missing_backend(key: &YamlKey<'_>) -> Diagnostic {
 
 /// Creates the diagnostic for an ACP backend with neither `agent` nor `command`.
 fn missing_acp_agent(key: &YamlKey<'_>) -> Diagnostic {
-    let agents: Vec<_> = ACP_AGENTS.iter().map(|agent| format!("`{}`", agent.name)).collect();
-    let agents = agents.join(", ");
     key.diagnostic(format!("`{}` needs an `agent` or a `command`", key.text))
-        .with_hint(format!("known agents are {agents}"))
+        .with_hint(known_acp_agents())
+}
+
+fn known_acp_agents() -> String {
+    let agents: Vec<_> = ACP_AGENTS.iter().map(|agent| format!("`{}`", agent.name)).collect();
+    format!("known agents are {}", agents.join(", "))
 }
 
 /// Reads a program with its arguments: a list, or one word.

@@ -11,12 +11,13 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    agents::{DEFAULT_SILENCE, DEFAULT_STEPS, DEFAULT_TIMEOUT},
+    agents::{DEFAULT_SILENCE, DEFAULT_TIMEOUT},
     agents::{
-        backend::{self, backend_of_model, backend_of_word},
+        backend::{self, BackendInputs, backend_of_model, backend_of_word},
         mock,
     },
     definition::{
+        answers::AnswerHandling,
         context::{Documents, WorkflowContext},
         limits::LimitSettings,
         workflow::Workflow,
@@ -43,6 +44,10 @@ pub struct AgentDraft {
     pub system_prompt: Option<String>,
     /// The script of a `mock` agent.
     pub mock: Vec<MockRule>,
+    /// Known agent of the backend `acp`, as written.
+    pub agent: Option<String>,
+    /// Program and its arguments.
+    pub command: Vec<String>,
     /// Working folder, if it differs from the run's.
     pub cwd: Option<PathBuf>,
 }
@@ -79,6 +84,7 @@ impl AgentDraft {
             (Some(word), _) => backend_of_word(word),
             (None, _) if !self.mock.is_empty() => Ok(backend::of_kind(BackendKind::Mock)),
             (None, Some(model)) => backend_of_model(model),
+            (None, None) if !self.command.is_empty() => Ok(backend::of_kind(BackendKind::Command)),
             (None, None) => {
                 Err((format!("`{}` needs a backend", self.name), backend::backend_choices()))
             }
@@ -86,7 +92,8 @@ impl AgentDraft {
         let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
         let strange = calls.find_map(|call| mock::unknown_tool(&call.tool));
         let spec = spec.and_then(|spec| strange.map_or(Ok(spec), Err));
-        let backend = spec.and_then(|spec| backend::with_defaults(spec, self.mock));
+        let inputs = BackendInputs { rules: self.mock, agent: self.agent, command: self.command };
+        let backend = spec.and_then(|spec| backend::with_defaults(spec, inputs));
         let backend = backend.map_err(|(message, hint)| AgentDraftError { message, hint })?;
         Ok(AgentSettings {
             name: self.name,
@@ -94,7 +101,7 @@ impl AgentDraft {
             model: self.model,
             system_prompt: self.system_prompt,
             max_tokens: None,
-            max_steps: DEFAULT_STEPS,
+            max_steps: None,
             timeout: DEFAULT_TIMEOUT,
             silence: DEFAULT_SILENCE,
             retry: RetryPolicy::default(),
@@ -117,6 +124,8 @@ impl Workflow {
             context: WorkflowContext { documents: Documents::Store, ..WorkflowContext::default() },
             setup: Vec::new(),
             kickoff: None,
+            answers: AnswerHandling::default(),
+            finisher: None,
             limits: LimitSettings::default(),
             gates: BTreeMap::new(),
             env_names: BTreeSet::new(),
@@ -128,11 +137,14 @@ impl Workflow {
 mod tests {
     use std::collections::BTreeMap;
 
-    use agent_worker_protocol::MockCall;
+    use agent_worker_protocol::{Backend, MockCall};
 
     use super::*;
 
     const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`";
+
+    const ACP_CHOICE: &str =
+        "known agents are `claude`, `codex`, `copilot`, `gemini`, `opencode`, `qwen`";
 
     fn draft(backend: Option<&str>, model: Option<&str>) -> AgentDraft {
         AgentDraft {
@@ -141,6 +153,8 @@ mod tests {
             model: model.map(str::to_owned),
             system_prompt: None,
             mock: Vec::new(),
+            agent: None,
+            command: Vec::new(),
             cwd: None,
         }
     }
@@ -159,6 +173,31 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_named_by_its_command_or_as_a_known_agent() {
+        let with = |backend: Option<&str>, agent: Option<&str>, command: &[&str]| {
+            let agent = agent.map(str::to_owned);
+            let command = command.iter().map(ToString::to_string).collect();
+            let settings = AgentDraft { agent, command, ..draft(backend, None) }.into_settings();
+            settings.map(|settings| settings.backend).map_err(|bad| bad.message)
+        };
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let command = Backend::Command { command: words("./agent.py --fast") };
+        assert_eq!(with(Some("command"), None, &["./agent.py", "--fast"]), Ok(command.clone()));
+        assert_eq!(with(None, None, &["./agent.py", "--fast"]), Ok(command));
+        let Ok(Backend::Acp(any)) = with(Some("acp"), None, &["./acp.py"]) else { panic!() };
+        assert_eq!((any.agent, any.command), (None, words("./acp.py")));
+        let Ok(Backend::Acp(known)) = with(Some("acp"), Some("gemini"), &[]) else { panic!() };
+        assert_eq!(known.agent, Some("gemini".into()));
+        for (backend, agent, command, expected) in [
+            ("acp", Some("gemni"), &[][..], "there is no known agent `gemni`"),
+            ("mock", None, &["./x"], "backend `mock` takes no command"),
+            ("command", Some("gemini"), &["./x"], "`agent` is for the backend `acp`"),
+        ] {
+            assert_eq!(with(Some(backend), agent, command), Err(expected.into()));
+        }
+    }
+
+    #[test]
     fn an_invalid_draft_is_refused_with_a_suggestion() {
         for (backend, model, message, hint) in [
             (None, None, "`alice` needs a backend", CHOICE),
@@ -173,15 +212,10 @@ mod tests {
             (
                 Some("command"),
                 None,
-                "`command` needs a command",
-                "define the agent in a workflow file: `backend: command` and `command: [./agent.py]`",
+                "backend `command` needs a program",
+                "give the program and its arguments, such as `./agent.py --fast`",
             ),
-            (
-                Some("acp"),
-                None,
-                "`acp` needs an agent",
-                "define the agent in a workflow file: `backend: acp` and `agent: gemini`",
-            ),
+            (Some("acp"), None, "`acp` needs an agent or a command", ACP_CHOICE),
         ] {
             let bad = draft(backend, model).into_settings().unwrap_err();
             assert_eq!((bad.message.as_str(), bad.hint.as_str()), (message, hint));

@@ -8,11 +8,14 @@ use crate::{
     yaml::fields::{AllowedKeys, YamlField},
 };
 
-const LIMIT_KEYS: AllowedKeys =
-    AllowedKeys { known: &["hops", "turns", "wall"], planned: &["cost_usd", "tokens", "repeats"] };
+const LIMIT_KEYS: AllowedKeys = AllowedKeys {
+    known: &["hops", "turns", "wall", "wall_grace"],
+    planned: &["cost_usd", "tokens", "repeats"],
+};
 
 const MAX_COUNT: u32 = 1_000_000;
 const MIN_WALL: Span = Span::from_millis(1);
+const MIN_WALL_GRACE: Span = Span::from_millis(0);
 const MAX_WALL: Span = Span::from_secs(365 * 24 * 60 * 60);
 
 /// Limits that the file sets.
@@ -24,24 +27,33 @@ pub struct LimitSettings {
     /// Maximum number of turns of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
-    /// Maximum duration of a run.
+    /// Maximum time in which a run can work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Span>,
+    /// Time for which live turns may continue after the wall limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_grace: Option<Span>,
 }
 
 impl LimitSettings {
     /// Returns the limits of a run: values of the file have precedence, and every run has limits by default.
     pub fn for_mode(&self, mode: RunMode) -> Limits {
         let default = match mode {
-            RunMode::Run => {
-                Limits { hops: 50, turns: Some(200), wall: Some(Span::from_secs(2 * 60 * 60)) }
+            RunMode::Run => Limits {
+                hops: 50,
+                turns: Some(200),
+                wall: Some(Span::from_secs(2 * 60 * 60)),
+                wall_grace: Limits::WALL_GRACE,
+            },
+            RunMode::Start => {
+                Limits { hops: 50, turns: Some(500), wall: None, wall_grace: Limits::WALL_GRACE }
             }
-            RunMode::Start => Limits { hops: 50, turns: Some(500), wall: None },
         };
         Limits {
             hops: self.hops.unwrap_or(default.hops),
             turns: self.turns.or(default.turns),
             wall: self.wall.or(default.wall),
+            wall_grace: self.wall_grace.unwrap_or(default.wall_grace),
         }
     }
 }
@@ -54,6 +66,8 @@ pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Limi
         hops: fields.read_with("hops", diagnostics, |field| field.integer(1..=MAX_COUNT)),
         turns: fields.read_with("turns", diagnostics, |field| field.integer(1..=MAX_COUNT)),
         wall: fields.read_with("wall", diagnostics, |field| field.span(MIN_WALL..=MAX_WALL)),
+        wall_grace: fields
+            .read_with("wall_grace", diagnostics, |field| field.span(MIN_WALL_GRACE..=MAX_WALL)),
     }
 }
 
@@ -64,14 +78,18 @@ mod tests {
     #[test]
     fn limits_are_on_by_default_and_the_file_wins() {
         let hours = |n: u64| Some(Span::from_secs(n * 3600));
-        let given = LimitSettings { hops: Some(3), turns: None, wall: hours(5) };
+        let given = LimitSettings { hops: Some(3), wall: hours(5), ..LimitSettings::default() };
         for (settings, mode, hops, turns, wall) in [
             (LimitSettings::default(), RunMode::Run, 50, 200, hours(2)),
             (LimitSettings::default(), RunMode::Start, 50, 500, None),
             (given, RunMode::Run, 3, 200, hours(5)),
             (given, RunMode::Start, 3, 500, hours(5)),
         ] {
-            assert_eq!(settings.for_mode(mode), Limits { hops, turns: Some(turns), wall });
+            let wall_grace = Span::from_secs(30);
+            assert_eq!(
+                settings.for_mode(mode),
+                Limits { hops, turns: Some(turns), wall, wall_grace }
+            );
         }
     }
 }

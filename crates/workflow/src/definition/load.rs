@@ -8,6 +8,7 @@ use agent_worker_protocol::{AgentSettings, WorkflowName, shell_words::is_protect
 use crate::{
     agents::{self, prompt::PromptFolder},
     definition::{
+        answers,
         context::{self, Documents, Provider},
         gates, limits, params, setup,
         workflow::Workflow,
@@ -25,7 +26,10 @@ use crate::{
 };
 
 const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
-    known: &["name", "params", "agents", "context", "setup", "kickoff", "limits", "gates"],
+    known: &[
+        "name", "params", "agents", "context", "setup", "kickoff", "answers", "finisher", "limits",
+        "gates",
+    ],
     planned: &["tasks", "schedule", "idle_debounce"],
 };
 
@@ -102,6 +106,9 @@ fn read_sections(
     known.client_env = client_env(agents.as_deref(), setup.as_ref(), kickoff.as_ref());
     let setup = setup.map(|field| setup::read(&field, text, &mut known, diagnostics));
     let kickoff = kickoff.and_then(|field| read_kickoff(&field, text, &known, diagnostics));
+    let answers = fields.read_with("answers", diagnostics, answers::read);
+    let finisher =
+        fields.read_with("finisher", diagnostics, |field| agents::read_member(field, &team));
     let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));
     let members = agents.as_deref().unwrap_or_default();
     let gates = fields.get("gates").map(|field| gates::read(&field, members, diagnostics));
@@ -112,6 +119,8 @@ fn read_sections(
         context,
         setup: setup.unwrap_or_default(),
         kickoff,
+        answers: answers.unwrap_or_default(),
+        finisher: finisher.flatten(),
         limits: limits.unwrap_or_default(),
         gates: gates.unwrap_or_default(),
         env_names: BTreeSet::new(),
@@ -128,12 +137,14 @@ fn client_env(
     kickoff: Option<&YamlField<'_>>,
 ) -> BTreeSet<String> {
     let steps = setup.and_then(|field| field.list().ok()).unwrap_or_default();
-    let scripts = steps.iter().filter_map(|step| {
-        Some(step.fields_unchecked().ok()?.get("shell")?.text().ok()?.to_owned())
-    });
+    let steps: Vec<_> = steps.iter().filter_map(|step| step.fields_unchecked().ok()).collect();
+    let scripts = steps.iter().filter_map(|step| Some(step.get("shell")?.text().ok()?.to_owned()));
+    let variables = steps.iter().filter_map(|step| step.get("env")?.named_entries().ok());
+    let variables =
+        variables.flatten().filter_map(|(_, value)| Some(value.text().ok()?.to_owned()));
     let kickoff = kickoff.and_then(|field| field.text().ok().map(str::to_owned));
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for text in scripts.chain(kickoff) {
+    for text in scripts.chain(variables).chain(kickoff) {
         let (pieces, _) = split_references(&text);
         names.extend(pieces.into_iter().filter_map(|piece| match piece {
             Piece::Text(_) => None,

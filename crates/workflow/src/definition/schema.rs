@@ -48,6 +48,21 @@ pub fn schema() -> Value {
                     "The first message, from the user. It wakes the agents that it mentions as @name.",
                 ),
             ),
+            (
+                "answers",
+                one_of(
+                    "Treatment of an agent's final answer: `deliver` wakes the agents to which it hands work, `record` \
+                     only keeps it (deliver).",
+                    &["deliver", "record"],
+                ),
+            ),
+            (
+                "finisher",
+                text_matching(
+                    "The agent that may set the verdict of a run, with the tool run_finish.",
+                    AGENT_NAME_PATTERN,
+                ),
+            ),
             ("limits", limits()),
             ("gates", gates()),
         ],
@@ -125,8 +140,8 @@ fn agent() -> Value {
                     "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
                 ),
             ),
-            ("max_tokens", integer("Maximum number of tokens of one answer.", 1, 10_000_000)),
-            ("max_steps", integer("Maximum number of model calls of one attempt (30).", 1, 10_000)),
+            ("max_tokens", max_tokens()),
+            ("max_steps", max_steps()),
             ("timeout", span("Maximum duration of an attempt (30m).")),
             ("silence", span("Maximum time for which an attempt may be silent (5m).")),
             ("retry", retry()),
@@ -163,6 +178,14 @@ fn agent() -> Value {
     ]);
     agent["properties"]["model"]["examples"] = json!(["mock/any"]);
     agent
+}
+
+fn max_tokens() -> Value {
+    integer("Maximum number of tokens of one answer of the model (claude).", 1, 10_000_000)
+}
+
+fn max_steps() -> Value {
+    integer("Maximum number of model calls of one attempt (mock: 30; claude).", 1, 10_000)
 }
 
 fn command() -> Value {
@@ -349,8 +372,18 @@ fn step() -> Value {
             ("as", text_matching("Name of the output, for ${{ NAME }}.", VARIABLE_PATTERN)),
             ("cwd", text("Working folder, relative to the folder in which the command was run.")),
             ("shell_program", text_matching("Interpreter of the script (bash).", PROGRAM_PATTERN)),
+            ("env", step_env()),
         ],
     )
+}
+
+fn step_env() -> Value {
+    json!({
+        "description": "Variables that only this command gets. A value may contain ${{ NAME }}, also a secret env.NAME.",
+        "type": "object",
+        "propertyNames": { "pattern": VARIABLE_PATTERN },
+        "additionalProperties": text("Value of the variable."),
+    })
 }
 
 fn limits() -> Value {
@@ -367,7 +400,8 @@ fn limits() -> Value {
                 ),
             ),
             ("turns", integer("Maximum number of turns (200; start: 500).", 1, 1_000_000)),
-            ("wall", span("Maximum duration (2h; start: no limit).")),
+            ("wall", span("Maximum time in which the run can work (2h; start: no limit).")),
+            ("wall_grace", span("Time for live turns after the wall limit (30s).")),
         ],
     )
 }

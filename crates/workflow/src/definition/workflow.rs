@@ -6,11 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AgentSettings, DocumentPath, Tag, WorkflowName};
+use agent_worker_backends::backend_variables;
+use agent_worker_protocol::{AgentName, AgentSettings, BASE_ENV, DocumentPath, Tag, WorkflowName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     definition::{
+        answers::AnswerHandling,
         context::WorkflowContext,
         gates::GateSettings,
         limits::LimitSettings,
@@ -42,6 +44,12 @@ pub struct Workflow {
     pub setup: Vec<SetupStep>,
     /// First message of a run.
     pub kickoff: Option<Template>,
+    /// Treatment of the final answers of the agents.
+    #[serde(default, skip_serializing_if = "AnswerHandling::is_default")]
+    pub answers: AnswerHandling,
+    /// Agent that may set the verdict of a run (`finisher:`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finisher: Option<AgentName>,
     /// Limits that the file sets.
     pub limits: LimitSettings,
     /// Voters and rules of the gates that the file fixes, by the name of the gate.
@@ -81,8 +89,9 @@ impl Workflow {
             scope.set(reference, value);
         }
         for reference in self.references() {
-            if let Reference::Env(name) = reference {
-                let value = env.get(name).ok_or_else(|| Error::UnsetEnv { name: name.clone() })?;
+            if let Some(name) = env_name(reference) {
+                let value =
+                    env.get(name).ok_or_else(|| Error::UnsetEnv { name: name.to_owned() })?;
                 scope.set(reference.clone(), value);
             }
         }
@@ -103,14 +112,44 @@ impl Workflow {
     /// Returns true if the file itself names an environment variable: in a reference, or in an agent's `env:`. The
     /// variables of a backend are not named by the file.
     pub fn declares_env(&self, name: &str) -> bool {
-        let refers =
-            |reference: &Reference| matches!(reference, Reference::Env(one) if one == name);
-        self.references().any(refers)
+        self.references().filter_map(env_name).any(|one| one == name)
             || self.agents.iter().any(|agent| agent.env.iter().any(|one| one == name))
+    }
+
+    /// Returns the environment of a setup command: the run's without the variables that only `env:` of a setup
+    /// command refers to, and those of its own `env:`.
+    pub fn setup_env(
+        &self,
+        step: &SetupStep,
+        mut run_env: BTreeMap<String, String>,
+        scope: &TemplateScope,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        for name in self.setup.iter().flat_map(SetupStep::env_references).filter_map(env_name) {
+            if !BASE_ENV.contains(&name) && !self.mentions_env(name) {
+                run_env.remove(name);
+            }
+        }
+        run_env.extend(step.variables(scope)?);
+        Ok(run_env)
+    }
+
+    /// Returns true if a script, the kickoff or an agent of the file needs an environment variable.
+    fn mentions_env(&self, name: &str) -> bool {
+        let of_agent = |agent: &AgentSettings| {
+            agent.env.iter().any(|one| one == name)
+                || backend_variables(&agent.backend).contains(&name)
+        };
+        self.text_references().filter_map(env_name).any(|one| one == name)
+            || self.agents.iter().any(of_agent)
     }
 
     /// Returns all references of the workflow.
     pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.text_references().chain(self.setup.iter().flat_map(SetupStep::env_references))
+    }
+
+    /// Returns the references of the scripts and the kickoff.
+    fn text_references(&self) -> impl Iterator<Item = &Reference> {
         let kickoff = self.kickoff.iter().flat_map(Template::references);
         self.setup.iter().flat_map(|step| step.shell.references()).chain(kickoff)
     }
@@ -127,5 +166,18 @@ impl Workflow {
             (None, true) => "the workflow takes no parameters".to_owned(),
         };
         Error::UnknownParam { name: name.to_owned(), hint }
+    }
+}
+
+/// Returns the name of the environment variable that a reference inserts.
+fn env_name(reference: &Reference) -> Option<&str> {
+    match reference {
+        Reference::Env(name) => Some(name),
+        Reference::Output(_)
+        | Reference::Param(_)
+        | Reference::WorkflowName
+        | Reference::Tag
+        | Reference::ChannelFile
+        | Reference::DocumentFile => None,
     }
 }

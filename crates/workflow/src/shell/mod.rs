@@ -35,6 +35,7 @@ use crate::{
         scope::TemplateScope,
     },
 };
+pub(crate) use policy::is_special as is_special_variable;
 use scanner::{MisplacedReference, Symbol};
 
 /// Command with references to values.
@@ -124,7 +125,7 @@ impl ShellTemplate {
             .filter(|(_, form, _)| !is_number(*form))
             .map(|(.., nth)| *nth)
             .collect();
-        let environment = mentioned(&symbols, &known.client_env);
+        let environment = mentioned(&symbols, known);
         let quotes = match (dialect, places.first()) {
             (_, None) if environment.is_empty() => Vec::new(),
             (None, Some(nth)) => {
@@ -230,15 +231,16 @@ fn preamble(numbers: &[usize]) -> String {
     })
 }
 
-/// Returns the variables of the environment that the script mentions.
-fn mentioned(symbols: &[Symbol], names: &BTreeSet<String>) -> Vec<String> {
+/// Returns the variables of the environment that hold values and that the script mentions.
+fn mentioned(symbols: &[Symbol], known: &KnownNames) -> Vec<String> {
+    let holds_value = |name: &str| known.client_env.contains(name) || known.step_env.contains(name);
     let char_of = |symbol: &Symbol| match symbol {
         Symbol::Char(c) => *c,
         Symbol::Reference | Symbol::Number => ' ',
     };
     let text: String = symbols.iter().map(char_of).collect();
     let found: BTreeSet<&str> =
-        facts::identifiers(&text).filter(|name| names.contains(*name)).collect();
+        facts::identifiers(&text).filter(|name| holds_value(name)).collect();
     found.into_iter().map(str::to_owned).collect()
 }
 

@@ -15,6 +15,8 @@ mod inputs;
 mod taint;
 mod variables;
 
+pub(crate) use variables::is_special;
+
 use std::ops::Range;
 
 use super::{

@@ -70,6 +70,8 @@ pub(crate) struct KnownNames {
     pub(crate) all_outputs: BTreeSet<String>,
     /// Variables of the environment that a client may set, because the file names them.
     pub(crate) client_env: BTreeSet<String>,
+    /// Variables that `env:` of the current step sets to text with values.
+    pub(crate) step_env: BTreeSet<String>,
     /// True if the channel is also a file.
     pub(crate) channel_file: bool,
     /// True if documents are also files.
@@ -164,7 +166,16 @@ impl Reference {
             Self::Env(name) if is_secret(name) => Err(ReferenceFlaw::new(format!(
                 "`env.{name}` is a secret by its name and is not inserted here"
             ))
-            .with_hint("pass it to an agent with `env:`; a command reads it from its environment")),
+            .with_hint(
+                "pass it with `env:`, to an agent or to a setup command, which reads it from its environment",
+            )),
+            _ => self.check_known(known),
+        }
+    }
+
+    /// Refuses a reference that has no value at this place.
+    pub(crate) fn check_known(&self, known: &KnownNames) -> Result<(), ReferenceFlaw> {
+        match self {
             Self::ChannelFile if !known.channel_file => {
                 Err(ReferenceFlaw::new("the channel of this team is not kept in a file")
                     .with_hint("`context: { provider: file }` keeps it in a file"))

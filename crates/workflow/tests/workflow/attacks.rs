@@ -247,3 +247,24 @@ fn ordinary_style_is_accepted() {
         assert!(step("bash", script).is_ok(), "{script}: {:?}", step("bash", script));
     }
 }
+
+#[test]
+fn a_variable_that_env_of_a_step_sets_from_a_value_is_a_value_in_that_step() {
+    let file = |env: &str, script: &str| {
+        let steps = format!("setup:\n  - {{ shell: '{script}', env: {{ DEPTH: '{env}' }} }}\n");
+        crate::read_with_agent(&format!("params: [{{ name: depth }}]\n{steps}"))
+    };
+    for (value, literal) in
+        [("${{ params.depth }}", false), ("a${{ env.MY_TOKEN }}", false), ("3", true)]
+    {
+        assert!(file(value, "echo \"$DEPTH\"").is_ok(), "{value}");
+        for script in ["echo $((DEPTH))", "eval \"$DEPTH\"", "$DEPTH", "bash -c \"$DEPTH\""] {
+            assert_eq!(file(value, script).is_ok(), literal, "{value}: {script}");
+        }
+    }
+    let next = "setup:\n  - { shell: ls, env: { DEPTH: '${{ env.X }}' } }\n  - { shell: 'echo $((DEPTH))' }\n";
+    assert!(crate::read_with_agent(next).is_ok(), "another step does not get the variable");
+    let shared =
+        "setup:\n  - { shell: ls, env: { A: '${{ env.TZ }}' } }\n  - { shell: 'echo $((TZ))' }\n";
+    assert!(crate::read_with_agent(shared).is_err(), "a client may set it in every step");
+}

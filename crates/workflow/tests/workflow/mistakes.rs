@@ -144,7 +144,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     (
         "agents:\n  a: { model: anthropic/x }\n",
         "2:15",
-        "the model `anthropic/x` does not imply a backend",
+        "the model `anthropic/x` needs the backend `api`, which is not in this version",
         "add a backend",
     ),
     (
@@ -201,6 +201,36 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "2:29",
         "`A=b` is not the name of an environment variable",
         "names alone",
+    ),
+    (
+        "agents: { lead: { backend: mock } }\nfinisher: leed\n",
+        "2:11",
+        "there is no agent `leed`",
+        "did you mean `lead`?",
+    ),
+    (
+        "agents: { a: { backend: mock } }\nsetup: [{ shell: ls, env: { PATH: /x } }]\n",
+        "2:29",
+        "`PATH` changes how commands run and cannot be set with `env`",
+        "set it in the script",
+    ),
+    (
+        "agents: { a: { backend: mock } }\nsetup: [{ shell: ls, env: { A-B: x } }]\n",
+        "2:29",
+        "`A-B` is not the name of an environment variable",
+        "letters",
+    ),
+    (
+        "agents: { a: { backend: mock } }\nsetup: [{ shell: ls, env: { A: '${{ dif }}' } }]\n",
+        "2:33",
+        "unknown name `dif`",
+        "",
+    ),
+    (
+        "agents: { a: { backend: mock } }\nsetup: [{ shell: ls, env: [A] }]\n",
+        "2:27",
+        "`setup[0].env` must be a mapping, not a list",
+        "",
     ),
     (
         "agents:\n  a: { backend: mock, cwd: '${{ x }}' }\n",

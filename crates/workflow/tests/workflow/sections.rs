@@ -32,7 +32,7 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         model: None,
         system_prompt: None,
         max_tokens: None,
-        max_steps: 30,
+        max_steps: None,
         timeout: Span::from_secs(1800),
         silence: Span::from_secs(300),
         retry: RetryPolicy::default(),
@@ -54,7 +54,6 @@ fn everything_an_agent_may_say_is_taken() {
     model: mock/large
     system_prompt: |
       You review.
-    max_tokens: 4096
     max_steps: 7
     timeout: 10m
     silence: 90s
@@ -69,7 +68,7 @@ fn everything_an_agent_may_say_is_taken() {
         (&agent.model, &agent.system_prompt),
         (&text!("mock/large"), &text!("You review.\n"))
     );
-    assert_eq!((agent.max_tokens, agent.max_steps), (Some(4096), 7));
+    assert_eq!((agent.max_tokens, agent.max_steps), (None, Some(7)));
     assert_eq!((agent.timeout, agent.silence), (Span::from_secs(600), Span::from_secs(90)));
     let retry = RetryPolicy { max_attempts: 5, backoff: Span::from_millis(200), multiplier: 1.5 };
     assert_eq!(agent.retry, retry);
@@ -292,7 +291,7 @@ fn anchors_and_merge_keys_work() {
 ",
     )
     .unwrap();
-    let steps: Vec<u32> = workflow.agents.iter().map(|agent| agent.max_steps).collect();
+    let steps: Vec<u32> = workflow.agents.iter().filter_map(|agent| agent.max_steps).collect();
     assert_eq!(steps, [5, 6, 5]);
 }
 
@@ -385,5 +384,39 @@ fn the_file_fixes_the_voters_and_the_rule_of_a_gate() {
     ] {
         let error = with(gates).unwrap_err().summary();
         assert!(error.contains(told), "{gates}: {error}");
+    }
+}
+
+#[test]
+fn a_finisher_is_an_agent_of_the_team_as_the_file_spells_it() {
+    let workflow = read_with_agent("finisher: A\n").unwrap();
+    assert_eq!(workflow.finisher.unwrap().as_str(), "a");
+    assert_eq!(read_with_agent("").unwrap().finisher, None);
+}
+
+#[test]
+fn a_limit_is_refused_where_the_backend_cannot_enforce_it() {
+    for (backend, steps, tokens) in [
+        ("mock", true, false),
+        ("claude", true, true),
+        ("codex", false, false),
+        ("gemini", true, true),
+        ("opencode", false, false),
+        ("cursor", false, false),
+        ("acp, command: [agent]", false, false),
+        ("command, command: [agent]", false, false),
+    ] {
+        for (limit, supported) in [("max_steps", steps), ("max_tokens", tokens)] {
+            let file = format!("agents:\n  a: {{ backend: {backend}, {limit}: 5 }}\n");
+            let Err(error) = read(&file) else {
+                assert!(supported, "{backend} {limit}");
+                continue;
+            };
+            assert!(!supported, "{backend} {limit}: {error}");
+            let word = backend.split(',').next().unwrap();
+            let said = format!("`{limit}` is not supported by backend `{word}`");
+            assert!(error.to_string().contains(&said), "{error}");
+            assert_eq!(error.mistakes()[0].line, 2);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use agent_worker_protocol::Tag;
-use agent_worker_workflow::{Error, RenderStyle, TemplateScope, Workflow};
+use agent_worker_workflow::{Error, RenderStyle, TemplateScope, Workflow, load, unset_env};
 
 use crate::read_with_agent;
 
@@ -101,6 +101,33 @@ fn a_run_that_would_lack_a_value_is_refused_before_it_begins() {
         let error = scope(params, env).unwrap_err();
         assert_eq!((error.summary().as_str(), error.hint().as_deref()), (message, Some(hint)));
     }
+}
+
+#[test]
+fn an_unset_variable_is_shown_where_the_file_uses_it() {
+    let text = "\
+agents:
+  a: { backend: mock }
+# ${{ env.CI }} is the number of the build
+setup:
+  - shell: echo ${{ env.CI }} ${{ env.EMPTY }}
+kickoff: '@a build ${{env.CI}} for $${{ env.CI }}'
+";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("team.yaml");
+    std::fs::write(&file, text).unwrap();
+    let workflow = load(&file).unwrap();
+    let check = |env: &[(&str, &str)]| {
+        let opened = std::fs::File::open(&file).unwrap();
+        unset_env(opened, Path::new("team.yaml"), &workflow, &map(env))
+    };
+    assert!(check(&[("CI", "1"), ("EMPTY", "")]).is_none(), "an empty variable is set");
+    let error = check(&[("EMPTY", "")]).unwrap();
+    assert_eq!(error.summary(), "team.yaml:5:21: the variable CI is not set (and 1 more)");
+    let hint = "set it: `export CI=…`; for a default use a parameter (`params:`)";
+    assert_eq!(error.hint().as_deref(), Some(hint));
+    let places: Vec<_> = error.mistakes().iter().map(|one| (one.line, one.column)).collect();
+    assert_eq!(places, [(5, 21), (6, 23)]);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! An MCP message, with the fields that the bridge needs for forwarding.
 
-use agent_worker_protocol::mcp_wire::{
-    IDEMPOTENCY_KEY_ARGUMENT, INVALID_REQUEST, META_REVISION, McpRpcErrorBody, McpRpcErrorReply,
-    PARSE_ERROR, SERVER_ERROR, STREAM_CAPABILITY,
+use agent_worker_protocol::{
+    ToolName,
+    mcp_wire::{
+        IDEMPOTENCY_KEY_ARGUMENT, INVALID_REQUEST, META_REVISION, McpRpcErrorBody,
+        McpRpcErrorReply, PARSE_ERROR, SERVER_ERROR, STREAM_CAPABILITY,
+    },
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -29,11 +32,11 @@ impl BridgeMessage {
         }
     }
 
-    /// Adds the fields of the bridge: a key to a tool call, so that it can be repeated, and the stream capability to
-    /// `initialize`.
+    /// Adds the fields of the bridge: a key to a tool call that takes one, so that it can be repeated, and the stream
+    /// capability to `initialize`.
     fn with_bridge_fields(mut self) -> Self {
         match self.method() {
-            Some("tools/call") => {
+            Some("tools/call") if self.is_repeatable() => {
                 if let Some(args) = self.object_param_mut("arguments") {
                     args.entry(IDEMPOTENCY_KEY_ARGUMENT)
                         .or_insert_with(|| Uuid::now_v7().to_string().into());
@@ -63,6 +66,11 @@ impl BridgeMessage {
 
     fn param(&self, name: &str) -> Option<&str> {
         self.0.get("params")?.get(name)?.as_str()
+    }
+
+    /// Returns false for a request that must not reach a daemon twice: each call of `run_start` starts a run.
+    pub(super) fn is_repeatable(&self) -> bool {
+        self.method() != Some("tools/call") || self.param("name") != Some(ToolName::RunStart.into())
     }
 
     /// Returns the id of a request; `None` for a message without a response.

@@ -10,8 +10,8 @@ use agent_worker_host::{DaemonSocket, DialError, EventStream, McpAction, McpRepl
 use agent_worker_protocol::{
     Problem,
     mcp_wire::{
-        METHOD_HEADER, NAME_HEADER, REVISION_HEADER, SESSION_HEADER, notification_json,
-        request_json,
+        METHOD_HEADER, NAME_HEADER, PROJECT_HEADER, REVISION_HEADER, SESSION_HEADER,
+        notification_json, request_json,
     },
     sync,
 };
@@ -23,7 +23,7 @@ use tokio::{
 
 use super::message::BridgeMessage;
 use crate::{
-    client::discovery,
+    client::{daemon_client::percent_encode, discovery},
     error::{CliError, CliErrorKind},
     input::settings::CliSettings,
 };
@@ -102,7 +102,10 @@ impl BridgeUpstream {
                 },
                 Err(error) => error,
             };
-            if Instant::now() >= deadline || !is_retryable(&why) {
+            // The daemon may have acted on a request whose response was lost.
+            let may_be_done = why.kind() == CliErrorKind::ConnectionLost;
+            let may_retry = is_retryable(&why) && (message.is_repeatable() || !may_be_done);
+            if Instant::now() >= deadline || !may_retry {
                 let why = why.to_report_error();
                 let data = serde_json::to_value(&why).unwrap_or_default();
                 return self.write_to_client(message.error_response(&why.message, &data)).await;
@@ -182,9 +185,11 @@ impl BridgeUpstream {
         self.daemon.mcp_exchange(saying, &headers).await
     }
 
-    /// Returns the headers of a request: since 2026-07-28 all its metadata, before that the session's.
+    /// Returns the headers of a request: our folder, and since 2026-07-28 all its metadata, before that the session's.
     fn headers(&self, message: Option<&BridgeMessage>) -> Vec<(&'static str, String)> {
-        let mut headers = Vec::new();
+        let folder = self.settings.cwd.to_str();
+        let mut headers: Vec<_> =
+            folder.map(|folder| (PROJECT_HEADER, percent_encode(folder))).into_iter().collect();
         if let Some((message, version)) =
             message.and_then(|one| Some((one, one.protocol_version()?)))
         {

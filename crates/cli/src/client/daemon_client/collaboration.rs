@@ -1,17 +1,20 @@
 //! Endpoints for collaboration: agents, inboxes, documents, suggestions, proposals, questions, approvals and feedback.
 
 use agent_worker_protocol::{
-    ApprovalId, Consent, DocumentPath, Proposal, ProposalId, QuestionId, Revision, Seq, Target,
+    ApprovalId, Consent, DocumentPath, ProposalId, QuestionId, Revision, Seq, Target,
     api::{
         AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, ApprovalView,
         CancelRequest, ConsentRequest, DocumentDiff, DocumentEntry, DocumentNamed, DocumentRequest,
-        DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome,
-        ProposalRequest, ProposalsReply, QuestionView, SendReply, StoreReport, SuggestReply,
-        SuggestRequest, SuggestionRequest, SuggestionView, VoteRequest,
+        DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply, MAX_PAGE_ITEMS,
+        ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply, QuestionView, SendReply,
+        StoreReport, SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView, VoteRequest,
     },
 };
 
-use super::{ClientResult, CommandScope, DaemonClient, UrlBuilder, percent_encode};
+use super::{
+    ClientResult, CommandScope, DaemonClient, ListExtent, ProposalSelection, UrlBuilder,
+    percent_encode,
+};
 
 impl DaemonClient {
     /// Sends `POST /agents`; a repetition with the same key creates no second agent.
@@ -34,9 +37,22 @@ impl DaemonClient {
         self.daemon.delete(&query.build()).await
     }
 
-    /// Sends `GET /inbox`; an agent without a target gets its own inbox.
+    /// Sends `GET /inbox`, page by page; an agent without a target gets its own inbox.
     pub(crate) async fn inbox(&self, scope: &CommandScope) -> ClientResult<InboxReply> {
-        self.daemon.get(&scope.url_for("/inbox").build()).await
+        let url = scope.url_for("/inbox").with_param("limit", Some(&MAX_PAGE_ITEMS.to_string()));
+        let mut reply: InboxReply = self.daemon.get(&url.clone().build()).await?;
+        while let Some(after) = reply.next.take() {
+            let url = url.clone().with_param("after", Some(&after));
+            let more: InboxReply = self.daemon.get(&url.build()).await?;
+            reply.items.extend(more.items);
+            reply.next = more.next;
+        }
+        Ok(reply)
+    }
+
+    /// Sends `GET /inbox` for one message, to learn whether the caller may read the inbox.
+    pub(crate) async fn inbox_first(&self, scope: &CommandScope) -> ClientResult<InboxReply> {
+        self.daemon.get(&scope.url_for("/inbox").with_param("limit", Some("1")).build()).await
     }
 
     /// Sends `POST /inbox/ack`.
@@ -46,7 +62,7 @@ impl DaemonClient {
 
     /// Sends `GET /documents`.
     pub(crate) async fn documents(&self, scope: &CommandScope) -> ClientResult<Vec<DocumentEntry>> {
-        self.daemon.get(&scope.url_for("/documents").build()).await
+        self.get_list(scope.url_for("/documents")).await
     }
 
     /// Sends `GET /document`, which names the default document.
@@ -85,7 +101,7 @@ impl DaemonClient {
         scope: &CommandScope,
         file: &DocumentPath,
     ) -> ClientResult<Vec<DocumentEntry>> {
-        self.daemon.get(&scope.url_for(&format!("/revisions/{file}")).build()).await
+        self.get_list(scope.url_for(&format!("/revisions/{file}"))).await
     }
 
     /// Sends `GET /diffs/{path}`.
@@ -107,7 +123,7 @@ impl DaemonClient {
         &self,
         scope: &CommandScope,
     ) -> ClientResult<Vec<SuggestionView>> {
-        self.daemon.get(&scope.url_for("/suggestions").build()).await
+        self.get_list(scope.url_for("/suggestions")).await
     }
 
     /// Sends `POST /suggestions`; a repetition with the same key creates no second suggestion.
@@ -129,9 +145,26 @@ impl DaemonClient {
         self.daemon.post_once(&format!("/suggestions/{suggestion}"), key, request).await
     }
 
-    /// Sends `GET /proposals`.
-    pub(crate) async fn proposals(&self, scope: &CommandScope) -> ClientResult<ProposalsReply> {
-        self.daemon.get(&scope.url_for("/proposals").build()).await
+    /// Sends `GET /proposals`, page by page.
+    pub(crate) async fn proposals(
+        &self,
+        scope: &CommandScope,
+        which: ProposalSelection,
+    ) -> ClientResult<ProposalsReply> {
+        let all = match which {
+            ProposalSelection::Open => None,
+            ProposalSelection::All => Some("true"),
+        };
+        let url = scope.url_for("/proposals").with_param("all", all);
+        let url = url.with_param("limit", Some(&MAX_PAGE_ITEMS.to_string()));
+        let mut reply: ProposalsReply = self.daemon.get(&url.clone().build()).await?;
+        while let Some(after) = reply.next.take() {
+            let url = url.clone().with_param("after", Some(&after));
+            let more: ProposalsReply = self.daemon.get(&url.build()).await?;
+            reply.items.extend(more.items);
+            reply.next = more.next;
+        }
+        Ok(reply)
     }
 
     /// Sends `GET /proposals/{id}`.
@@ -139,7 +172,7 @@ impl DaemonClient {
         &self,
         scope: &CommandScope,
         id: ProposalId,
-    ) -> ClientResult<Proposal> {
+    ) -> ClientResult<ProposalView> {
         self.daemon.get(&scope.url_for(&format!("/proposals/{id}")).build()).await
     }
 
@@ -174,7 +207,7 @@ impl DaemonClient {
 
     /// Sends `GET /questions`.
     pub(crate) async fn questions(&self, scope: &CommandScope) -> ClientResult<Vec<QuestionView>> {
-        self.daemon.get(&scope.url_for("/questions").build()).await
+        self.get_list(scope.list_url("/questions", ListExtent::LiveRuns)).await
     }
 
     /// Sends `POST /questions/{id}/answer`.
@@ -189,7 +222,7 @@ impl DaemonClient {
 
     /// Sends `GET /approvals`.
     pub(crate) async fn approvals(&self, scope: &CommandScope) -> ClientResult<Vec<ApprovalView>> {
-        self.daemon.get(&scope.url_for("/approvals").build()).await
+        self.get_list(scope.list_url("/approvals", ListExtent::LiveRuns)).await
     }
 
     /// Sends `POST /approvals/{id}/approve` or `POST /approvals/{id}/deny`.
@@ -209,7 +242,7 @@ impl DaemonClient {
 
     /// Sends `GET /feedback`.
     pub(crate) async fn feedback_list(&self) -> ClientResult<Vec<FeedbackView>> {
-        self.daemon.get("/feedback").await
+        self.get_list(UrlBuilder::new("/feedback")).await
     }
 
     /// Sends `POST /feedback`.

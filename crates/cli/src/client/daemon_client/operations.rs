@@ -10,7 +10,9 @@ use agent_worker_protocol::{
 };
 use serde_json::json;
 
-use super::{ClientResult, CommandScope, DaemonClient, RunSelection, UrlBuilder, percent_encode};
+use super::{
+    ClientResult, CommandScope, DaemonClient, ListExtent, RunSelection, UrlBuilder, percent_encode,
+};
 
 /// The grace period of processes before they are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +87,12 @@ impl DaemonClient {
 
     /// Sends `GET /stats`.
     pub(crate) async fn stats(&self, scope: &CommandScope) -> ClientResult<Vec<StatsView>> {
-        self.daemon.get(&scope.url_for("/stats").build()).await
+        self.get_list(scope.list_url("/stats", ListExtent::LiveRuns)).await
     }
 
-    /// Sends `GET /workflows`.
+    /// Sends `GET /workflows`; instances with and without a live run.
     pub(crate) async fn instances(&self, scope: &CommandScope) -> ClientResult<Vec<InstanceView>> {
-        self.daemon.get(&scope.url_for("/workflows").build()).await
+        self.get_list(scope.list_url("/workflows", ListExtent::AllRuns)).await
     }
 
     /// Sends `POST /workflows/clear`; a repetition with the same key hides nothing more.
@@ -112,7 +114,7 @@ impl DaemonClient {
 
     /// Sends `GET /dead`.
     pub(crate) async fn dead_letters(&self, scope: &CommandScope) -> ClientResult<Vec<DeadLetter>> {
-        self.daemon.get(&scope.url_for("/dead").build()).await
+        self.get_list(scope.list_url("/dead", ListExtent::LiveRuns)).await
     }
 
     /// Sends `POST /dead/redrive`; a repetition with the same key redrives nothing again.

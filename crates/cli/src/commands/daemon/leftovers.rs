@@ -5,13 +5,15 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use agent_worker_host::{CgroupRoot, Process, attempt_marks, marked_processes, run_blocking};
+use agent_worker_host::{
+    CgroupRoot, HoldMark, Process, attempt_marks, marked_processes, run_blocking,
+};
 use agent_worker_protocol::api::ShutdownMode;
 use serde_json::json;
 
 use super::{process_of, wait_until_gone};
 use crate::{
-    client::discovery,
+    client::discovery::{self, START_HINT},
     error::{CliError, CliErrorKind},
     input::context::{CommandContext, Format},
     output::verdict::RunVerdict,
@@ -24,6 +26,13 @@ pub(super) async fn stop_leftovers(
 ) -> Result<RunVerdict, CliError> {
     let left = find_leftovers(&ctx.settings.home).await;
     let mut alive: Vec<Process> = Vec::new();
+    if ctx.settings.has_history() {
+        // The daemon that ends them must not start work.
+        let mark = HoldMark::of_home(&ctx.settings.home);
+        mark.set().map_err(|error| {
+            CliError::with_source(CliErrorKind::BadHome, "could not mark the home as held", error)
+        })?;
+    }
     if !left.is_empty() {
         if format == Format::Text {
             let found = process_count_text(left.len());
@@ -39,7 +48,12 @@ pub(super) async fn stop_leftovers(
     let ended = left.len() - alive.len();
     match format {
         Format::Json => ctx.console.print_json(&json!({ "stopped": false, "ended": ended }))?,
-        Format::Text if left.is_empty() => ctx.console.note("no daemon is running")?,
+        Format::Text if left.is_empty() => {
+            ctx.console.note("no daemon is running")?;
+            if ctx.settings.has_history() {
+                ctx.console.hint(START_HINT)?;
+            }
+        }
         Format::Text => ctx.console.note(&format!("ended {}", process_count_text(ended)))?,
     }
     if alive.is_empty() {

@@ -9,11 +9,13 @@ use agent_worker_protocol::{
 };
 use uuid::Uuid;
 
-use super::{DocTarget, DocumentClient, connect_for_reading};
+use super::{DocTarget, DocumentClient, open_for_reading, parse_path};
 use crate::{
-    client::daemon_client::CommandScope,
     error::CliError,
-    input::context::{CommandContext, Format},
+    input::{
+        context::{CommandContext, Format},
+        target_args::{ArgOrTarget, TargetArgs, TargetEffect, parse_text_or_target},
+    },
     output::{
         styled_line::{StyledLine, Tone},
         table::Column::{Figure, Name, State, Text},
@@ -30,9 +32,11 @@ pub(super) enum DocChangeCommand {
   agent-worker doc diff notes.md 1..3     # changes from revision 1 to 3")]
     Diff {
         /// Path of the document [default: the team's, notes.md unless the workflow file names another]
-        file: Option<DocumentPath>,
+        #[arg(value_name = "FILE", value_parser = parse_text_or_target(parse_path))]
+        file: Option<ArgOrTarget<DocumentPath>>,
         /// Revision or range: `3`, `1..3` or `1..` [default: the newest]
-        between: Option<RevisionRangeArg>,
+        #[arg(value_name = "BETWEEN", value_parser = parse_text_or_target(RevisionRangeArg::from_str))]
+        between: Option<ArgOrTarget<RevisionRangeArg>>,
         #[command(flatten)]
         whose: DocTarget,
     },
@@ -117,27 +121,31 @@ impl DocChangeCommand {
 
 pub(super) async fn run(
     ask: DocChangeCommand,
-    scope: &CommandScope,
     format: Format,
     ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     match ask {
-        DocChangeCommand::Diff { file, between, .. } => {
-            let document_client =
-                DocumentClient { client: connect_for_reading(ctx).await?, scope: scope.clone() };
+        DocChangeCommand::Diff { file, between, whose } => {
+            let (file, target) = whose.target.split(file)?;
+            let (between, target) = target.split(between)?;
+            let document_client = open_for_reading(target, format, ctx).await?;
             let file = document_client.resolve_path(file).await?;
             let RevisionRangeArg { from, to } =
                 between.unwrap_or(RevisionRangeArg { from: None, to: None });
-            show_diff(&document_client.client.diff(scope, &file, [from, to]).await?, format, ctx)
+            let DocumentClient { client, scope } = document_client;
+            show_diff(&client.diff(&scope, &file, [from, to]).await?, format, ctx)
         }
-        DocChangeCommand::Suggestions { .. } => {
-            let list = connect_for_reading(ctx).await?.suggestions(scope).await?;
-            show_list(&list, format, ctx)
+        DocChangeCommand::Suggestions { whose } => {
+            let DocumentClient { client, scope } =
+                open_for_reading(whose.target, format, ctx).await?;
+            show_list(&client.suggestions(&scope).await?, format, ctx)
         }
-        DocChangeCommand::Suggest { file, text, old, new, .. } => {
+        DocChangeCommand::Suggest { file, text, old, new, whose } => {
+            let command = format!("doc suggest {file}");
+            let (text, target) = whose.target.split_required_text(text, "description", &command)?;
             let request = SuggestRequest {
-                target: scope.target.clone(),
-                project: Some(scope.project.clone()),
+                target: target.or_selected(TargetEffect::Change, ctx)?,
+                project: Some(ctx.settings.cwd.clone()),
                 file: Some(file),
                 suggestion: text,
                 old,
@@ -145,12 +153,12 @@ pub(super) async fn run(
             };
             suggest(&request, format, ctx).await
         }
-        DocChangeCommand::Accept { suggestion, .. } => {
-            let request = decision_request(scope, SuggestionDecision::Accept);
+        DocChangeCommand::Accept { suggestion, whose } => {
+            let request = decision_request(whose.target, SuggestionDecision::Accept, ctx)?;
             submit_suggestion_decision(Seq::new(suggestion), &request, format, ctx).await
         }
-        DocChangeCommand::Reject { suggestion, reason, .. } => {
-            let request = decision_request(scope, SuggestionDecision::Reject(reason));
+        DocChangeCommand::Reject { suggestion, reason, whose } => {
+            let request = decision_request(whose.target, SuggestionDecision::Reject(reason), ctx)?;
             submit_suggestion_decision(Seq::new(suggestion), &request, format, ctx).await
         }
     }
@@ -161,13 +169,18 @@ enum SuggestionDecision {
     Reject(String),
 }
 
-fn decision_request(scope: &CommandScope, verdict: SuggestionDecision) -> SuggestionRequest {
+fn decision_request(
+    target: TargetArgs,
+    verdict: SuggestionDecision,
+    ctx: &mut CommandContext<'_>,
+) -> Result<SuggestionRequest, CliError> {
     let (accept, reason) = match verdict {
         SuggestionDecision::Accept => (true, None),
         SuggestionDecision::Reject(why) => (false, Some(why)),
     };
-    let (target, project) = (scope.target.clone(), Some(scope.project.clone()));
-    SuggestionRequest { target, project, accept, reason }
+    let target = target.or_selected(TargetEffect::Change, ctx)?;
+    let project = Some(ctx.settings.cwd.clone());
+    Ok(SuggestionRequest { target, project, accept, reason })
 }
 
 async fn suggest(
@@ -239,7 +252,7 @@ fn show_list(
         })
         .collect();
     match format {
-        Format::Json => ctx.console.print_json(&list),
+        Format::Json => ctx.console.print_json_list(list),
         Format::Text if rows.is_empty() => ctx.console.note("no suggestions"),
         Format::Text => {
             let columns =
@@ -272,7 +285,7 @@ pub(super) async fn show_diffs(
         diffs.push(diff);
     }
     match format {
-        Format::Json => ctx.console.print_json(&diffs),
+        Format::Json => ctx.console.print_json_list(&diffs),
         Format::Text => Ok(()),
     }
 }

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use agent_worker_protocol::{
-    AgentName, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody, Message,
-    MessageKind, Problem, SHELL_TOOL, Seq, SetupRanData, ToolCallData, ToolResultData,
+    AgentName, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody,
+    MentionUnheardData, Message, MessageKind, Problem, RunVerdictData, SHELL_TOOL, Seq,
+    SetupRanData, ToolCallData, ToolResultData, VerdictOutcome,
 };
 
 use super::TranscriptLine;
@@ -22,14 +23,13 @@ pub(crate) fn message_lines(message: &Message) -> Vec<StyledLine> {
     let to = if to.is_empty() { to } else { format!(" → {to}") };
     let cc = message.cc.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let cc = if cc.is_empty() { cc } else { format!(" (cc {cc})") };
-    let (tone, kind) = match message.kind {
-        MessageKind::Message => (Tone::Strong, ""),
-        MessageKind::Answer => (Tone::Strong, " (answer)"),
-        MessageKind::System => (Tone::Warn, ""),
+    let tone = match message.kind {
+        MessageKind::Message | MessageKind::Answer => Tone::Strong,
+        MessageKind::System => Tone::Warn,
     };
     let head = StyledLine::new(Tone::Dim, format!("#{} ", message.seq))
         .with(tone, one_line(&message.from.to_string()))
-        .with(Tone::Dim, format!("{to}{cc}{kind}{}", reply_suffix(message)));
+        .with(Tone::Dim, format!("{to}{cc}{}", reply_suffix(message)));
     let body = text::sanitize_for_display(message.body.trim_end());
     if !body.contains('\n') {
         return vec![head.with(Tone::Plain, format!(": {body}"))];
@@ -38,9 +38,22 @@ pub(crate) fn message_lines(message: &Message) -> Vec<StyledLine> {
     std::iter::once(head).chain(beneath).collect()
 }
 
-/// Returns the reference to the answered message: ` (reply to #5)`.
+/// Returns the reference to the answered messages: ` (reply to #5)`, ` (answer to #5, #6)`.
 pub(crate) fn reply_suffix(message: &Message) -> String {
-    message.reply_to.map(|seq| format!(" (reply to #{seq})")).unwrap_or_default()
+    let answered = match message.acts_on.as_slice() {
+        [] => message.reply_to.as_slice(),
+        acts_on => acts_on,
+    };
+    let answered: Vec<String> = answered.iter().map(|seq| format!("#{seq}")).collect();
+    let word = match message.kind {
+        MessageKind::Answer => "answer",
+        MessageKind::Message | MessageKind::System => "reply",
+    };
+    match (message.kind, answered.is_empty()) {
+        (_, false) => format!(" ({word} to {})", answered.join(", ")),
+        (MessageKind::Answer, true) => format!(" ({word})"),
+        (MessageKind::Message | MessageKind::System, true) => String::new(),
+    }
 }
 
 /// Formats a tool call with its arguments.
@@ -104,6 +117,14 @@ pub(super) fn dropped_notice(event: &Event, seq: Option<Seq>) -> Vec<TranscriptL
     undelivered_notice(event, Tone::Warn, "will not get", seq)
 }
 
+/// Formats a mention whose agent was not messaged.
+pub(super) fn unheard_notice(event: &Event, data: &MentionUnheardData) -> Vec<TranscriptLine> {
+    let cause = event.cause.as_ref().map(|_| format!(": {}", cause_of(event))).unwrap_or_default();
+    let MentionUnheardData { seq, agent } = data;
+    let words = format!("mentions {agent} in #{seq}; {agent} was not messaged{cause}");
+    agent_notice(event, Tone::Warn, &words)
+}
+
 fn undelivered_notice(
     event: &Event,
     tone: Tone,
@@ -118,6 +139,15 @@ fn undelivered_notice(
 pub(super) fn agent_notice(event: &Event, tone: Tone, words: &str) -> Vec<TranscriptLine> {
     let who = event.agent.as_ref().map(|agent| format!("{agent}: ")).unwrap_or_default();
     vec![TranscriptLine::Notice(StyledLine::new(tone, format!("{who}{words}")))]
+}
+
+/// Formats the verdict of an agent about the run.
+pub(super) fn verdict_notice(event: &Event, data: &RunVerdictData) -> Vec<TranscriptLine> {
+    let tone = match data.outcome {
+        VerdictOutcome::Done => Tone::Good,
+        VerdictOutcome::Failed => Tone::Bad,
+    };
+    agent_notice(event, tone, &format!("verdict {}: {}", data.outcome, one_line(&data.summary)))
 }
 
 /// Formats the conflict of a person's edit that is not in its document.

@@ -304,3 +304,14 @@ fn a_field_of_a_newer_version_changes_nothing_of_what_is_shown() {
     let printed = above(&mut view(Verbosity::Verbose), &events);
     assert_eq!(printed, "err coder: shell answered: done\n");
 }
+
+#[test]
+fn an_unheard_mention_is_shown_with_its_cause() {
+    let unheard =
+        || event(1, EventKind::MentionUnheard, "coder", json!({"seq": 2, "agent": "bob"}));
+    let withheld = Event { cause: Some("a gate is closed".into()), ..unheard() };
+    insta::assert_snapshot!(above(&mut view(Verbosity::Normal), &[unheard(), withheld]), @r"
+    err coder: mentions bob in #2; bob was not messaged
+    err coder: mentions bob in #2; bob was not messaged: a gate is closed
+    ");
+}

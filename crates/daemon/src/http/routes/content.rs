@@ -6,8 +6,8 @@ use agent_worker_protocol::{
     ResourceId, Seq,
     api::{
         DocumentDiff, DocumentEntry, DocumentNamed, DocumentRequest, DocumentText, DocumentWritten,
-        ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestReply, SuggestRequest,
-        SuggestionRequest, SuggestionView,
+        ListPage, ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestReply,
+        SuggestRequest, SuggestionRequest, SuggestionView,
     },
 };
 
@@ -23,8 +23,8 @@ use crate::http::{
 pub(super) fn documents() -> Vec<Route> {
     vec![
         Route::new(Read, Get, "/documents", documents::list, "Lists the team's documents.")
-            .query_params::<extractors::ScopeQuery>()
-            .returns::<Vec<DocumentEntry>>(),
+            .query_params::<extractors::InstanceListQuery>()
+            .returns::<ListPage<DocumentEntry>>(),
         Route::new(
             Read,
             Get,
@@ -67,8 +67,8 @@ pub(super) fn documents() -> Vec<Route> {
             "Lists the revisions of a document.",
         )
         .path_param::<DocumentPath>()
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<Vec<DocumentEntry>>(),
+        .query_params::<extractors::InstanceListQuery>()
+        .returns::<ListPage<DocumentEntry>>(),
     ]
 }
 
@@ -81,8 +81,8 @@ pub(super) fn suggestions() -> Vec<Route> {
             documents::suggestions,
             "Lists suggestions, newest first.",
         )
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<Vec<SuggestionView>>(),
+        .query_params::<extractors::InstanceListQuery>()
+        .returns::<ListPage<SuggestionView>>(),
         Route::new(
             Documents,
             Post,
@@ -115,8 +115,8 @@ pub(super) fn resources() -> Vec<Route> {
             resources::list,
             "Lists the resources: stored long texts.",
         )
-        .query_params::<extractors::ScopeQuery>()
-        .returns::<Vec<ResourceEntry>>(),
+        .query_params::<extractors::InstanceListQuery>()
+        .returns::<ListPage<ResourceEntry>>(),
         Route::new(
             Send,
             Post,

@@ -5,7 +5,7 @@ use agent_worker_protocol::{Permission, ToolName};
 use super::{
     super::schema::{
         ToolField,
-        ToolFieldKind::{Number, ObjectsWithFields, Text, Texts},
+        ToolFieldKind::{Flag, Number, ObjectsWithFields, Text, Texts},
         optional, required,
     },
     ToolEffect, ToolSpec,
@@ -28,41 +28,89 @@ const AGENT_FIELDS: &[ToolField] = &[
     required("backend", Text),
     required("waiting", Number).about("unread waking mail"),
 ];
+/// A run by its id; without it, the live, else the last, run of the target.
+const RUN_FIELD: ToolField =
+    optional("run", Text).about("its id; or name its instance with target");
+const INSTANCE_FIELD: ToolField = required("instance", Text);
+const APPROVAL_FIELDS: &[ToolField] = &[
+    INSTANCE_FIELD,
+    required("id", Number),
+    required("agent", Text),
+    required("tool", Text),
+    optional("answer", Text),
+];
+const QUESTION_FIELDS: &[ToolField] = &[
+    INSTANCE_FIELD,
+    required("id", Number),
+    required("agent", Text),
+    required("question", Text),
+    optional("options", Texts),
+];
+const DEAD_LETTER_FIELDS: &[ToolField] = &[
+    INSTANCE_FIELD,
+    required("seq", Number),
+    required("agent", Text),
+    optional("why", Text),
+    optional("live", Flag).about("it can be delivered again"),
+];
+const DEAD_LETTER_INPUT: &[ToolField] = &[
+    optional("seq", Number).about("of the message; default all of the instance"),
+    optional("agent", Text).about("recipient; default all"),
+];
+const RESOLVED_FIELDS: &[ToolField] = &[
+    INSTANCE_FIELD,
+    required(
+        "receipts",
+        ObjectsWithFields(&[
+            required("seq", Number),
+            required("agent", Text),
+            required("state", Text),
+        ]),
+    ),
+];
+const PAGE_FIELDS: &[ToolField] = &[
+    optional("limit", Number).about("default 100, at most 1000"),
+    optional("after", Text).about("`next` of the page before"),
+];
+const NEXT_FIELD: ToolField = optional("next", Text).about("for `after`; null on the last page");
 const STOPPED_FIELDS: &[ToolField] =
     &[required("agent", Text), required("instance", Text), required("processes", Number)];
 
 /// Every tool that agents do not see, in the order of the list.
-pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 11] = [
+pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 18] = [
     ToolSpec {
         name: ToolName::WorkflowList,
         permission: Permission::Read,
         description: "List instances of workflows, and which have a live run.",
         effect: ToolEffect::Reads,
-        input: &[],
-        output: &[required(
-            "workflows",
-            ObjectsWithFields(&[
-                required("instance", Text),
-                required("project", Text),
-                optional("live", Text).about("its live run"),
-                optional("last", Text).about("its last run"),
-            ]),
-        )],
+        input: PAGE_FIELDS,
+        output: &[
+            required(
+                "workflows",
+                ObjectsWithFields(&[
+                    required("instance", Text),
+                    required("project", Text),
+                    optional("live", Text).about("its live run"),
+                    optional("last", Text).about("its last run"),
+                ]),
+            ),
+            NEXT_FIELD,
+        ],
     },
     ToolSpec {
         name: ToolName::RunList,
         permission: Permission::Read,
         description: "List runs: live ones first, then newest first.",
         effect: ToolEffect::Reads,
-        input: &[],
-        output: &[required("runs", ObjectsWithFields(RUN_FIELDS))],
+        input: PAGE_FIELDS,
+        output: &[required("runs", ObjectsWithFields(RUN_FIELDS)), NEXT_FIELD],
     },
     ToolSpec {
         name: ToolName::RunStatus,
         permission: Permission::Read,
         description: "Show the state of a run.",
         effect: ToolEffect::Reads,
-        input: &[required("run", Text)],
+        input: &[RUN_FIELD],
         output: RUN_FIELDS,
     },
     ToolSpec {
@@ -73,6 +121,8 @@ pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 11] = [
         input: &[
             required("file", Text).about("absolute path of the YAML file"),
             optional("tag", Text).about("default main"),
+            optional("mode", Text)
+                .about("run (default): ends by itself; start: stays until it is stopped"),
             optional("cwd", Text).about("where its commands run; default the file's folder"),
             optional("params", Texts).about("NAME=VALUE each"),
             optional("env", Texts).about("NAME=VALUE each; its commands get no other variables"),
@@ -84,7 +134,7 @@ pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 11] = [
         permission: Permission::Run,
         description: "End a run and every process of it.",
         effect: ToolEffect::Ends,
-        input: &[required("run", Text)],
+        input: &[RUN_FIELD],
         output: &[
             required("run", Text),
             required("instance", Text),
@@ -98,10 +148,10 @@ pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 11] = [
         description: "Resume a paused run. Raising its limits needs the permission `limits`.",
         effect: ToolEffect::Writes,
         input: &[
-            required("run", Text),
+            RUN_FIELD,
             optional("turns", Number),
             optional("hops", Number),
-            optional("wall", Text).about("from the start of the run, such as 2h"),
+            optional("wall", Text).about("time in which the run can work, such as 3h"),
         ],
         output: RUN_FIELDS,
     },
@@ -121,6 +171,8 @@ pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 11] = [
         input: &[
             optional("name", Text),
             optional("backend", Text),
+            optional("command", Texts).about("its program and arguments; only for the user"),
+            optional("agent", Text).about("the ACP agent of backend acp"),
             optional("model", Text),
             optional("system", Text).about("its system prompt"),
             optional("cwd", Text).about("its working folder"),
@@ -151,5 +203,72 @@ pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 11] = [
         effect: ToolEffect::Ends,
         input: &[],
         output: STOPPED_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::ApprovalList,
+        permission: Permission::Read,
+        description: "List the calls that agents want to make and a person must approve.",
+        effect: ToolEffect::Reads,
+        input: PAGE_FIELDS,
+        output: &[required("items", ObjectsWithFields(APPROVAL_FIELDS)), NEXT_FIELD],
+    },
+    ToolSpec {
+        name: ToolName::ApprovalAnswer,
+        permission: Permission::Approve,
+        description: "Approve exactly this call, once, or deny it.",
+        effect: ToolEffect::Writes,
+        input: &[
+            required("approval", Number).about("id that approval_list shows"),
+            required("allow", Flag),
+            optional("reason", Text).about("the agent reads it after a denial"),
+        ],
+        output: APPROVAL_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::QuestionList,
+        permission: Permission::Read,
+        description: "List the open questions of agents to a person.",
+        effect: ToolEffect::Reads,
+        input: PAGE_FIELDS,
+        output: &[required("items", ObjectsWithFields(QUESTION_FIELDS)), NEXT_FIELD],
+    },
+    ToolSpec {
+        name: ToolName::QuestionAnswer,
+        permission: Permission::Approve,
+        description: "Answer a question; the answer wakes the agent that asked.",
+        effect: ToolEffect::Writes,
+        input: &[
+            required("question", Number).about("id that question_list shows"),
+            required("answer", Text),
+        ],
+        output: &[required("seq", Number), INSTANCE_FIELD, required("woken", Texts)],
+    },
+    ToolSpec {
+        name: ToolName::DeadList,
+        permission: Permission::Read,
+        description: "List the dead letters: messages that an agent failed to act on.",
+        effect: ToolEffect::Reads,
+        input: PAGE_FIELDS,
+        output: &[required("items", ObjectsWithFields(DEAD_LETTER_FIELDS)), NEXT_FIELD],
+    },
+    ToolSpec {
+        name: ToolName::DeadRedrive,
+        permission: Permission::Letters,
+        description: "Deliver dead letters again, with a full set of attempts.",
+        effect: ToolEffect::Writes,
+        input: DEAD_LETTER_INPUT,
+        output: RESOLVED_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::DeadDrop,
+        permission: Permission::Letters,
+        description: "Drop dead letters.",
+        effect: ToolEffect::Ends,
+        input: &[
+            optional("seq", Number).about("of the message; default all of the instance"),
+            optional("agent", Text).about("recipient; default all"),
+            optional("why", Text),
+        ],
+        output: RESOLVED_FIELDS,
     },
 ];

@@ -107,8 +107,9 @@ impl ProposalModel {
         };
         let there = quorum.map(|needed| cast.len() >= usize::try_from(needed).unwrap());
         let up = now >= self.deadline;
+        let closes = there == Some(true) && self.terms.close_at_quorum;
         let expired = ("expired", self.terms.fallback.clone());
-        if missing > 0 && !up {
+        if missing > 0 && !up && !closes {
             let sure = self.certain_winner(missing);
             return match sure {
                 Some(winner) if there != Some(false) => vec![("resolved", Some(winner))],
@@ -189,7 +190,7 @@ impl VotingTestInstance {
         let new = NewRun {
             id: RunId::new(Uuid::from_u128(1)),
             mode: RunMode::Start,
-            limits: Limits { hops: 50, turns: None, wall: None },
+            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
             script: String::new(),
             agents: VOTERS.iter().map(agent).collect(),
             roles: Vec::new(),
@@ -268,7 +269,8 @@ impl VotingTestInstance {
         let mut after = Seq::new(0);
         loop {
             let (search, order) = (Some("which?".to_owned()), MessageOrder::OldestFirst);
-            let query = MessageQuery { run: None, after, search, order, limit: 1_000 };
+            let query =
+                MessageQuery { run: None, after, before: None, search, order, limit: 1_000 };
             let page = self.store.message_list(self.workflow, query).await.unwrap();
             let Some(last) = page.last() else { return told };
             after = last.seq;
@@ -300,6 +302,7 @@ fn random_terms(chance: &mut SeededChance) -> Terms {
         electorate.push(Sender::User);
     }
     let quorum = chance.below(electorate.len() + 1);
+    let close_at_quorum = quorum > 0 && chance.below(2) == 0;
     Terms {
         kind: ProposalKind::Decision,
         title: "which?".into(),
@@ -307,6 +310,7 @@ fn random_terms(chance: &mut SeededChance) -> Terms {
         options: OPTIONS.map(ProposalOption::new).into(),
         rule: chance.pick(&[Rule::Plurality, Rule::Majority, Rule::Unanimous]),
         quorum: u32::try_from(quorum).ok().filter(|quorum| *quorum > 0),
+        close_at_quorum,
         tie_breaker: chance.pick(&[
             TieBreaker::First,
             TieBreaker::Random,

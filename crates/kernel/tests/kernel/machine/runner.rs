@@ -47,6 +47,15 @@ impl Runner for Machine {
         Ok(())
     }
 
+    fn hold_is_set(&self) -> bool {
+        self.state().is_held
+    }
+
+    async fn hold_clear(&self) -> io::Result<()> {
+        self.state().is_held = false;
+        Ok(())
+    }
+
     fn attempt_paths(&self, _run: RunId, attempt: AttemptId) -> AttemptPaths {
         AttemptPaths { folder: format!("/attempts/{attempt}").into(), socket: "/socket".into() }
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
-const SCHEMA_STEPS: [&str; 16] = [
+const SCHEMA_STEPS: [&str; 23] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
     include_str!("../../sql/schema/lite/3.sql"),
@@ -31,6 +31,13 @@ const SCHEMA_STEPS: [&str; 16] = [
     include_str!("../../sql/schema/lite/14.sql"),
     include_str!("../../sql/schema/lite/15.sql"),
     include_str!("../../sql/schema/lite/16.sql"),
+    include_str!("../../sql/schema/lite/17.sql"),
+    include_str!("../../sql/schema/lite/18.sql"),
+    include_str!("../../sql/schema/lite/19.sql"),
+    include_str!("../../sql/schema/lite/20.sql"),
+    include_str!("../../sql/schema/lite/21.sql"),
+    include_str!("../../sql/schema/lite/22.sql"),
+    include_str!("../../sql/schema/lite/23.sql"),
 ];
 
 /// The mode of the database file; SQLite gives the same mode to the files that it creates next to it.
@@ -110,10 +117,10 @@ mod tests {
     use super::*;
     use crate::{
         db,
-        model::FileSlot,
+        model::{FileSlot, ListRange},
         sql::{
             documents::{self, RevisionSelector},
-            file_states, tokens,
+            file_states, resources, tokens,
         },
     };
 
@@ -234,6 +241,29 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_of_an_older_program_is_intact_and_has_no_creator() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        create_file(&path).unwrap();
+        let old = open_existing(&path, WalIndexSharing::Processes).unwrap();
+        for step in &SCHEMA_STEPS[..19] {
+            old.execute_batch(step).unwrap();
+        }
+        old.execute_batch(
+            "PRAGMA user_version = 19;
+             INSERT INTO resource (workflow, sha256, kind, bytes, at, content, blocks, checksum)
+             VALUES (7, zeroblob(32), 'a', 1, 5, x'00', x'01', row_checksum('resource', 7, zeroblob(32), 'a', 1, 5, x'01'));",
+        )
+        .unwrap();
+        drop(old);
+        let db = open_writer(&path, WalIndexSharing::Processes).unwrap();
+        let listed = || resources::list(&db, WorkflowId::new(7), ListRange::first(9)).unwrap();
+        assert_eq!(listed().iter().map(|one| one.created_by.clone()).collect::<Vec<_>>(), [None]);
+        db.execute_batch("UPDATE resource SET created_by = 'user'").unwrap();
+        assert_eq!(listed(), [], "a creator that the checksum does not cover is damage");
+    }
+
+    #[test]
     fn the_times_of_an_older_program_are_valid_in_store_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
@@ -270,6 +300,64 @@ mod tests {
             let found: i64 = db.query_row(sql, (), |row| row.get(0)).unwrap();
             assert_eq!(found, expected, "{sql}");
         }
+    }
+
+    #[test]
+    fn the_time_of_an_older_programs_runs_counts_from_their_start_to_their_pause() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        create_file(&path).unwrap();
+        let old = open_existing(&path, WalIndexSharing::Processes).unwrap();
+        for step in &SCHEMA_STEPS[..18] {
+            old.execute_batch(step).unwrap();
+        }
+        old.execute_batch(
+            "PRAGMA user_version = 18;
+             INSERT INTO run (workflow, id, uuid, mode, state, limits, keep, started, since, after_seq, script, store_started)
+             VALUES (7, 1, x'01', 'run', 'running', '{}', 'always', 1000, 1001, 0, '', 50),
+                    (7, 2, x'02', 'run', 'paused', '{}', 'always', 1000, 1300, 0, '', 50);",
+        )
+        .unwrap();
+        drop(old);
+        let db = open_writer(&path, WalIndexSharing::Processes).unwrap();
+        let sql =
+            "SELECT counted_ms, coalesce(counting_since, -1), store_since FROM run ORDER BY id";
+        let mut rows = db.prepare_cached(sql).unwrap();
+        let rows = rows.query_map((), |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]));
+        let rows: Vec<[i64; 3]> = rows.unwrap().collect::<db::Result<_>>().unwrap();
+        assert_eq!(rows, [[0, 50, 51], [300, -1, 350]]);
+    }
+
+    #[test]
+    fn the_failures_of_an_older_program_are_the_last_ones_of_their_agents() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        create_file(&path).unwrap();
+        let old = open_existing(&path, WalIndexSharing::Processes).unwrap();
+        for step in &SCHEMA_STEPS[..16] {
+            old.execute_batch(step).unwrap();
+        }
+        let failed = r#"{"end":"failed","class":"crash","why":"gone"}"#;
+        old.execute_batch(&format!(
+            r#"PRAGMA user_version = 16;
+             INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, ended, how)
+             VALUES (7, 'a', 1, x'01', 1, 1, 1, 0, '[]', x'01', 1, 2, '{failed}'),
+                    (7, 'a', 2, x'02', 1, 1, 1, 0, '[]', x'02', 3, 4, '{failed}'),
+                    (7, 'a', 3, x'03', 1, 1, 1, 0, '[]', x'03', 5, 6, '{{"end":"ok"}}'),
+                    (7, 'a', 4, x'04', 2, 1, 1, 0, '[]', x'04', 7, 8, '{failed}'),
+                    (7, 'a', 5, x'05', 3, 1, 1, 0, '[]', x'05', 9, 10, '{{"end":"ok"}}'),
+                    (7, 'b', 1, x'06', 1, 1, 1, 0, '[]', x'06', 1, 2, '{{"end":"stopped"}}');"#
+        ))
+        .unwrap();
+        drop(old);
+        let db = open_writer(&path, WalIndexSharing::Processes).unwrap();
+        let mut rows =
+            db.prepare_cached("SELECT run, agent, epoch, recovered FROM last_failure").unwrap();
+        let rows = rows.query_map((), |row| {
+            Ok((row.get::<i64>(0)?, row.get::<String>(1)?, row.get::<i64>(2)?, row.get(3)?))
+        });
+        let rows: Vec<(i64, String, i64, bool)> = rows.unwrap().collect::<db::Result<_>>().unwrap();
+        assert_eq!(rows, [(1, "a".into(), 2, true), (2, "a".into(), 4, false)]);
     }
 
     #[test]

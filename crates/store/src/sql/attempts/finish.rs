@@ -13,13 +13,15 @@ use crate::{
         NewMessage, Settlement,
     },
     sql::{
-        attempts,
+        attempts::{self, answer},
         author::{Author, FencedAttempt},
         columns,
         delivery_states::{self, delivery_sql},
         effects,
         events::EventEntry,
+        last_failures,
         locked_instance::LockedInstance,
+        run_results,
         transaction::Tx,
     },
     time::Now,
@@ -34,10 +36,9 @@ pub(crate) fn finish_attempt(
     let mut locked = LockedInstance::lock(tx, fence.workflow)?;
     let live = FencedAttempt::check_fence(tx, fence)?;
     let mut finished = settle_deliveries(&locked, &live, settlement)?;
-    if let (AttemptEnd::Ok, Some(answer)) = (&settlement.end, &settlement.answer) {
-        let answer =
-            NewMessage { kind: MessageKind::Answer, recipients: Vec::new(), ..answer.clone() };
-        let seq = locked.append_message(&Author::Attempt(live.clone()), &answer, now)?;
+    if let (AttemptEnd::Ok, Some(draft)) = (&settlement.end, &settlement.answer) {
+        let seq = answer::append_answer(&mut locked, &live, draft, &finished.acted, now)?;
+        run_results::record_answer(&locked, &live.agent, seq)?;
         finished.answer = Some(seq);
     }
     notify_dead_letters(&mut locked, &live, settlement, &finished.dead, now)?;
@@ -198,6 +199,7 @@ fn close_attempt(
         Ok(())
     })?;
     let run = locked.live_run()?.number;
+    last_failures::record_end(locked, run, live, &settlement.end)?;
     locked
         .tx
         .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?

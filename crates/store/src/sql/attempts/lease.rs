@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     model::{
         Fence, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep, LimitScope,
-        NewAttempt, ShownMessage,
+        ListRange, NewAttempt, ShownMessage,
     },
     sql::{
         columns,
@@ -72,7 +72,7 @@ pub(crate) fn lease_attempt(
         }
     }
     let mut messages = activation_messages(&locked, agent, &oldest, rule)?;
-    messages::fill_recipients(tx, workflow, messages.iter_mut().map(|shown| &mut shown.message))?;
+    messages::fill_relations(tx, workflow, messages.iter_mut().map(|shown| &mut shown.message))?;
     let taken = lease_deliveries(&locked, &free.fence, &messages)?;
     let lease = Lease {
         id: new.id,
@@ -182,12 +182,15 @@ fn activation_messages(
     rule: LeaseRule,
 ) -> Result<Vec<ShownMessage>> {
     let mail =
-        |which, limit| inbox::pending_messages(locked.tx, locked.workflow, agent, which, limit);
-    let first = mail(PendingFilter::One(oldest.seq), 1)?;
+        |which, range| inbox::pending_messages(locked.tx, locked.workflow, agent, which, range);
+    let first = mail(PendingFilter::One(oldest.seq), ListRange::first(1))?;
     if oldest.alone {
         return Ok(first);
     }
-    Ok((rule.select_batch)(first, mail(PendingFilter::NotAlone, rule.max_messages)?))
+    Ok((rule.select_batch)(
+        first,
+        mail(PendingFilter::NotAlone, ListRange::first(rule.max_messages))?,
+    ))
 }
 
 /// The maximum of the failures of the deliveries in a lease.
@@ -238,7 +241,7 @@ fn insert_attempt(
     locked.tx
         .prepare_cached(
             "INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started,
-             store_started, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+             store_started, after_seq, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
              row_checksum('attempt', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, NULL, NULL, NULL, NULL))",
         )?
         .execute(params![
@@ -253,7 +256,8 @@ fn insert_attempt(
             serde_json::to_string(&shown)?,
             new.token,
             now.wall.get(),
-            now.store.get()
+            now.store.get(),
+            locked.last_seq().get()
         ])?;
     locked.tx
         .prepare_cached(

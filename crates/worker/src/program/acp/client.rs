@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     super::ProgramEvent,
     call::{AcpCallStage, AcpToolCall},
-    failure::failure_from_error,
+    failure::{failure_from_error, incomplete_turn, provider_status},
     preset::AcpPreset,
     usage::AcpUsageTracker,
 };
@@ -90,6 +90,10 @@ pub(super) struct AcpClient<'a> {
     usage_tracker: AcpUsageTracker,
     /// Requests of the agent that are not answered yet.
     open_requests: Vec<Value>,
+    /// True once the agent has called a tool.
+    has_called: bool,
+    /// The status of a failed request to the provider, if the agent reports it.
+    provider_status: Option<u64>,
     /// True once a request of the agent was refused.
     was_refused: bool,
     is_cancelled: bool,
@@ -132,6 +136,11 @@ enum AcpUpdate {
     UsageUpdate {
         cost: Option<Value>,
     },
+    #[serde(rename = "session_info_update")]
+    SessionInfo {
+        #[serde(rename = "_meta", default)]
+        meta: Value,
+    },
     #[serde(other)]
     Other,
 }
@@ -151,6 +160,8 @@ impl<'a> AcpClient<'a> {
             calls: HashMap::new(),
             answer: String::new(),
             open_requests: Vec::new(),
+            has_called: false,
+            provider_status: None,
             was_refused: false,
             is_cancelled: false,
         }
@@ -284,6 +295,10 @@ impl<'a> AcpClient<'a> {
                 self.usage_tracker.record_cost(cost.as_ref());
                 Vec::new()
             }
+            AcpUpdate::SessionInfo { meta } => {
+                self.provider_status = provider_status(&meta).or(self.provider_status);
+                Vec::new()
+            }
             AcpUpdate::Other => Vec::new(),
         }
     }
@@ -292,6 +307,7 @@ impl<'a> AcpClient<'a> {
     fn tool_call_events(&mut self, said: AcpToolCall) -> Vec<ProgramEvent> {
         // The text so far preceded a call and is not the answer.
         self.answer.clear();
+        self.has_called = true;
         let (id, says) = (said.id().to_owned(), self.tool_naming());
         let call = self.calls.entry(id.clone()).or_default();
         call.merge_update(said);
@@ -443,14 +459,22 @@ impl<'a> AcpClient<'a> {
         let mut steps = self.usage_steps(result);
         let answer = std::mem::take(&mut self.answer);
         let fatal = |why: &str| Err(TurnFailure::new(FailureClass::Fatal, why));
-        let is_whole = self.input.preset.is_none_or(|preset| (preset.hooks.is_complete)(result));
+        let is_whole = match self.input.preset {
+            Some(preset) => (preset.hooks.is_complete)(result),
+            // An unknown agent that did nothing at all did not reach its model.
+            None => {
+                let is_used = self.usage_tracker.turn_usage(result).is_some();
+                !answer.is_empty() || self.has_called || is_used
+            }
+        };
         steps.push(AcpStep::End(match result["stopReason"].as_str() {
             Some("end_turn") if is_whole => Ok(answer),
-            Some("end_turn") => {
-                Err(TurnFailure::new(FailureClass::Crash, "the model completed no answer"))
-            }
-            // Some agents stop this way after a refusal.
-            Some("cancelled") if self.was_refused && !self.is_cancelled => Ok(answer),
+            Some("end_turn") => Err(incomplete_turn(self.provider_status, &answer)),
+            // Some agents stop this way after a refusal, and leave the rest of the work undone.
+            Some("cancelled") if self.was_refused && !self.is_cancelled => Err(TurnFailure::new(
+                FailureClass::Permission,
+                "the agent stopped after a request of its was denied",
+            )),
             // In all other cases the worker cancelled the turn, or the agent stopped by itself.
             Some("cancelled") => Err(TurnFailure::new(
                 FailureClass::Crash,

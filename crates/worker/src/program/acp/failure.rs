@@ -3,8 +3,8 @@
 use agent_worker_protocol::FailureClass;
 use serde_json::Value;
 
-use super::super::{adapters::gemini::has_reason, class_of_status};
-use crate::turn::TurnFailure;
+use super::super::{MAX_FAILURE_DETAIL_BYTES, adapters::gemini::has_reason, class_of_status};
+use crate::{truncation::truncate, turn::TurnFailure};
 
 /// The protocol's code for "authentication required".
 const AUTH_REQUIRED: i64 = -32000;
@@ -12,8 +12,27 @@ const AUTH_REQUIRED: i64 = -32000;
 /// Converts a JSON-RPC error to a failure.
 pub(super) fn failure_from_error(error: &Value) -> TurnFailure {
     let said = error["message"].as_str().unwrap_or_default();
-    let why = if said.is_empty() { error.to_string() } else { said.to_owned() };
+    let detail = detail(error).filter(|detail| !said.contains(detail));
+    let why = match (said, detail) {
+        ("", None) => error.to_string(),
+        ("", Some(detail)) => detail.to_owned(),
+        (said, None) => said.to_owned(),
+        (said, Some(detail)) => format!("{said}: {detail}"),
+    };
     TurnFailure::new(failure_class(error, said), why)
+}
+
+/// Returns the reason beside a general message such as `Internal error`.
+fn detail(error: &Value) -> Option<&str> {
+    let data = &error["data"];
+    let detail = data["details"].as_str().or(data["message"].as_str()).or(data.as_str());
+    detail.map(str::trim).filter(|detail| !detail.is_empty())
+}
+
+/// Returns the status with which a detail begins: `401 invalid key`.
+fn leading_status(detail: &str) -> Option<u64> {
+    let status = detail.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+    (400..600).contains(&status).then_some(status)
 }
 
 fn failure_class(error: &Value, said: &str) -> FailureClass {
@@ -35,9 +54,37 @@ fn failure_class(error: &Value, said: &str) -> FailureClass {
     if answer.is_some_and(|answer| has_reason(&answer, "API_KEY_INVALID")) {
         return FailureClass::Auth;
     }
+    if let Some(status) = detail(error).and_then(leading_status) {
+        return class_of_status(status);
+    }
     // JSON-RPC's own codes are negative, so a code in the range of HTTP statuses is the provider's status.
     u64::try_from(code)
         .ok()
         .filter(|code| (400..600).contains(code))
         .map_or(FailureClass::Fatal, class_of_status)
+}
+
+/// Returns the failure of a turn without a whole answer: by the status of the provider, if the agent reported it. Some
+/// agents put the reason into the text of the answer.
+pub(super) fn incomplete_turn(provider_status: Option<u64>, text: &str) -> TurnFailure {
+    let class = provider_status.map_or(FailureClass::Crash, class_of_status);
+    let detail = truncate(text.trim(), MAX_FAILURE_DETAIL_BYTES);
+    let why = if detail.is_empty() {
+        "the model completed no answer".to_owned()
+    } else {
+        format!("the model completed no answer: {detail}")
+    };
+    TurnFailure::new(class, why)
+}
+
+/// Finds the status of a failed request in the metadata of an agent.
+pub(super) fn provider_status(meta: &Value) -> Option<u64> {
+    match meta {
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| match name.as_str() {
+            "httpStatusCode" => value.as_u64(),
+            _ => provider_status(value),
+        }),
+        Value::Array(items) => items.iter().find_map(provider_status),
+        _ => None,
+    }
 }

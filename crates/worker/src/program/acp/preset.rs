@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     ProgramInvocation, ProgramTurn,
-    adapters::{codex, gemini},
+    adapters::{claude, codex, gemini},
     private_files,
 };
 use crate::tool_server::ToolServerEndpoint;
@@ -44,14 +44,18 @@ fn find_hooks(agent: &str) -> AcpHooks {
             session_meta: Some(claude_meta),
             ..NO_HOOKS
         },
-        "codex" => AcpHooks { prepare: write_codex_settings, ..NO_HOOKS },
+        "codex" => AcpHooks {
+            prepare: write_codex_settings,
+            // After a failure of the provider, the agent reports the error as its answer, without any usage.
+            is_complete: |result| result["usage"].is_object() || has_model_usage(result),
+            ..NO_HOOKS
+        },
+        // After a failure of the provider, the agent reports the error as its answer, without any usage.
+        "copilot" => AcpHooks { is_complete: |result| result["usage"].is_object(), ..NO_HOOKS },
         "gemini" => AcpHooks {
             prepare: |turn, invocation| gemini::write_acp_settings(turn, invocation).map(|()| None),
             // After an answer that broke off, the agent reports the end of the turn without any usage.
-            is_complete: |result| {
-                let used = result.pointer("/_meta/quota/model_usage").and_then(Value::as_array);
-                used.is_none_or(|used| !used.is_empty())
-            },
+            is_complete: has_model_usage,
             ..NO_HOOKS
         },
         "opencode" => AcpHooks {
@@ -63,6 +67,12 @@ fn find_hooks(agent: &str) -> AcpHooks {
         },
         _ => NO_HOOKS,
     }
+}
+
+/// Returns false if the agent lists the models that it used, and lists none.
+fn has_model_usage(result: &Value) -> bool {
+    let used = result.pointer("/_meta/quota/model_usage").and_then(Value::as_array);
+    used.is_none_or(|used| !used.is_empty())
 }
 
 impl AcpPreset {
@@ -122,6 +132,7 @@ fn claude_meta(system: &str, servers: Option<&str>) -> Value {
         "extraArgs": {"mcp-config": servers},
         "strictMcpConfig": true,
         "allowedTools": [format!("mcp__{TEAM_SERVER_NAME}")],
+        "disallowedTools": claude::BYPASSING_TOOLS,
     });
     json!({"systemPrompt": {"append": system}, "claudeCode": {"options": options}})
 }
@@ -165,4 +176,8 @@ fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocat
         settings["model"] = json!(model);
     }
     invocation.env(SETTINGS, &settings.to_string());
+    if let CredentialMode::Isolated = turn.mode {
+        // It would read skills and memory of Claude Code in the user's home.
+        invocation.env("OPENCODE_DISABLE_CLAUDE_CODE", "1");
+    }
 }

@@ -32,6 +32,20 @@ const MAX_RETRIES: &str = "3";
 /// sleeps.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
+/// Tools that act past the daemon: they reach other sessions of the program, or work after the end of the turn, without a
+/// receipt, a limit or an approval. A question to the user is asked with the team's own tool.
+pub(in crate::program) const BYPASSING_TOOLS: [&str; 9] = [
+    "AskUserQuestion",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "ListAgents",
+    "Monitor",
+    "ScheduleWakeup",
+    "SendMessage",
+    "TaskStop",
+];
+
 /// State of reading the program's output.
 #[derive(Default)]
 struct Claude {
@@ -137,8 +151,8 @@ pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
 }
 
 impl ProgramAdapter for Claude {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
-        let TurnContext { request, folders, .. } = turn.context;
+    fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, limits, .. } = turn.context;
         let server = |ToolServerEndpoint { url, token }: &ToolServerEndpoint| {
             let headers = json!({"Authorization": format!("Bearer {token}")});
             json!({"type": "http", "url": url, "headers": headers})
@@ -166,12 +180,22 @@ impl ProgramAdapter for Claude {
         );
         invocation.args(["--permission-prompt-tool", &asks]);
         add_permission_args(&turn.context.permissions, &mut invocation);
+        if let Some(steps) = limits.max_steps {
+            invocation.args(["--max-turns", &steps.to_string()]);
+        }
+        if let Some(tokens) = limits.max_tokens {
+            invocation.env("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &tokens.to_string());
+        }
         if let Some(model) = &turn.model {
             invocation.args(["--model", model]);
         }
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
+        // A command in the background would outlive the answer, and nobody would read its output.
+        invocation.env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1");
+        // A resumed conversation would keep the system prompt of its first turn, with the team of that time.
+        invocation.args(["--system-prompt-snapshot", "off"]);
         // A search for tools would cost one step per turn.
         invocation.env("ENABLE_TOOL_SEARCH", "false");
         // `@path` in a message would insert the text of that file, regardless of the author and of the permissions.
@@ -218,12 +242,16 @@ impl ProgramAdapter for Claude {
         }
     }
 
+    fn has_result(&self) -> bool {
+        self.end.is_some()
+    }
+
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome {
         let Some(end) = self.end.take() else {
             return ProgramOutcome::Failed(exit.crash_failure());
         };
         // The program reports `success` for a turn whose provider never answered.
-        if !end.is_error && exit.status.success() {
+        if !end.is_error && exit.is_clean() {
             return ProgramOutcome::Answered(end.result.unwrap_or_default());
         }
         if self.last.is_some() && !self.has_begun && end.num_turns == 0 {
@@ -251,10 +279,9 @@ fn add_permission_args(permissions: &Permissions, invocation: &mut ProgramInvoca
         let settings = json!({"permissions": {"ask": asked}});
         invocation.args(["--settings", &settings.to_string()]);
     }
-    let never = names(&mut deny.iter().filter(is_whole));
-    if !never.is_empty() {
-        invocation.args(["--disallowedTools", &joined(never)]);
-    }
+    let mut never = names(&mut deny.iter().filter(is_whole));
+    never.extend(BYPASSING_TOOLS.map(str::to_owned));
+    invocation.args(["--disallowedTools", &joined(never)]);
 }
 
 impl Claude {
@@ -322,6 +349,13 @@ impl ClaudeResult {
             (_, Some("server_error"), None) => FailureClass::Transient,
             (_, _, None) => FailureClass::Fatal,
         };
+        if self.subtype == "error_max_turns" {
+            let why = format!(
+                "the model still called tools after {} steps (max_steps)",
+                self.num_turns.saturating_sub(1)
+            );
+            return TurnFailure::new(FailureClass::Fatal, why);
+        }
         let said = self.result.into_iter().chain(self.errors).collect::<Vec<_>>().join("; ");
         let why = if said.is_empty() { self.subtype } else { said };
         TurnFailure::new(class, why)

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction};
+use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, hash};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -42,10 +42,16 @@ const RESPONSE_LOG_MARKER: &str = " codex_http_client::client: Request completed
 /// Complaint of the program about an unknown conversation.
 const SESSION_LOST_MESSAGE: &str = "no rollout found for thread id";
 
+/// Introduces instructions that replace those of the first turn.
+const CHANGED_INSTRUCTIONS: &str =
+    "Your instructions have changed since this conversation began. These replace the earlier ones:";
+
 /// State of reading the program's output.
 #[derive(Default)]
 struct Codex {
     last: Option<CodexThread>,
+    /// Hash of the instructions that the thread has after this turn.
+    instructions: String,
     id: Option<String>,
     answer: Option<String>,
     end: Option<Result<(), String>>,
@@ -55,6 +61,9 @@ struct Codex {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 struct CodexThread {
     id: String,
+    /// Hash of the instructions that the thread has.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    instructions: String,
     /// Usage of the whole thread so far: the program always counts from the beginning.
     #[serde(flatten)]
     usage: CodexUsage,
@@ -144,6 +153,12 @@ enum CodexItemKind {
     Other,
 }
 
+/// Returns a short hash of the instructions of a thread.
+fn instructions_hash(text: &str) -> String {
+    let hash = hash(&[text.as_bytes()]);
+    hash[..8].iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
 /// Returns the sandbox mode, unless the user's settings decide. The program never asks for permission: a call that
 /// its sandbox forbids fails.
 fn sandbox_mode(default: PermissionAction) -> Option<&'static str> {
@@ -161,10 +176,18 @@ pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
 }
 
 impl ProgramAdapter for Codex {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+    fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { request, folders, .. } = turn.context;
         let mut invocation =
             ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };
+        self.instructions = instructions_hash(&request.system_prompt);
+        if self.last.as_ref().is_some_and(|last| last.instructions != self.instructions) {
+            // A resumed thread keeps the instructions of its first turn, with the team of that time.
+            invocation.stdin = format!(
+                "{CHANGED_INSTRUCTIONS}\n\n{}\n\n{}",
+                request.system_prompt, request.prompt
+            );
+        }
         invocation.args(["exec", "--json", "--skip-git-repo-check"]);
         let mut set = |key: &str, value: String| {
             invocation.args.extend(["-c".to_owned(), format!("{key}={value}")]);
@@ -217,7 +240,12 @@ impl ProgramAdapter for Codex {
             Ok(CodexEvent::ThreadStarted { thread_id }) => {
                 self.id = Some(thread_id.clone());
                 let before = self.last.clone().unwrap_or_default();
-                vec![ProgramEvent::Session(json!(CodexThread { id: thread_id, ..before }))]
+                let instructions = self.instructions.clone();
+                vec![ProgramEvent::Session(json!(CodexThread {
+                    id: thread_id,
+                    instructions,
+                    ..before
+                }))]
             }
             Ok(CodexEvent::ItemStarted { item }) => item.tool_call_event().into_iter().collect(),
             Ok(CodexEvent::ItemCompleted { item }) => self.completed_item_events(item),
@@ -256,7 +284,7 @@ impl ProgramAdapter for Codex {
 impl Codex {
     /// Returns the usage since the last turn, and the counts from which the next turn starts.
     fn usage_events(&self, all: CodexUsage) -> Vec<ProgramEvent> {
-        let CodexThread { id, usage: before } = self.last.clone().unwrap_or_default();
+        let CodexThread { id, usage: before, .. } = self.last.clone().unwrap_or_default();
         let id = self.id.clone().unwrap_or(id);
         let share = ModelTokenUsage {
             model: None,
@@ -266,7 +294,11 @@ impl Codex {
             output: all.output.saturating_sub(before.output),
         };
         vec![
-            ProgramEvent::Session(json!(CodexThread { id, usage: all })),
+            ProgramEvent::Session(json!(CodexThread {
+                id,
+                instructions: self.instructions.clone(),
+                usage: all
+            })),
             ProgramEvent::UsageByModel(vec![share]),
         ]
     }
@@ -384,7 +416,8 @@ fn long_pause_failure(answered: &str) -> Option<TurnFailure> {
     let class = class_of_status(status);
     let (_, after) = answered.split_once("\"retry-after\": \"")?;
     let after = Duration::from_secs(after.split('"').next()?.parse().ok()?);
-    let is_long = class == FailureClass::Transient && after > MAX_RETRY_DELAY;
+    let may_wait = matches!(class, FailureClass::Transient | FailureClass::RateLimited);
+    let is_long = may_wait && after > MAX_RETRY_DELAY;
     is_long.then(|| {
         let why = format!("status {status}, retry after {} s", after.as_secs());
         let retry_at = Some(time_of_day().plus(after));

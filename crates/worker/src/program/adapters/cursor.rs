@@ -90,7 +90,7 @@ pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
 }
 
 impl ProgramAdapter for Cursor {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+    fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { request, folders, .. } = turn.context;
         let mut invocation = ProgramInvocation::default();
         invocation.args(["-p", "--output-format", "stream-json", "--approve-mcps"]);

@@ -18,7 +18,7 @@ use crate::{
     model::ToolResult,
     pricing::ModelTokenUsage,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
-    turn::{TurnContext, TurnFailure},
+    turn::{TurnContext, TurnFailure, TurnLimits},
 };
 
 /// Error for a response that broke off but resembles a complete one.
@@ -26,8 +26,13 @@ const STREAM_CUT_MESSAGE: &str = "Model stream ended without a finish reason.";
 /// Maximum number of requests by the program. Its default retries for minutes without reporting that.
 const MAX_ATTEMPTS: u32 = 3;
 
-/// Complaint of the program about an unknown conversation.
-const SESSION_LOST_MESSAGE: &str = "Invalid session identifier";
+/// Complaints of the program about an unknown conversation. A conversation whose first answer broke off was never saved.
+const SESSION_LOST_MESSAGES: [&str; 2] =
+    ["Invalid session identifier", "No previous sessions found"];
+/// Exit status of the program if it has neither a key nor a login.
+const EXIT_NOT_LOGGED_IN: i32 = 41;
+/// Complaint of the program about a reached limit of its steps.
+const STEP_LIMIT_MESSAGE: &str = "Reached max session turns";
 
 /// State of reading the program's output.
 #[derive(Default)]
@@ -114,15 +119,16 @@ pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
 }
 
 impl ProgramAdapter for Gemini {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
-        let TurnContext { request, folders, .. } = turn.context;
+    fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+        let TurnContext { request, folders, limits, .. } = turn.context;
         let mut invocation = ProgramInvocation::default();
+        let mut settings = mcp_settings(turn.tool_server);
+        add_limit_settings(&mut settings, limits);
         match turn.mode {
             CredentialMode::Isolated => {
                 let home = folders.keep.join("gemini");
                 let own = home.join(".gemini");
                 private_files::create_private_folder(&own)?;
-                let mut settings = mcp_settings(turn.tool_server);
                 add_key_settings(&mut settings);
                 private_files::write_private_file(&own, "settings.json", &settings.to_string())?;
                 private_files::write_private_file(
@@ -134,9 +140,11 @@ impl ProgramAdapter for Gemini {
                 invocation.stdin = escape_mentions(&request.prompt);
             }
             CredentialMode::Login => {
-                let settings = mcp_settings(turn.tool_server).to_string();
-                let settings =
-                    private_files::write_private_file(&folders.attempt, "gemini.json", &settings)?;
+                let settings = private_files::write_private_file(
+                    &folders.attempt,
+                    "gemini.json",
+                    &settings.to_string(),
+                )?;
                 invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
                 // The program has no option for a system prompt in addition to the user's own.
                 invocation.stdin =
@@ -208,11 +216,20 @@ impl ProgramAdapter for Gemini {
             Some(Ok(())) if exit.status.success() => {
                 ProgramOutcome::Answered(std::mem::take(&mut self.answer))
             }
+            Some(Err(why)) if why.starts_with(STEP_LIMIT_MESSAGE) => {
+                let why = "the model still called tools at the limit of its steps (max_steps)";
+                ProgramOutcome::Failed(TurnFailure::new(FailureClass::Fatal, why))
+            }
             Some(Err(why)) => {
                 ProgramOutcome::Failed(TurnFailure::new(failure_class(&why, exit), why))
             }
-            None if self.last.is_some() && exit.stderr_contains(SESSION_LOST_MESSAGE) => {
+            None if self.last.is_some()
+                && SESSION_LOST_MESSAGES.iter().any(|lost| exit.stderr_contains(lost)) =>
+            {
                 ProgramOutcome::SessionLost
+            }
+            None if exit.status.code() == Some(EXIT_NOT_LOGGED_IN) => {
+                ProgramOutcome::Failed(TurnFailure::new(FailureClass::Auth, exit.description()))
             }
             Some(Ok(())) | None => ProgramOutcome::Failed(exit.crash_failure()),
         }
@@ -250,6 +267,18 @@ fn mcp_settings(endpoint: &ToolServerEndpoint) -> Value {
 
 fn general_settings() -> Value {
     json!({"general": {"enableAutoUpdate": false, "maxAttempts": MAX_ATTEMPTS}})
+}
+
+/// Adds the limits of the turn: the program counts a model call as a turn, and every chat model extends `chat-base`.
+fn add_limit_settings(settings: &mut Value, limits: &TurnLimits) {
+    if let Some(steps) = limits.max_steps {
+        settings["model"] = json!({"maxSessionTurns": steps});
+    }
+    if let Some(tokens) = limits.max_tokens {
+        let limited = json!({"generateContentConfig": {"maxOutputTokens": tokens}});
+        let every_chat = json!({"match": {"model": "chat-base"}, "modelConfig": limited});
+        settings["modelConfigs"] = json!({"customOverrides": [every_chat]});
+    }
 }
 
 /// Adds the settings of the isolated mode: the program uses the key and sends no usage statistics.

@@ -157,7 +157,7 @@ pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
 }
 
 impl ProgramAdapter for Opencode {
-    fn invocation(&self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
+    fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { request, folders, .. } = turn.context;
         let mut invocation =
             ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };

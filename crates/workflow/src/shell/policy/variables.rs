@@ -109,7 +109,7 @@ const ALWAYS_TAINTED: [&str; 10] = [
 const CODE: [&str; 8] = ["BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4"];
 
 /// Returns true for a variable to which a script may not assign a value.
-pub(super) fn is_special(name: &str) -> bool {
+pub(crate) fn is_special(name: &str) -> bool {
     let begins = |prefix: &&str| name.starts_with(*prefix);
     SPECIAL.contains(&name)
         || (SPECIAL_PREFIXES.iter().any(begins) && !TEXT_PREFIXES.iter().any(begins))

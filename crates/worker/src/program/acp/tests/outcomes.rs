@@ -132,3 +132,80 @@ fn a_turn_that_is_cancelled_leaves_no_request_unanswered() {
     ];
     assert_eq!(client.cancel_messages(), expected);
 }
+
+#[test]
+fn a_turn_without_a_whole_answer_has_failed_by_the_rules_of_its_agent() {
+    let words = json!({"sessionUpdate": "agent_message_chunk",
+        "content": {"type": "text", "text": "unexpected status 529"}});
+    let status = json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"error":
+        {"codexErrorInfo": {"responseStreamConnectionFailed": {"httpStatusCode": 529}}}}}});
+    let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "ls", "kind": "execute",
+        "status": "completed", "rawInput": {}});
+    let nothing_used =
+        json!({"stopReason": "end_turn", "usage": null, "_meta": {"quota": {"model_usage": []}}});
+    let used = json!({"stopReason": "end_turn", "usage": {"inputTokens": 5, "outputTokens": 1}});
+    let end = json!({"stopReason": "end_turn"});
+    for (agent, updates, result, expected) in [
+        (
+            Some("codex"),
+            vec![&status, &words],
+            &nothing_used,
+            "= transient: the model completed no answer: unexpected status 529",
+        ),
+        (
+            Some("codex"),
+            vec![&words],
+            &nothing_used,
+            "= crash: the model completed no answer: unexpected status 529",
+        ),
+        (Some("codex"), vec![&words], &used, "= unexpected status 529"),
+        (
+            Some("copilot"),
+            vec![&words],
+            &end,
+            "= crash: the model completed no answer: unexpected status 529",
+        ),
+        (Some("copilot"), vec![&words], &used, "= unexpected status 529"),
+        (None, vec![], &end, "= crash: the model completed no answer"),
+        (None, vec![&words], &end, "= unexpected status 529"),
+        (None, vec![&call], &end, "= "),
+    ] {
+        let updates: String = updates.into_iter().map(update_line).collect();
+        let last = json!({"id": 3, "result": result}).to_string();
+        let stream = session_opened_lines(&json!({"sessionId": "s"})) + &updates + &last;
+        let read = Replay::with_agent(agent).read(&stream);
+        let found = read.lines().last().unwrap();
+        assert_eq!(found.trim_end(), expected.trim_end(), "{agent:?}: {read}");
+    }
+}
+
+#[test]
+fn an_agent_that_stops_after_a_denied_request_has_failed() {
+    let mut replay = Replay::with_agent(None);
+    replay.permit = AcpPermitDecision::Reject;
+    let stream = session_opened_lines(&json!({"sessionId": "s"}))
+        + &permit_request_line(&json!({"toolCallId": "c", "kind": "edit"}), &["reject_once"])
+        + &prompt_result_line("cancelled");
+    let read = replay.read(&stream);
+    let expected = "= permission: the agent stopped after a request of its was denied";
+    assert_eq!(read.lines().last(), Some(expected), "{read}");
+}
+
+#[test]
+fn an_error_has_the_reason_of_its_data_and_the_class_of_the_providers_status() {
+    let end = |error: &Value| {
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &json!({"id": 3, "error": error}).to_string();
+        Replay::with_agent("qwen").read(&stream).lines().last().unwrap().to_owned()
+    };
+    for (data, expected) in [
+        (json!({"details": "401 scripted 401"}), "= auth: Internal error: 401 scripted 401"),
+        (json!({"details": "429 slow down"}), "= rate_limited: Internal error: 429 slow down"),
+        (json!("529 overloaded"), "= transient: Internal error: 529 overloaded"),
+        (json!({"details": "no number"}), "= fatal: Internal error: no number"),
+        (json!({"details": "4011 files"}), "= fatal: Internal error: 4011 files"),
+    ] {
+        let error = json!({"code": -32603, "message": "Internal error", "data": data});
+        assert_eq!(end(&error), expected);
+    }
+}

@@ -1,0 +1,372 @@
+//! The next steps for a person: open questions and approvals, a limit, failures of agents. Pure.
+
+use agent_worker_backends::{BackendSpec, find_backend};
+use agent_worker_protocol::{
+    AgentName, AgentState, FailureClass, Outcome, PauseCause, RunState, Target,
+    api::{AgentFailure, AgentView, LastFailure, QuestionView, RunView},
+};
+
+use crate::output::{restart_method::RestartMethod, text::one_line};
+
+/// Backend without output of its own.
+const MOCK: &str = "mock";
+
+/// Returns the next steps for a run, each step once; `questions` are the open ones that the caller has read.
+pub(crate) fn run_next_steps(run: &RunView, questions: &[QuestionView]) -> Vec<String> {
+    let mut steps: Vec<String> =
+        run.agents.iter().flat_map(|agent| request_steps(agent, run, questions)).collect();
+    steps.extend(limit_step(run));
+    steps.extend(failure_steps(run, run.unrecovered_failures()));
+    if steps.is_empty() && matches!(run.state, RunState::Ended { outcome: Outcome::Failed }) {
+        steps.push(RestartMethod::of(run).after_fix());
+    }
+    steps
+}
+
+/// Returns the next steps for an agent of `run`.
+pub(crate) fn agent_next_steps(
+    agent: &AgentView,
+    run: &RunView,
+    questions: &[QuestionView],
+) -> Vec<String> {
+    let mut steps = request_steps(agent, run, questions);
+    let failure = agent.last_failure.clone().filter(|failure| !failure.recovered);
+    let failure = failure.map(|failure| AgentFailure { agent: agent.name.clone(), failure });
+    steps.extend(limit_step(run).filter(|_| failure.is_some()));
+    steps.extend(failure_steps(run, failure.iter()));
+    steps
+}
+
+/// Returns a step for each open question and approval request of a live run.
+fn request_steps(agent: &AgentView, run: &RunView, open: &[QuestionView]) -> Vec<String> {
+    let AgentState::Waiting { questions, approvals, .. } = &agent.state else { return Vec::new() };
+    let (name, target) = (&agent.name, Target::instance(&run.instance));
+    let approvals = approvals.iter().map(|id| {
+        format!(
+            "approve request {id} of {name}: agent-worker approve {id} --target {target}; \
+             or deny it: agent-worker deny {id} --target {target}"
+        )
+    });
+    let questions = questions.iter().map(|id| {
+        let text = open.iter().find(|question| question.id == *id);
+        let text = text.map(|question| format!(" ({})", one_line(&question.question)));
+        let text = text.unwrap_or_default();
+        format!(
+            "answer question {id} of {name}{text}: agent-worker answer {id} \"…\" --target {target}"
+        )
+    });
+    approvals.chain(questions).collect()
+}
+
+/// Returns the step at a limit, which blocks every agent of the run.
+fn limit_step(run: &RunView) -> Option<String> {
+    let is_at_limit = matches!(&run.state, RunState::Paused { cause: PauseCause::Limit { .. } });
+    let target = Target::instance(&run.instance);
+    is_at_limit.then(|| format!("raise the limit: {}", run.needs.to_command(&target)))
+}
+
+/// Returns the steps after these failures. An ended run needs one restart after all of them.
+fn failure_steps<'a>(
+    run: &RunView,
+    failures: impl Iterator<Item = &'a AgentFailure>,
+) -> Vec<String> {
+    let is_at_limit = limit_step(run).is_some();
+    let failures = failures.filter(|failed| match failed.failure.class {
+        // The provider may accept requests again by then.
+        FailureClass::RateLimited | FailureClass::Transient => !is_at_limit,
+        _ => true,
+    });
+    let mut fixes: Vec<Fix> = Vec::new();
+    for AgentFailure { agent, failure } in failures {
+        let fix = FailedAgent::new(agent, run).fix(failure);
+        if !fixes.contains(&fix) {
+            fixes.push(fix);
+        }
+    }
+    match &fixes[..] {
+        [] => Vec::new(),
+        [one] => vec![one.with_retry()],
+        several if run.state.is_live() => several.iter().map(Fix::with_retry).collect(),
+        several => {
+            let fixes = several.iter().map(|fix| fix.what.clone());
+            fixes.chain([format!("then: {}", several[0].retry)]).collect()
+        }
+    }
+}
+
+/// A fix of a failure and the command after it.
+#[derive(PartialEq, Eq)]
+struct Fix {
+    what: String,
+    retry: String,
+}
+
+impl Fix {
+    fn with_retry(&self) -> String {
+        let Self { what, retry } = self;
+        // A comma after a command would look like a part of it.
+        let last = what.rsplit("; ").next().unwrap_or(what);
+        let separator = if last.contains(": ") { ";" } else { "," };
+        format!("{what}{separator} then: {retry}")
+    }
+}
+
+/// The agent that failed, and its backend if that is known.
+struct FailedAgent<'a> {
+    name: &'a AgentName,
+    backend_word: &'a str,
+    backend: Option<&'static BackendSpec>,
+    run: &'a RunView,
+}
+
+impl<'a> FailedAgent<'a> {
+    fn new(name: &'a AgentName, run: &'a RunView) -> Self {
+        let view = run.agents.iter().find(|view| view.name == *name);
+        let backend_word = view.map_or("", |view| &view.backend);
+        Self { name, backend_word, backend: find_backend(backend_word), run }
+    }
+
+    fn fix(&self, failure: &LastFailure) -> Fix {
+        let Self { name, .. } = self;
+        let (what, retry) = match failure.class {
+            FailureClass::Auth => return self.credentials_fix(),
+            FailureClass::Billing => {
+                (format!("add credit to the account of {name}"), self.resume())
+            }
+            FailureClass::RateLimited => {
+                (format!("wait until the provider of {name} accepts requests"), self.resume())
+            }
+            FailureClass::Transient => {
+                (format!("check that the provider of {name} can be reached"), self.resume())
+            }
+            FailureClass::Permission => {
+                (format!("allow the call in `permissions` of {name}"), self.restart())
+            }
+            FailureClass::Timeout => {
+                (format!("raise `timeout` or `silence` of {name}"), self.restart())
+            }
+            FailureClass::ContextOverflow => {
+                (format!("shorten the messages for {name}"), self.restart())
+            }
+            FailureClass::MissingProgram => (self.program_fix(&failure.message), self.resume()),
+            FailureClass::Crash | FailureClass::Fatal => (self.output_fix(), self.resume()),
+        };
+        Fix { what, retry }
+    }
+
+    /// Names the command that installs the program. The registry knows it for a backend; for an agent of `acp`, and for
+    /// a file that is not executable, the worker's message ends with it.
+    fn program_fix(&self, message: &str) -> String {
+        let Self { name, .. } = self;
+        let install = self.backend.and_then(|backend| backend.install);
+        let install = install.or_else(|| Some(message.split_once("; install it: ")?.1));
+        let mode = message.split_once("; make it executable: ").map(|(_, command)| command);
+        match (install, mode) {
+            (_, Some(command)) => format!("make the program of {name} executable: {command}"),
+            (Some(install), None) => format!("install the program of {name}: {install}"),
+            (None, None) => format!("install the program of {name}"),
+        }
+    }
+
+    /// Names the output of the agent, if the run keeps one.
+    fn output_fix(&self) -> String {
+        let Self { name, .. } = self;
+        if self.backend_word == MOCK {
+            return format!("correct the mock rules of {name}");
+        }
+        if self.run.memory && !self.run.state.is_live() {
+            return format!("fix the cause of the failure of {name}");
+        }
+        let logs = Target::agent((*name).clone(), &self.run.instance);
+        format!("read the output of {name}: agent-worker logs {logs}")
+    }
+
+    /// Names the variable of the key and the program that logs in. A live run keeps the variables that it started
+    /// with, so only a login takes effect in it.
+    fn credentials_fix(&self) -> Fix {
+        let Self { name, .. } = self;
+        let key = self.backend.and_then(|backend| backend.key_variables.first());
+        let key = key.map_or_else(
+            || format!("give {name} a valid key"),
+            |key| format!("set {key} to a valid key"),
+        );
+        let login = self.backend.filter(|backend| !backend.login_files.is_empty());
+        let login = login.and_then(|backend| backend.programs.first());
+        let (resume, restart) = (self.resume(), self.restart());
+        match login {
+            Some(program) if resume == restart => {
+                Fix { what: format!("{key} or log in to `{program}`"), retry: restart }
+            }
+            Some(program) => Fix {
+                what: format!("log in to `{program}`, then: {resume}; or {key}"),
+                retry: restart,
+            },
+            None => Fix { what: key, retry: restart },
+        }
+    }
+
+    /// Returns the command that lets the agent try again.
+    fn resume(&self) -> String {
+        if self.run.state.is_live() {
+            let agent = Target::agent(self.name.clone(), &self.run.instance);
+            format!("agent-worker resume {agent}")
+        } else {
+            self.restart()
+        }
+    }
+
+    /// Returns the action that lets the agent try again with another file or other variables.
+    fn restart(&self) -> String {
+        if self.run.instance.is_global() {
+            format!("agent-worker agent end {}, and create it again", self.name)
+        } else {
+            RestartMethod::of(self.run).action()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::{LimitKind, QuestionId, api::ResumeRequest};
+
+    use super::*;
+    use crate::output::samples;
+
+    fn run(backend: &str, state: RunState, failures: Vec<AgentFailure>) -> RunView {
+        let mut run = RunView { state, last_failures: failures, ..samples::run() };
+        for agent in &mut run.agents {
+            backend.clone_into(&mut agent.backend);
+        }
+        run
+    }
+
+    fn failed(backend: &str, failures: Vec<AgentFailure>) -> RunView {
+        run(backend, RunState::Ended { outcome: Outcome::Failed }, failures)
+    }
+
+    fn missing(agent: &str, message: &str) -> AgentFailure {
+        let failed = samples::failure(agent, FailureClass::MissingProgram);
+        let failure = LastFailure { message: message.into(), ..failed.failure };
+        AgentFailure { failure, ..failed }
+    }
+
+    #[test]
+    fn each_class_of_failure_has_its_next_step() {
+        for (class, backend, expected) in [
+            (
+                FailureClass::Auth,
+                "claude",
+                "set ANTHROPIC_API_KEY to a valid key or log in to `claude`, then: agent-worker restart @review:pr-1",
+            ),
+            (
+                FailureClass::Auth,
+                "command",
+                "give coder a valid key, then: agent-worker restart @review:pr-1",
+            ),
+            (
+                FailureClass::MissingProgram,
+                "codex",
+                "install the program of coder: npm install --global @openai/codex; \
+                 then: agent-worker restart @review:pr-1",
+            ),
+            (
+                FailureClass::Timeout,
+                "mock",
+                "raise `timeout` or `silence` of coder, then: agent-worker restart @review:pr-1",
+            ),
+            (
+                FailureClass::Crash,
+                "command",
+                "read the output of coder: agent-worker logs coder@review:pr-1; then: agent-worker restart @review:pr-1",
+            ),
+            (
+                FailureClass::Crash,
+                "mock",
+                "correct the mock rules of coder, then: agent-worker restart @review:pr-1",
+            ),
+        ] {
+            let view = failed(backend, vec![samples::failure("coder", class)]);
+            assert_eq!(run_next_steps(&view, &[]), [expected]);
+        }
+    }
+
+    #[test]
+    fn several_failures_of_an_ended_run_need_one_restart() {
+        let failures = vec![
+            missing("coder", "there is no program `gemini`; install it: npm install gemini"),
+            missing("reviewer", "`./a.sh` is not executable; make it executable: chmod +x a.sh"),
+        ];
+        let expected = [
+            "install the program of coder: npm install gemini",
+            "make the program of reviewer executable: chmod +x a.sh",
+            "then: agent-worker restart @review:pr-1",
+        ];
+        assert_eq!(run_next_steps(&failed("acp", failures), &[]), expected);
+    }
+
+    #[test]
+    fn a_live_run_continues_with_its_agent_and_a_recovered_failure_needs_no_step() {
+        let refused = samples::failure("coder", FailureClass::Auth);
+        let view = run("claude", RunState::Running, vec![refused.clone()]);
+        let step = "log in to `claude`, then: agent-worker resume coder@review:pr-1; \
+                    or set ANTHROPIC_API_KEY to a valid key, then: agent-worker restart @review:pr-1";
+        assert_eq!(run_next_steps(&view, &[]), [step]);
+        let last_failure = Some(refused.failure.clone());
+        let agent = AgentView { last_failure, ..view.agents[0].clone() };
+        assert_eq!(agent_next_steps(&agent, &view, &[]), [step]);
+        let failure = LastFailure { recovered: true, ..refused.failure.clone() };
+        let recovered = AgentFailure { failure: failure.clone(), ..refused };
+        let view = run("claude", RunState::Running, vec![recovered]);
+        assert_eq!(run_next_steps(&view, &[]).len(), 0);
+        let agent = AgentView { last_failure: Some(failure), ..agent };
+        assert_eq!(agent_next_steps(&agent, &view, &[]).len(), 0);
+    }
+
+    #[test]
+    fn a_run_at_a_limit_needs_a_higher_one_before_its_agent_can_try_again() {
+        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "3s".into() };
+        let refused = samples::failure("coder", FailureClass::RateLimited);
+        let needs = ResumeRequest { wall: Some("2h".parse().unwrap()), ..Default::default() };
+        let view = run("claude", RunState::Paused { cause }, vec![refused.clone()]);
+        let view = RunView { needs, ..view };
+        let step = "raise the limit: agent-worker resume @review:pr-1 --wall 2h";
+        assert_eq!(run_next_steps(&view, &[]), [step]);
+        let agent = AgentView { last_failure: Some(refused.failure), ..view.agents[0].clone() };
+        assert_eq!(agent_next_steps(&agent, &view, &[]), [step]);
+    }
+
+    #[test]
+    fn a_question_and_an_approval_are_steps() {
+        let waiting = AgentState::Waiting {
+            questions: vec![QuestionId::new(2)],
+            approvals: vec![agent_worker_protocol::ApprovalId::new(1)],
+            asked: samples::at(1),
+        };
+        let mut view = run("mock", RunState::Paused { cause: PauseCause::Human }, Vec::new());
+        view.agents[0].state = waiting;
+        let question = QuestionView {
+            instance: view.instance.clone(),
+            project: "/p".into(),
+            id: QuestionId::new(2),
+            run: view.run,
+            agent: samples::agent_name("coder"),
+            question: "which\ncolor?".into(),
+            options: Vec::new(),
+            asked: samples::at(1),
+            answer: None,
+        };
+        let expected = [
+            "approve request 1 of coder: agent-worker approve 1 --target @review:pr-1; \
+             or deny it: agent-worker deny 1 --target @review:pr-1",
+            "answer question 2 of coder (which color?): agent-worker answer 2 \"…\" --target @review:pr-1",
+        ];
+        assert_eq!(run_next_steps(&view, &[question]), expected);
+    }
+
+    #[test]
+    fn a_failed_run_without_a_failed_agent_is_restarted_after_a_fix() {
+        let step = "fix the cause and restart: agent-worker restart @review:pr-1";
+        assert_eq!(run_next_steps(&failed("mock", Vec::new()), &[]), [step]);
+        assert_eq!(run_next_steps(&samples::run(), &[]).len(), 0);
+    }
+}

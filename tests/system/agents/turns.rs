@@ -1,0 +1,172 @@
+//! Turns of real agents: silent tools, background commands, offered tools, and a team that changes between two turns.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::testbed::{AgentEntry, AgentTestbed, Cli};
+
+/// Returns the names of the tools that the last request with tools offered.
+fn offered_tools(testbed: &AgentTestbed) -> BTreeSet<String> {
+    let with_tools = |one: crate::model_server::ModelRequest| {
+        let tools = one.body["tools"].as_array()?.clone();
+        let name = |tool: &Value| {
+            let name = tool["name"].as_str().or(tool["function"]["name"].as_str());
+            name.map(str::to_owned).into_iter().collect::<Vec<_>>()
+        };
+        let nested = |tool: &Value| {
+            let inner = tool["functionDeclarations"].as_array().cloned().unwrap_or_default();
+            inner.iter().flat_map(name).collect::<Vec<_>>()
+        };
+        let names: BTreeSet<String> =
+            tools.iter().flat_map(|tool| name(tool).into_iter().chain(nested(tool))).collect();
+        (!names.is_empty()).then_some(names)
+    };
+    testbed.models.requests().into_iter().rev().find_map(with_tools).unwrap_or_default()
+}
+
+/// Checks that a tool may be silent for longer than the limit of silence.
+fn check_silent_tool(cli: Cli, call: &str) {
+    let Some(testbed) = AgentTestbed::open(&[cli], "a real agent with a silent tool") else {
+        return;
+    };
+    testbed.start(&[AgentEntry { name: "me", cli, settings: "silence: 6s" }], "");
+    testbed.send("me", &format!("CALL {call}\nSAY Built."));
+    let (state, ended) = testbed.end_of_turn("me");
+    let expected = ("idle", &json!({"end": "ok"}));
+    assert_eq!((&*state, &ended), expected, "{}", testbed.diagnostics("me"));
+    let attempts = testbed.status("me")["attempts"].clone();
+    assert_eq!(attempts.as_array().unwrap().len(), 1, "{}", testbed.diagnostics("me"));
+    let last = testbed.models.requests().pop().unwrap().body.to_string();
+    assert!(last.contains("built"), "the command ran to its end: {last}");
+}
+
+#[test]
+fn a_silent_command_of_claude_code_is_not_a_silent_agent() {
+    check_silent_tool(Cli::Claude, r#"Bash {"command":"sleep 9; echo bu''ilt"}"#);
+}
+
+#[test]
+fn a_silent_command_of_codex_is_not_a_silent_agent() {
+    let call = r#"exec_command {"cmd":"sleep 9; echo bu''ilt","yield_time_ms":30000}"#;
+    check_silent_tool(Cli::Codex, call);
+}
+
+#[test]
+fn claude_code_starts_no_command_in_the_background() {
+    let Some(testbed) = AgentTestbed::open(&[Cli::Claude], "a command in the background") else {
+        return;
+    };
+    let settings = "permissions: { default: allow }";
+    testbed.start(&[AgentEntry { name: "me", cli: Cli::Claude, settings }], "");
+    let call = r#"Bash {"command":"sleep 300","run_in_background":true}"#;
+    assert_eq!(testbed.ask("me", &format!("CALL {call}\nSAY Done.")), "Done.");
+    assert_eq!(testbed.other_processes(), [], "{}", testbed.diagnostics("me"));
+}
+
+/// The tools of each program that the model is offered beside the team's, for the tested version. A new tool fails this test,
+/// so that a person decides whether it reaches anything past the daemon.
+const OWN_TOOLS: [(Cli, &[&str], &[&str]); 2] = [
+    (
+        Cli::Claude,
+        &["isolated", "login"],
+        &[
+            "Agent",
+            "Bash",
+            "Edit",
+            "EnterPlanMode",
+            "EnterWorktree",
+            "ExitPlanMode",
+            "ExitWorktree",
+            "NotebookEdit",
+            "Read",
+            "ReportFindings",
+            "Skill",
+            "WebFetch",
+            "WebSearch",
+            "Workflow",
+            "Write",
+        ],
+    ),
+    (
+        Cli::Codex,
+        // In the other mode it waits for a login.
+        &["isolated"],
+        &[
+            "create_goal",
+            "exec_command",
+            "get_goal",
+            "list_mcp_resource_templates",
+            "list_mcp_resources",
+            // Agents of its own, inside its process.
+            "multi_agent_v1",
+            "read_mcp_resource",
+            // It answers itself that no user is there.
+            "request_user_input",
+            "update_goal",
+            "view_image",
+            "write_stdin",
+        ],
+    ),
+];
+
+#[test]
+fn a_model_is_offered_the_teams_tools_and_known_tools_of_its_program() {
+    for (cli, modes, own) in OWN_TOOLS {
+        for mode in modes {
+            let Some(testbed) = AgentTestbed::open(&[cli], "the tools of a real agent") else {
+                return;
+            };
+            let settings = format!("mode: {mode}");
+            testbed.start(&[AgentEntry { name: "me", cli, settings: &settings }], "");
+            testbed.send("me", "SAY Done.");
+            testbed.end_of_turn("me");
+            let mut offered = offered_tools(&testbed);
+            offered.retain(|tool| !tool.starts_with("mcp__team"));
+            let own = own.iter().map(|&tool| tool.to_owned()).collect();
+            assert_eq!(offered, own, "{cli:?} {mode}: {}", testbed.diagnostics("me"));
+        }
+    }
+}
+
+#[test]
+fn a_question_of_codex_to_its_own_user_does_not_stop_the_turn() {
+    let Some(testbed) = AgentTestbed::open(&[Cli::Codex], "a question of Codex") else { return };
+    testbed.start(&[AgentEntry { name: "me", cli: Cli::Codex, settings: "" }], "");
+    let question = json!({"questions": [{"id": "colour", "header": "Colour", "question": "Which?",
+        "options": [{"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"}]}]});
+    let answer = testbed.ask("me", &format!("CALL request_user_input {question}\nECHO"));
+    assert!(answer.contains("unavailable"), "{answer}");
+}
+
+/// Checks that an agent learns in its second turn about an agent that joined after its first.
+fn check_late_joiner(cli: Cli) {
+    let Some(testbed) = AgentTestbed::open(&[cli], "a team that grows") else { return };
+    testbed.start(&[AgentEntry { name: "me", cli, settings: "" }], "");
+    assert_eq!(testbed.ask("me", "SAY One."), "One.");
+    let joined = testbed.world.run(&["new", "latecomer", "-b", "mock", "--instance", "team"]);
+    assert_eq!(joined.code, 0, "{joined:?}");
+    assert_eq!(testbed.ask("me", "SAY Two."), "Two.");
+    let last = testbed.models.requests().pop().unwrap().body.to_string();
+    assert!(last.contains("latecomer"), "{last}");
+}
+
+#[test]
+fn claude_code_knows_an_agent_that_joined_after_its_first_turn() {
+    check_late_joiner(Cli::Claude);
+}
+
+#[test]
+fn codex_knows_an_agent_that_joined_after_its_first_turn() {
+    check_late_joiner(Cli::Codex);
+}
+
+#[test]
+fn gemini_cli_knows_an_agent_that_joined_after_its_first_turn() {
+    check_late_joiner(Cli::Gemini);
+}
+
+#[test]
+fn claude_code_over_acp_knows_an_agent_that_joined_after_its_first_turn() {
+    check_late_joiner(Cli::AcpClaude);
+}
