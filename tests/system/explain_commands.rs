@@ -238,10 +238,10 @@ fn the_cause_of_a_failed_run_is_in_every_command_that_shows_the_run() {
     $ agent-worker run refused.yaml
     #1 user → coder: @coder please begin
     ! coder: stopped: auth: 401 bad key
-    ! coder: will not get message #1: 1 message for a stopped agent
+    ! coder: will not get message #1: the agent is stopped: auth: 401 bad key
     ! failed after TIME · 1 turn · 1 message · 1 dropped message
     !  coder failed (auth): 401 bad key
-    !  #1 for coder is dropped: 1 message for a stopped agent
+    !  #1 for coder is dropped: the agent is stopped: auth: 401 bad key
     ! hint: give coder a valid key, then: agent-worker restart @refused
     (exit 1)
     $ agent-worker runs
@@ -255,7 +255,7 @@ fn the_cause_of_a_failed_run_is_in_every_command_that_shows_the_run() {
       since  TIME ago
       so far  1 turn, 1 message, 0 tokens in, 0 out
       limits  50 hops, 200 turns, TIME of 2h wall time used
-      dropped  #1 for coder: 1 message for a stopped agent
+      dropped  #1 for coder: the agent is stopped: auth: 401 bad key
       last failure  coder: TIME ago, auth: 401 bad key
       next step  give coder a valid key, then: agent-worker restart @refused
 
@@ -264,7 +264,7 @@ fn the_cause_of_a_failed_run_is_in_every_command_that_shows_the_run() {
     $ agent-worker why @refused
     @refused is failed
       since  TIME ago
-      because  #1 for coder is dropped: 1 message for a stopped agent
+      because  #1 for coder is dropped: the agent is stopped: auth: 401 bad key
       because  coder failed (auth): 401 bad key
       wakes when  the run is restarted: agent-worker restart @refused
       next step  give coder a valid key, then: agent-worker restart @refused

@@ -150,7 +150,8 @@ fn a_run_that_is_watched_does_not_undo_a_stop_of_its_daemon() {
     let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &envelope["outcome"]), (Some(5), &"interrupted".into()));
     assert!(world.processes().is_empty(), "{:?}", world.processes());
-    // The next command starts the daemon again, and the turn continues.
+    assert_eq!(world.list(&["ls", "--json"])[0]["state"], "paused");
+    assert_eq!(world.run(&["daemon", "start"]).code, 0);
     wait_for("the answer", || {
         let messages = world.json(&["peek", "@slow", "--json"]);
         messages["items"].as_array()?.iter().any(|one| one["body"] == "slept").then_some(())

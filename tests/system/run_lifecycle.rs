@@ -163,8 +163,8 @@ fn attach_and_resume_say_what_they_cannot_follow_and_what_to_do() {
     ! hint: read its messages: agent-worker peek @quick; restart it: agent-worker restart @quick
     (exit 1)
     $ agent-worker resume @quick
-    ! error: @quick is not paused
-    ! hint: `agent-worker runs` shows its state
+    ! error: the run of @quick has ended
+    ! hint: restart it: agent-worker restart @quick
     (exit 1)
     $ agent-worker attach @nothing
     ! error: there is no instance `@nothing`
@@ -172,7 +172,7 @@ fn attach_and_resume_say_what_they_cannot_follow_and_what_to_do() {
     (exit 1)
     ");
     let (code, envelope) = world.envelope(&["resume", "@quick", "--hops", "9", "--json"]);
-    assert_eq!((code, &envelope["error"]["code"]), (1, &"conflict".into()), "{envelope}");
+    assert_eq!((code, &envelope["error"]["code"]), (1, &"run_ended".into()), "{envelope}");
 }
 
 #[test]

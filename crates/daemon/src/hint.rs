@@ -19,8 +19,11 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
                 "a binding proposal with gate `{gate}` opens it when `approve` wins"
             ));
         }
-        ProblemDetails::AmbiguousTarget { target: Some(_), candidates } => {
-            ambiguous_hint(candidates)
+        ProblemDetails::AmbiguousTarget { same_instance: true, .. } => {
+            "pass `project`, the folder of the one you mean"
+        }
+        ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
+            "give the full target: agent@workflow:tag"
         }
         ProblemDetails::AmbiguousTarget { target: None, .. } => "name an instance: @workflow:tag",
         ProblemDetails::HopLimit => "end this turn; a message from a person resets the hop count",
@@ -65,15 +68,6 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
         | ProblemDetails::RunContinues { .. } => return None,
     };
     Some(hint.to_owned())
-}
-
-/// The hint at several matches; the full name does not tell two folders with the same instance apart.
-fn ambiguous_hint(candidates: &[String]) -> &'static str {
-    if candidates.len() > 1 && candidates.windows(2).all(|pair| pair[0] == pair[1]) {
-        "pass `project`, the folder of the one you mean"
-    } else {
-        "give the full target: agent@workflow:tag"
-    }
 }
 
 /// The hint at a limit; `resume` says how this interface raises it.

@@ -65,6 +65,8 @@ pub enum Error {
         target: String,
         /// Instances that match the target.
         candidates: Vec<String>,
+        /// True if the candidates differ only by their folder.
+        same_instance: bool,
     },
     /// The recipient does not exist.
     #[error("there is no agent `{}` here", .0.name)]
@@ -265,13 +267,18 @@ impl Error {
             Self::UnknownTarget { wanted, suggestion } => {
                 unknown_target(wanted, suggestion.as_ref())
             }
-            Self::Ambiguous { target, candidates } => ProblemDetails::AmbiguousTarget {
-                target: Some(target.clone()),
-                candidates: candidates.clone(),
-            },
-            Self::AmbiguousDefault(candidates) => {
-                ProblemDetails::AmbiguousTarget { target: None, candidates: candidates.clone() }
+            Self::Ambiguous { target, candidates, same_instance } => {
+                ProblemDetails::AmbiguousTarget {
+                    target: Some(target.clone()),
+                    candidates: candidates.clone(),
+                    same_instance: *same_instance,
+                }
             }
+            Self::AmbiguousDefault(candidates) => ProblemDetails::AmbiguousTarget {
+                target: None,
+                candidates: candidates.clone(),
+                same_instance: false,
+            },
             Self::AlreadyRunning(instance) | Self::AlreadyPaused(instance) => {
                 ProblemDetails::AlreadyRunning { instance: instance.clone() }
             }

@@ -34,6 +34,9 @@ pub enum ProblemDetails {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target: Option<String>,
         candidates: Vec<String>,
+        /// True if the candidates differ only by their folder.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        same_instance: bool,
     },
     /// The instance has no live run.
     NoRun { instance: InstanceRef },

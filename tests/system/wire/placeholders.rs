@@ -6,6 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
+/// Start of a cursor in a document that is part of a text.
+const CURSOR_START: &str = "\"next\":\"";
 /// Keys whose text is for people.
 const WORDING: [&str; 11] = [
     "message",
@@ -115,6 +117,11 @@ impl Placeholders {
         let time = "0000-00-00T00:00:00.000Z";
         if text.get(..time.len()).is_some_and(|start| shaped(start, time)) {
             return Some(("<time>".to_owned(), time.len()));
+        }
+        // A cursor inside a summary, which is a text.
+        if let Some(cursor) = text.strip_prefix(CURSOR_START) {
+            let length = cursor.find('"').unwrap_or(cursor.len());
+            return Some((format!("{CURSOR_START}<next>"), CURSOR_START.len() + length));
         }
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         if let Some(port) = text.strip_prefix("127.0.0.1:") {

@@ -64,9 +64,7 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
         ProblemDetails::UnknownTarget { .. } => "`agent-worker ls --all` lists every agent",
         ProblemDetails::UnknownAgent { .. } => "`agent-worker ls` lists the agents",
-        ProblemDetails::AmbiguousTarget { target: Some(_), candidates }
-            if candidates.len() > 1 && candidates.windows(2).all(|pair| pair[0] == pair[1]) =>
-        {
+        ProblemDetails::AmbiguousTarget { same_instance: true, .. } => {
             "change to the folder of the one you mean"
         }
         ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
@@ -229,7 +227,8 @@ mod tests {
             (
                 ProblemDetails::AmbiguousTarget {
                     target: Some("@review".into()),
-                    candidates: vec!["@review".into(), "@review".into()],
+                    candidates: vec!["`@review` in /a".into(), "`@review` in /b".into()],
+                    same_instance: true,
                 },
                 "change to the folder of the one you mean",
             ),

@@ -48,7 +48,7 @@ impl Kernel {
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<(Instance, RunId)> {
-        let choice = InstanceChoice::Live;
+        let choice = InstanceChoice::Nearest;
         let instance = self.resolve_instance_for_write(who, selector, choice).await?;
         match instance.live {
             Some(run) => Ok((instance, run)),
@@ -62,7 +62,7 @@ impl Kernel {
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<Instance> {
-        self.choose_instance(who, selector, InstanceChoice::Reading).await
+        self.choose_instance(who, selector, InstanceChoice::Nearest).await
     }
 
     /// Returns the same for an operation that concerns an agent alone, which it also has in a team that shares nothing.

@@ -10,12 +10,13 @@ use crate::error::{Error, Result};
 /// The instances that a request may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InstanceChoice {
-    /// To read: the caller's folder comes first. Among ended instances the newest is meant.
-    Reading,
-    /// To act in a live run: ended instances are no candidates. Without a live one the newest is meant, and the caller
-    /// reports that it has no live run.
-    Live,
-    /// To change or delete the instance itself: like `Reading`, but several ended instances are ambiguous.
+    /// To read, or to act in a live run. Instances of the caller's folder come first, and among them a live one. Of
+    /// several ended instances the newest is meant; an action then reports that it has no live run.
+    ///
+    /// An ended instance of the caller's folder comes before a live one of another folder: a message must not reach the
+    /// team of another project because the caller's own has ended.
+    Nearest,
+    /// To change or delete the instance itself: like `Nearest`, but several ended instances are ambiguous.
     Exact,
 }
 
@@ -33,14 +34,9 @@ pub(crate) fn choose_instance(
     let is_here = |one: &Instance| is_near(one, project);
     let is_live = |one: &Instance| one.live.is_some();
     let is_live_here = |one: &Instance| is_here(one) && is_live(one);
-    let nearest = match (standalone, choice) {
-        (Some(at), _) => candidates.into_iter().skip(at).take(1).collect(),
-        (None, InstanceChoice::Reading | InstanceChoice::Exact) => {
-            closest(candidates, &[&is_live_here, &is_here, &is_live, &|_| true])
-        }
-        (None, InstanceChoice::Live) => {
-            closest(candidates, &[&is_live_here, &is_live, &is_here, &|_| true])
-        }
+    let nearest = match standalone {
+        Some(at) => candidates.into_iter().skip(at).take(1).collect(),
+        None => closest(candidates, &[&is_live_here, &is_here, &is_live, &|_| true]),
     };
     single(nearest, choice).map_err(|several| match (&several[..], &target.workflow) {
         ([], Some(_)) => Error::NoInstance(format!("instance `{target}`")),
@@ -48,7 +44,8 @@ pub(crate) fn choose_instance(
         (several, _) => {
             let candidates =
                 several.iter().map(|one| describe_instance(&one.instance, &one.project)).collect();
-            Error::Ambiguous { target: target.to_string(), candidates }
+            let same_instance = several.windows(2).all(|pair| pair[0].instance == pair[1].instance);
+            Error::Ambiguous { target: target.to_string(), candidates, same_instance }
         }
     })
 }
@@ -97,9 +94,7 @@ fn single(
     choice: InstanceChoice,
 ) -> std::result::Result<Instance, Vec<Instance>> {
     let takes_newest = match choice {
-        InstanceChoice::Reading | InstanceChoice::Live => {
-            known.iter().all(|one| one.live.is_none())
-        }
+        InstanceChoice::Nearest => known.iter().all(|one| one.live.is_none()),
         InstanceChoice::Exact => false,
     };
     if takes_newest {
@@ -155,7 +150,7 @@ mod tests {
     }
 
     fn meant(target: &str, project: &str, candidates: &[i64]) -> String {
-        chosen(target, project, InstanceChoice::Reading, candidates)
+        chosen(target, project, InstanceChoice::Nearest, candidates)
     }
 
     fn chosen(target: &str, project: &str, choice: InstanceChoice, candidates: &[i64]) -> String {
@@ -195,21 +190,21 @@ mod tests {
     }
 
     #[test]
-    fn ended_instances_are_no_candidates_for_an_action_and_the_newest_is_read() {
-        use InstanceChoice::{Exact, Live, Reading};
+    fn ended_instances_are_no_candidates_beside_a_live_one_of_the_same_folder() {
+        use InstanceChoice::{Exact, Nearest};
         for (target, project, choice, candidates, expected) in [
-            // Two ended instances here, a live one elsewhere.
-            ("coder", "/b", Live, &[1, 3, 8][..], "1"),
-            ("coder", "/b", Reading, &[1, 3, 8], "8"),
+            // A live instance here comes before the ended ones here.
+            ("coder", "/b", Nearest, &[3, 4, 8][..], "4"),
+            // Two ended instances here, a live one elsewhere, which is not meant.
+            ("coder", "/b", Nearest, &[1, 3, 8], "8"),
             ("coder", "/b", Exact, &[1, 3, 8], "2 candidates"),
             // Only ended instances: here, then anywhere.
-            ("coder", "/b", Live, &[3, 8, 9], "8"),
-            ("coder", "/x", Live, &[3, 8, 9], "9"),
-            ("@review", "/x", Reading, &[3, 9], "9"),
+            ("coder", "/x", Nearest, &[3, 8, 9], "9"),
+            ("coder", "/x", Nearest, &[1, 3, 8, 9], "1"),
+            ("@review", "/x", Nearest, &[3, 9], "9"),
             ("@review", "/x", Exact, &[3, 9], "2 candidates"),
             // Several live instances stay ambiguous.
-            ("coder", "/b", Live, &[1, 2, 3], "2 candidates"),
-            ("coder", "/a", Reading, &[1, 2, 3], "2 candidates"),
+            ("coder", "/a", Nearest, &[1, 2, 3], "2 candidates"),
         ] {
             let found = chosen(target, project, choice, candidates);
             assert_eq!(found, expected, "{target} from {project}, {choice:?} of {candidates:?}");
@@ -219,7 +214,7 @@ mod tests {
     #[test]
     fn without_a_target_the_only_live_run_here_is_meant() {
         let all = || instances().into_iter().take(5).collect::<Vec<_>>();
-        let only_instance = |project, known| only_instance(project, InstanceChoice::Reading, known);
+        let only_instance = |project, known| only_instance(project, InstanceChoice::Nearest, known);
         assert_eq!(only_instance(Some("/b"), all()).unwrap().id, WorkflowId::new(4));
         assert!(matches!(only_instance(Some("/a"), all()), Err(Error::AmbiguousDefault(_))));
         assert!(matches!(only_instance(Some("/x"), Vec::new()), Err(Error::NoInstance(_))));

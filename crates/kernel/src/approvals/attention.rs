@@ -159,7 +159,7 @@ impl PendingAttention<'_> {
         let selector =
             InstanceSelector { target: request.target.clone(), project: request.project.clone() };
         let choice = match action {
-            DeadLetterAction::Redrive => InstanceChoice::Live,
+            DeadLetterAction::Redrive => InstanceChoice::Nearest,
             DeadLetterAction::Drop => InstanceChoice::Exact,
         };
         let instance = self.0.resolve_instance_for_write(who, &selector, choice).await?;

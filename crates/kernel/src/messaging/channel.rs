@@ -112,7 +112,8 @@ impl Messages<'_> {
         }
         let (target, project) = (request.target.clone(), request.project.clone());
         let place = InstanceSelector { target, project };
-        let instance = self.0.resolve_instance_for_write(who, &place, InstanceChoice::Live).await?;
+        let instance =
+            self.0.resolve_instance_for_write(who, &place, InstanceChoice::Nearest).await?;
         // A repeated call gets its first result, even if the run has ended since.
         let no_run = || Error::NoRun(instance.instance.clone());
         let run =
@@ -209,7 +210,7 @@ impl Messages<'_> {
     ) -> Result<ListPage<Receipt>> {
         who.require(Permission::Read)?;
         let mut page = page.start("receipts")?;
-        let instance = self.0.choose_instance(who, selector, InstanceChoice::Live).await?;
+        let instance = self.0.resolve_instance(who, selector).await?;
         let receipts = self.0.store.message_receipts(instance.id, seq).await;
         let mut receipts = receipts.map_err(|error| match error {
             StoreError::NotFound(_) => {

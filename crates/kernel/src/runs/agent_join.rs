@@ -168,7 +168,7 @@ impl Kernel {
         };
         let (target, project) = (request.target.clone(), request.project.clone());
         let selector = InstanceSelector { target, project };
-        let choice = InstanceChoice::Live;
+        let choice = InstanceChoice::Nearest;
         let found = self.resolve_instance_for_write(who, &selector, choice).await;
         if let Ok(Instance { live: Some(run), .. }) = found {
             return Ok(JoinPlace::Live(run));

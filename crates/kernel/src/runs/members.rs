@@ -125,7 +125,7 @@ impl Kernel {
         who: &Principal,
         selector: &InstanceSelector,
     ) -> Result<(Instance, RunId, AgentName)> {
-        let (instance, agent) = self.resolve_agent(who, selector, InstanceChoice::Live).await?;
+        let (instance, agent) = self.resolve_agent(who, selector, InstanceChoice::Nearest).await?;
         match instance.live {
             Some(run) => Ok((instance, run, agent)),
             None => Err(Error::NoRun(instance.instance)),

@@ -99,7 +99,7 @@ impl Agents<'_> {
         place: &InstanceSelector,
     ) -> Result<AgentExplanation> {
         who.require(Permission::Read)?;
-        let (instance, agent) = self.0.resolve_agent(who, place, InstanceChoice::Reading).await?;
+        let (instance, agent) = self.0.resolve_agent(who, place, InstanceChoice::Nearest).await?;
         if let Principal::Agent(attempt) = who
             && attempt.fence.agent != agent
         {
@@ -153,7 +153,7 @@ impl Agents<'_> {
         after: u64,
     ) -> Result<LogReply> {
         who.require_user("only the user may read the output of workers")?;
-        let (instance, agent) = self.0.resolve_agent(who, place, InstanceChoice::Reading).await?;
+        let (instance, agent) = self.0.resolve_agent(who, place, InstanceChoice::Nearest).await?;
         let found = match attempt {
             Some(attempt) => Some(self.0.store.attempt_get(attempt).await?),
             None => self.0.store.attempt_list(instance.id, agent.clone(), 1).await?.pop(),

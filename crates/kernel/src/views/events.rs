@@ -11,7 +11,7 @@ use agent_worker_protocol::{
 use agent_worker_store::{ChangeCursor, EventQuery};
 
 use crate::{
-    access::{instance_resolution::InstanceSelector, target::InstanceChoice},
+    access::instance_resolution::InstanceSelector,
     approvals::presence::PresenceGuard,
     error::Result,
     kernel::{Kernel, Principal},
@@ -73,9 +73,7 @@ impl Runs<'_> {
                 (self.0.require_run(who, run).await?.workflow, Some(run))
             }
             WatchSubject::Instance(selector) => {
-                // Only a live run has new events.
-                let choice = InstanceChoice::Live;
-                (self.0.choose_instance(who, &selector, choice).await?.id, None)
+                (self.0.resolve_instance(who, &selector).await?.id, None)
             }
         };
         let mut subscription = EventSubscription {

@@ -7,6 +7,7 @@
 mod call;
 mod client;
 mod failure;
+mod permit;
 mod preset;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,8 @@ use tokio::{
 };
 
 use self::{
-    client::{AcpClient, AcpPermitDecision, AcpPermitQuestion, AcpStep, AcpTurnInput},
+    client::{AcpClient, AcpStep, AcpTurnInput},
+    permit::{AcpPermitDecision, AcpPermitQuestion},
     preset::AcpPreset,
 };
 use super::{

@@ -199,9 +199,14 @@ async fn how_it_ends_is_known_from_its_answer_and_its_process() {
             "slow down",
         ),
         (
-            r#"prompted() { answer '{"stopReason":"end_turn"}'; }"#,
+            r#"prompted() { words Fine.; answer '{"stopReason":"end_turn"}'; }"#,
             FailureClass::Fatal,
             "never listed the team's tools",
+        ),
+        (
+            r#"prompted() { look; answer '{"stopReason":"end_turn"}'; }"#,
+            FailureClass::Crash,
+            "the model completed no answer",
         ),
         (
             "exec >&-; sleep 60",

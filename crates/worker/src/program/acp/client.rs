@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use agent_worker_backends::{AcpSessionSupport, AcpToolNaming};
-use agent_worker_protocol::{FailureClass, api::PermitRequest};
+use agent_worker_protocol::FailureClass;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -15,6 +15,7 @@ use super::{
     super::ProgramEvent,
     call::{AcpCallStage, AcpToolCall},
     failure::{failure_from_error, incomplete_turn, provider_status},
+    permit::{AcpPermitDecision, AcpPermitParams, AcpPermitQuestion},
     preset::AcpPreset,
     usage::AcpUsageTracker,
 };
@@ -50,22 +51,6 @@ pub(super) enum AcpStep {
     End(Result<String, TurnFailure>),
 }
 
-/// A permission request of the agent, with the options for its answer.
-#[derive(Debug, PartialEq)]
-pub(super) struct AcpPermitQuestion {
-    id: Value,
-    pub(super) request: PermitRequest,
-    allow_option: Option<Value>,
-    reject_option: Option<Value>,
-}
-
-/// The decision about a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AcpPermitDecision {
-    AllowOnce,
-    Reject,
-}
-
 /// The response that the client waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AcpPhase {
@@ -90,7 +75,7 @@ pub(super) struct AcpClient<'a> {
     usage_tracker: AcpUsageTracker,
     /// Requests of the agent that are not answered yet.
     open_requests: Vec<Value>,
-    /// True once the agent has called a tool.
+    /// True once the agent has called a tool, or has asked for permission to call one.
     has_called: bool,
     /// The status of a failed request to the provider, if the agent reports it.
     provider_status: Option<u64>,
@@ -108,20 +93,6 @@ struct AcpMessage {
     params: Value,
     result: Option<Value>,
     error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AcpPermitParams {
-    tool_call: Box<AcpToolCall>,
-    options: Vec<AcpPermitOption>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AcpPermitOption {
-    option_id: Value,
-    kind: String,
 }
 
 #[derive(Deserialize)]
@@ -211,18 +182,9 @@ impl<'a> AcpClient<'a> {
         question: AcpPermitQuestion,
         permit: AcpPermitDecision,
     ) -> Value {
-        let AcpPermitQuestion { id, allow_option: once, reject_option: never, .. } = question;
-        self.open_requests.retain(|unanswered| *unanswered != id);
+        self.open_requests.retain(|unanswered| *unanswered != question.id);
         self.was_refused |= permit == AcpPermitDecision::Reject;
-        let choice = match permit {
-            AcpPermitDecision::AllowOnce => once.or(never),
-            AcpPermitDecision::Reject => never,
-        };
-        let outcome = match choice {
-            Some(option) => json!({"outcome": "selected", "optionId": option}),
-            None => json!({"outcome": "cancelled"}),
-        };
-        json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})
+        question.response(permit)
     }
 
     /// Returns the messages that stop the agent, if a prompt is running, and answers its open requests as
@@ -260,19 +222,12 @@ impl<'a> AcpClient<'a> {
             let outcome = json!({"outcome": {"outcome": "cancelled"}});
             return AcpStep::Send(json!({"jsonrpc": "2.0", "id": id, "result": outcome}));
         };
-        let option = |kinds: [&str; 2]| {
-            let of = |kind| options.iter().find(|option| option.kind == kind);
-            kinds.into_iter().find_map(of).map(|option| option.option_id.clone())
-        };
+        self.has_called = true;
         let says = self.tool_naming();
         let call = self.calls.entry(tool_call.id().to_owned()).or_default();
         call.merge_update(*tool_call);
         let (is_ours, request) = (call.team_tool(says).is_some(), call.permit_request(says));
-        // Never selects an option that also allows later calls. An option that also rejects later calls is still a
-        // rejection.
-        let (once, never) =
-            (option(["allow_once", "allow_once"]), option(["reject_once", "reject_always"]));
-        let question = AcpPermitQuestion { id, request, allow_option: once, reject_option: never };
+        let question = AcpPermitQuestion::new(id, request, &options);
         // The team's own tools need no permission.
         if is_ours {
             return AcpStep::Send(self.permit_response(question, AcpPermitDecision::AllowOnce));

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{
     super::ProgramEvent,
-    client::{AcpClient, AcpPermitDecision, AcpStep, AcpTurnInput},
+    client::{AcpClient, AcpStep, AcpTurnInput},
+    permit::AcpPermitDecision,
     preset::AcpPreset,
 };
 use crate::{tool_server::ToolServerEndpoint, truncation::truncate, turn::TurnFailure};
