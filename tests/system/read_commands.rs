@@ -33,6 +33,8 @@ fn peek_reads_the_channel_and_an_inbox_and_remembers_the_agent_of_use() {
         agent-worker peek coder --inbox
         agent-worker peek @team --inbox
         agent-worker peek @team --find NOBODY
+        agent-worker peek @team --follow --since 1 -n 5
+        agent-worker peek @team --thread 1 --since 6
         agent-worker peek @nothing
         agent-worker use owl@team
         agent-worker peek --inbox
@@ -52,6 +54,11 @@ fn peek_reads_the_channel_and_an_inbox_and_remembers_the_agent_of_use() {
     (exit 2)
     $ agent-worker peek @team --find NOBODY
     TIME ago #2 user: for ␛[31mnobody
+    $ agent-worker peek @team --follow --since 1 -n 5
+    ! error: --number cannot be combined with --follow and --since, which print every message after that position
+    (exit 2)
+    $ agent-worker peek @team --thread 1 --since 6
+    ! no message of this thread after that position
     $ agent-worker peek @nothing
     ! error: there is no instance `@nothing`
     ! hint: `agent-worker ls --all` lists every agent

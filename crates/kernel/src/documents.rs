@@ -134,6 +134,13 @@ impl DocumentLibrary<'_> {
         who.require(Permission::Read)?;
         let mut page = page.start::<Reverse<Revision>, _>("revisions")?;
         let instance = self.0.resolve_instance(who, selector).await?;
+        if is_decisions(&file) {
+            // The text is generated, so only its newest revision exists.
+            let newest = self.0.decisions_entry(instance.id).await?;
+            let newest = newest.ok_or_else(|| missing_document(&file, None, &instance))?;
+            page.push(Reverse(newest.revision), newest);
+            return page.finish();
+        }
         let range = page.range(|&Reverse(revision)| Some(revision));
         let revisions = self.0.store.document_history(instance.id, file.clone(), range).await?;
         if revisions.is_empty() && page.after().is_none() {
@@ -155,6 +162,10 @@ impl DocumentLibrary<'_> {
     ) -> Result<DocumentDiff> {
         who.require(Permission::Read)?;
         let instance = self.0.resolve_instance(who, selector).await?;
+        if is_decisions(&file) {
+            let why = "decisions.md is generated from the votes and has no earlier revision";
+            return Err(Error::BadRequest(why.into()));
+        }
         let found = self.0.store.document_get(instance.id, file.clone(), between.1).await?;
         let after = found.ok_or_else(|| missing_document(&file, between.1, &instance))?;
         let to = after.info.revision;

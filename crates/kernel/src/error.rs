@@ -108,7 +108,7 @@ pub enum Error {
     RunEnded(InstanceRef),
     /// The data of the run was deleted at its end.
     #[error(
-        "the last run of @{0} kept nothing: `provider: memory` deletes the data of a run at its end"
+        "the data of this run of @{0} was deleted: `provider: memory` deletes the data of a run at its end"
     )]
     RunForgotten(InstanceRef),
     /// The instance already has a live run.

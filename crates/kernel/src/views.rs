@@ -26,8 +26,8 @@ use agent_worker_protocol::{
     api::{AgentView, ListPage, ResumeRequest, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
-    AgentRow, Approval, Instance, InstanceQuery, Now, QuestionRow, Retention, RunFacts, RunQuery,
-    RunRow, RunSnapshot, RunStep, StoreFault, WaitReason,
+    AgentRow, Approval, Error as StoreError, Instance, InstanceQuery, Now, QuestionRow, Retention,
+    RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, StoreFault, WaitReason,
 };
 use serde::Deserialize;
 
@@ -118,7 +118,11 @@ impl Agents<'_> {
             if page.after().is_some_and(|(workflow, _)| instance.id < *workflow) {
                 continue;
             }
-            let snapshot = self.0.store.run_snapshot(run).await?;
+            let snapshot = match self.0.store.run_snapshot(run).await {
+                // The instance was removed meanwhile.
+                Err(StoreError::NotFound(_)) => continue,
+                snapshot => snapshot?,
+            };
             let places: Vec<_> = snapshot.agents.iter().map(|row| row.place).collect();
             let views = self.0.agent_views_of(&snapshot);
             let is_wanted = |view: &AgentView| wanted.is_none_or(|name| *name == view.name);
@@ -146,7 +150,11 @@ impl KernelHealth<'_> {
         let runs = self.0.store.run_list(RunQuery::Live).await?;
         let mut agents = 0;
         for run in &runs {
-            agents += self.0.run_context(run.id).await?.team.len();
+            match self.0.run_context(run.id).await {
+                Ok(context) => agents += context.team.len(),
+                // A run that was removed meanwhile or cannot be read does not hide the other ones.
+                Err(error) => tracing::debug!(run = %run.id, %error, "its agents are not counted"),
+            }
         }
         let attempts = self.0.scheduler.worker_count();
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);

@@ -54,6 +54,7 @@ async fn messages(store: &Arc<dyn Store>, workflow: WorkflowId) -> usize {
         after: Seq::new(0),
         before: None,
         search: None,
+        to: None,
         order: MessageOrder::NewestFirst,
         limit: MESSAGES,
     };

@@ -78,6 +78,34 @@ pub(crate) fn take_intact<T>(
     Ok(kept)
 }
 
+/// The rows of a list that one read returned.
+pub(crate) struct ListPart<T> {
+    /// The rows that the list contains.
+    pub(crate) items: Vec<T>,
+    /// True if no row follows the part.
+    pub(crate) is_last: bool,
+}
+
+/// Reads parts of a list until it has `limit` items or the list ends. `read` gets the number of missing items and may
+/// leave out rows that it read: they use no part of the limit.
+pub(crate) fn fill_list<T>(
+    limit: u32,
+    mut read: impl FnMut(u32) -> Result<ListPart<T>>,
+) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    loop {
+        let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        if missing == 0 {
+            return Ok(items);
+        }
+        let part = read(missing)?;
+        items.extend(part.items);
+        if part.is_last {
+            return Ok(items);
+        }
+    }
+}
+
 /// Returns the row, or reports that it is damaged.
 pub(crate) fn intact_or_skip<T>(row: db::Result<T>) -> Result<Option<T>> {
     match row.map_err(Error::from) {

@@ -167,12 +167,11 @@ pub enum Error {
 
 /// Names the agents that may set the verdict of a run.
 fn finisher_text(agents: &[AgentName]) -> String {
-    let names: Vec<&str> = agents.iter().map(AgentName::as_str).collect();
+    let names: Vec<_> = agents.iter().map(|agent| format!("`{agent}`")).collect();
     match names.as_slice() {
-        [] => {
-            "the run has neither a coordinator nor a finisher, so no agent sets its verdict".into()
-        }
-        names => format!("only {} sets the verdict of this run", names.join(" or ")),
+        [] => "the run has neither a coordinator nor a finisher, so no agent may set its verdict"
+            .into(),
+        names => format!("only {} may set the verdict of this run", names.join(" or ")),
     }
 }
 

@@ -174,6 +174,7 @@ async fn a_healthy_store_has_no_problems_on_whichever_connection_it_was_searched
         search: Some("needle".into()),
         after: Seq::new(0),
         before: None,
+        to: None,
         order: MessageOrder::OldestFirst,
         limit: 1,
     };
@@ -350,6 +351,7 @@ async fn what_was_acknowledged_survives_kill_nine() {
             after: Seq::new(0),
             before: None,
             search: None,
+            to: None,
             order,
             limit: u32::MAX,
         };

@@ -80,9 +80,14 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    if args.follow && args.since.is_some() && args.number.is_some() {
+        let message = "--number cannot be combined with --follow and --since, which print every message after that position";
+        return Err(CliError::new(CliErrorKind::Usage, message));
+    }
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
+    let nothing = empty_reason(&args);
     let target = args.target.or_selected(TargetEffect::Read, ctx)?;
     if args.inbox {
         return show_inbox(&client, target, args.output.format(), ctx).await;
@@ -91,20 +96,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let format = args.output.format();
     let scope = resolve_run::readable_scope(&client, &scope, format, ctx).await?;
     let runs = if args.all { RunSelection::All } else { RunSelection::Current };
-    let nothing = match (&args.find, runs) {
-        (Some(_), _) => "no message contains this text",
-        (None, RunSelection::All) => "no messages yet",
-        (None, RunSelection::Current) => {
-            "no messages in this run, or the channel was cleared; --all shows everything"
-        }
-    };
     let reads_from_first = args.thread.is_some() || args.since.is_some();
     let usual = if reads_from_first { u32::MAX } else { DEFAULT_MESSAGE_LIMIT };
-    let limit = match (args.since, args.follow) {
-        // The event stream continues after the last message, so every message up to it is read.
-        (Some(_), true) => u32::MAX,
-        _ => args.number.unwrap_or(usual),
-    };
+    let limit = args.number.unwrap_or(usual);
     let page =
         MessageFilter { limit, since: args.since, search: args.find, thread: args.thread, runs };
     // Opened before the messages are read, so that no message falls between the two.
@@ -128,6 +122,25 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         follow(feed, seen, args.output.format(), ctx).await?;
     }
     Ok(RunVerdict::Done)
+}
+
+/// Returns the reason for an empty list.
+fn empty_reason(args: &Args) -> &'static str {
+    let is_after = args.since.is_some();
+    match (args.thread, &args.find) {
+        (Some(_), _) if is_after => "no message of this thread after that position",
+        (Some(_), _) => "no messages in this thread",
+        (None, Some(_)) if is_after => "no message after that position contains this text",
+        (None, Some(_)) => "no message contains this text",
+        (None, None) if is_after && args.all => "no messages after that position",
+        (None, None) if is_after => {
+            "no messages in this run after that position; --all includes earlier runs"
+        }
+        (None, None) if args.all => "no messages yet",
+        (None, None) => {
+            "no messages in this run, or the channel was cleared; --all shows everything"
+        }
+    }
 }
 
 /// Parses a position in a channel: a message's number, a time, or a duration before now.
@@ -220,6 +233,32 @@ fn show(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), CliError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct PeekCommand {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn the_reason_for_an_empty_list_names_its_filters() {
+        for (line, expected) in [
+            ("peek", "no messages in this run, or the channel was cleared; --all shows everything"),
+            ("peek --all", "no messages yet"),
+            (
+                "peek --since 6",
+                "no messages in this run after that position; --all includes earlier runs",
+            ),
+            ("peek --all --since 6", "no messages after that position"),
+            ("peek --find x", "no message contains this text"),
+            ("peek --find x --since 6", "no message after that position contains this text"),
+            ("peek --thread 1 --since 6", "no message of this thread after that position"),
+        ] {
+            let words = line.split(' ');
+            let PeekCommand { args } = clap::Parser::try_parse_from(words).unwrap();
+            assert_eq!(empty_reason(&args), expected, "{line}");
+        }
+    }
 
     #[test]
     fn a_position_is_a_number_a_time_or_a_duration_before_now() {

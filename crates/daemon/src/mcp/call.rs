@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use agent_worker_kernel::{self as kernel, InstanceSelector};
 use agent_worker_protocol::{
-    Code, EffectKey, Problem, Target, ToolName, mcp_wire::IDEMPOTENCY_KEY_ARGUMENT,
+    Code, EffectKey, Problem, Target, ToolName,
+    mcp_wire::{IDEMPOTENCY_KEY_ARGUMENT, PROJECT_HEADER},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -63,9 +64,11 @@ impl McpToolCall {
             args.remove(TARGET_FIELD).map(deserialize::<Option<Target>>).transpose()?.flatten();
         let project =
             args.remove(PROJECT_FIELD).map(deserialize::<Option<PathBuf>>).transpose()?.flatten();
-        if project.as_ref().is_some_and(|project| !project.is_absolute()) {
-            let message = format!("`{PROJECT_FIELD}` must be an absolute path");
-            return Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)));
+        for (name, path) in [(PROJECT_FIELD, &project), (PROJECT_HEADER, &folder)] {
+            if path.as_ref().is_some_and(|path| !path.is_absolute()) {
+                let message = format!("`{name}` must be an absolute path");
+                return Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)));
+            }
         }
         let place = InstanceSelector { target, project: project.clone().or(folder) };
         Ok(Self { key, place, project, args })

@@ -24,7 +24,7 @@ const TOOL_CALL_TIMEOUT: Duration = Duration::from_secs(50);
 pub(super) fn caller_folder(headers: &HeaderMap) -> Option<PathBuf> {
     let path = headers.get(PROJECT_HEADER)?.to_str().ok()?;
     let path = percent_decode_str(path).decode_utf8().ok()?;
-    Some(PathBuf::from(path.as_ref())).filter(|path| path.is_absolute())
+    Some(PathBuf::from(path.as_ref()))
 }
 
 /// Calls the tool `name`; `folder` is the folder of the caller's connection.

@@ -127,3 +127,21 @@ async fn an_instance_is_listed_cleared_and_after_its_run_removed() {
     let sound = fixture.as_user(TestRequest::get("/doctor")).await.json();
     assert_eq!(sound["problems"], json!([]));
 }
+
+#[tokio::test]
+async fn the_generated_record_of_decisions_has_a_history_of_one_revision() {
+    let fixture = DaemonFixture::open().await;
+    let own = |tool, args| super::scopes::call(&fixture, &fixture.job.token, tool, args);
+    let get = |path: &str| fixture.as_user(TestRequest::get(&format!("{path}?target=@team")));
+    let missing = get("/revisions/decisions.md").await;
+    assert_eq!(missing.refusal(), (404, "not_found".to_owned()), "nothing is decided yet");
+    let request = json!({"title": "Ship it?", "quorum": 1, "close_at_quorum": true});
+    let made = own("proposal_create", request).await;
+    own("vote", json!({"proposal": made["proposal"], "choice": "approve"})).await;
+    let listed = get("/documents").await.items();
+    let listed = listed.as_array().unwrap().iter().find(|one| one["file"] == "decisions.md");
+    let history = get("/revisions/decisions.md").await.items();
+    assert_eq!(history.as_array().unwrap()[..], [listed.unwrap().clone()]);
+    let diff = get("/diffs/decisions.md").await;
+    assert_eq!(diff.refusal(), (400, "bad_request".to_owned()), "{diff:?}");
+}

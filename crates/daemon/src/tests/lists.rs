@@ -31,6 +31,9 @@ async fn a_list_without_parameters_has_everything_that_the_caller_may_read() {
         assert!(whole["items"].is_array() && whole.get("next").is_some(), "{list}: {whole}");
         let nowhere = page(&fixture, &format!("{list}?project=/nowhere")).await;
         assert_eq!(nowhere, json!({"items": [], "next": null}), "{list}");
+        let relative = TestRequest::get(&format!("{list}?project=nowhere"));
+        let relative = fixture.as_user(relative).await;
+        assert_eq!(relative.refusal(), (400, "bad_request".to_owned()), "{list}");
         let live = page(&fixture, &format!("{list}?project=/&live=true")).await;
         assert_eq!(
             live["items"].as_array().unwrap().len(),

@@ -81,6 +81,14 @@ async fn a_workflow_that_is_live_in_two_folders_is_addressed_by_the_callers_fold
     assert_eq!([found(&a).await, found(&b).await], [0, 1]);
     let relative = user_call(&fixture, "run_status", twin(Some("b")), None).await;
     assert_eq!(relative["code"], "bad_request", "{relative}");
+    for tool in ["run_status", "run_list"] {
+        let relative = user_call(&fixture, tool, json!({}), Some("b")).await;
+        let expected = "`agent-worker-project` must be an absolute path";
+        assert_eq!(
+            (&relative["code"], &relative["message"]),
+            (&json!("bad_request"), &json!(expected))
+        );
+    }
     // A folder selects among the instances of a token and adds none.
     let token = fixture.token_for("a-only", &[Permission::Read], &[&a]).await;
     assert_eq!(call(&fixture, &token, "run_status", twin(Some(&b))).await["project"], json!(a));

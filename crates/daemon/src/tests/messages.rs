@@ -3,7 +3,10 @@
 use agent_worker_protocol::api::{MessagesReply, SendReply};
 use serde_json::{Value, json};
 
-use super::fixture::{DaemonFixture, TestRequest};
+use super::{
+    fixture::{DaemonFixture, TestRequest},
+    scopes::call,
+};
 
 fn send(key: &str, message: &str) -> TestRequest {
     let body = json!({"target": "@team", "message": message}).to_string();
@@ -57,4 +60,33 @@ async fn a_channel_is_read_after_a_message_or_an_instant() {
     let states: Vec<&Value> =
         agents.as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
     assert_eq!(states, ["coder", "reviewer"]);
+}
+
+#[tokio::test]
+async fn the_messages_for_an_agent_are_read_page_by_page() {
+    let fixture = DaemonFixture::open().await;
+    for number in 1..=4 {
+        for agent in ["coder", "reviewer"] {
+            let key = format!("{agent} {number}");
+            let sent = fixture.as_user(send(&key, &format!("@{agent} {number}"))).await;
+            assert_eq!(sent.status, 200);
+        }
+    }
+    let read = async |args: Value| {
+        let reply = call(&fixture, &fixture.job.token, "channel_mentions", args).await;
+        let messages = reply["messages"].as_array().unwrap().iter();
+        let bodies = messages.map(|message| message["body"].as_str().unwrap().to_owned());
+        (bodies.collect::<Vec<_>>(), reply["next"].clone())
+    };
+    let (newest, next) = read(json!({"limit": 2})).await;
+    assert_eq!(newest, ["@coder 3", "@coder 4"]);
+    let (older, next) = read(json!({"limit": 2, "after": next})).await;
+    assert_eq!(older, ["@coder 1", "@coder 2"]);
+    assert_eq!(
+        read(json!({"limit": 2, "after": next})).await,
+        (vec!["@coder begin".into()], Value::Null)
+    );
+    let (oldest, next) = read(json!({"limit": 2, "since": 0})).await;
+    assert_eq!(oldest, ["@coder begin", "@coder 1"]);
+    assert_eq!(read(json!({"limit": 1, "since": 0, "after": next})).await.0, ["@coder 2"]);
 }

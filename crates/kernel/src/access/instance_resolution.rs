@@ -30,9 +30,12 @@ impl InstanceSelector {
         self.target.is_none() && self.project.is_none()
     }
 
-    /// Returns the caller's folder; refuses one with a `..`, which no project's path has.
+    /// Returns the caller's folder; refuses a relative path and one with a `..`, which no project's path is.
     pub(crate) fn plain_project(&self) -> Result<Option<String>> {
         match &self.project {
+            Some(path) if !path.is_absolute() => {
+                Err(Error::BadRequest("`project` must be an absolute path".into()))
+            }
             Some(path) if has_parent_component(path) => {
                 Err(Error::BadRequest("`project` must be a path without `..`".into()))
             }

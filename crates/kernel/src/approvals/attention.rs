@@ -284,7 +284,15 @@ impl Kernel {
         let Some(run) = instance.live.or(instance.last) else { return Ok(None) };
         let after = agent_worker_protocol::Seq::new(receipt.seq.get() - 1);
         let order = MessageOrder::OldestFirst;
-        let query = MessageQuery { run: None, after, before: None, search: None, order, limit: 1 };
+        let query = MessageQuery {
+            run: None,
+            after,
+            before: None,
+            search: None,
+            to: None,
+            order,
+            limit: 1,
+        };
         let message = self.store.message_list(instance.id, query).await?.pop();
         Ok(message.map(|message| DeadLetter {
             instance: instance.instance.clone(),

@@ -148,6 +148,7 @@ impl Transcript {
             after,
             before: None,
             search: None,
+            to: None,
             order: MessageOrder::OldestFirst,
             limit: MESSAGE_PAGE_SIZE,
         };

@@ -6,6 +6,7 @@ use agent_worker_protocol::{
     AgentName, EffectKey, Message, MessageKind, Millis, Permission, Priority, Receipt, ResourceId,
     Role, RunId, RunState, Sender, Seq, ToolName,
     api::{ListPage, MessagesReply, SendReply, SendRequest},
+    hash,
 };
 use agent_worker_store::{
     Error as StoreError, Instance, MessageOrder, MessageQuery, NewMessage, RunBlockers,
@@ -28,6 +29,9 @@ use crate::{
 
 /// Words that give a message high priority in an inbox. They never interrupt a turn.
 const URGENT_WORDS: [&str; 4] = ["urgent", "asap", "blocked", "critical"];
+
+/// The message about a cursor of another list of messages.
+const OTHER_QUERY: &str = "`after` is the `next` of another query: repeat it with the same target, thread, search and runs";
 
 /// The reasons why a sent message is not handled for now.
 #[derive(Default)]
@@ -67,6 +71,8 @@ pub struct ChannelQuery {
 /// The position of a cursor in a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct ChannelKey {
+    /// Mark of the query that the pages belong to ([`query_mark`]).
+    query: u64,
     /// The run of the first page, in which all pages stay; none for a list of all runs.
     run: Option<RunId>,
     place: ChannelPlace,
@@ -178,15 +184,14 @@ impl Messages<'_> {
         who.require(Permission::Read)?;
         let instance = self.0.resolve_instance(who, selector).await?;
         let receipts = reading.receipts;
-        let ListPage { items, next } = match (reading.mentions_only, who) {
-            (false, _) => self.0.read_messages(&instance, reading).await?,
-            (true, Principal::Agent(attempt)) => {
-                self.0.read_mentions(&instance, reading, &attempt.fence.agent).await?
-            }
+        let to = match (reading.mentions_only, who) {
+            (false, _) => None,
+            (true, Principal::Agent(attempt)) => Some(attempt.fence.agent.clone()),
             (true, Principal::User | Principal::Client(_) | Principal::Anonymous) => {
                 return Err(Error::Forbidden("only an agent can be mentioned"));
             }
         };
+        let ListPage { items, next } = self.0.read_messages(&instance, reading, to).await?;
         let instance_ref = instance.instance.clone();
         let mut reply = MessagesReply { instance: instance_ref, items, next, receipts: vec![] };
         if receipts {
@@ -219,7 +224,15 @@ impl Messages<'_> {
             other => other.into(),
         })?;
         let (after, order) = (Seq::new(seq.get() - 1), MessageOrder::OldestFirst);
-        let query = MessageQuery { run: None, after, before: None, search: None, order, limit: 1 };
+        let query = MessageQuery {
+            run: None,
+            after,
+            before: None,
+            search: None,
+            to: None,
+            order,
+            limit: 1,
+        };
         let message = self.0.store.message_list(instance.id, query).await?;
         if !message.iter().all(|message| may_read_receipts(who, message)) {
             return Err(Error::Forbidden(
@@ -273,13 +286,19 @@ impl Kernel {
         Ok(SendBlockers { paused, stopped })
     }
 
+    /// Reads a page of a channel: all messages, or those that wake `to`.
     async fn read_messages(
         &self,
         instance: &Instance,
         reading: ChannelQuery,
+        to: Option<AgentName>,
     ) -> Result<ListPage<Message>> {
         let mut page = reading.page.start::<ChannelKey, Message>("messages")?;
         let cursor = page.after().copied();
+        let query = query_mark(instance, &reading, to.as_ref());
+        if cursor.is_some_and(|cursor| cursor.query != query) {
+            return Err(Error::BadRequest(OTHER_QUERY.into()));
+        }
         let place = cursor.map(|cursor| cursor.place);
         let after = match (place, reading.since) {
             (Some(ChannelPlace::After(seq)), _) | (_, Some(ChannelPosition::Seq(seq))) => Some(seq),
@@ -294,13 +313,16 @@ impl Kernel {
         };
         let limit = page.range(|_| None::<Seq>).limit;
         if let Some(seq) = reading.thread {
-            if reading.search.is_some() {
-                return Err(Error::BadRequest("`search` and `thread` cannot be combined".into()));
+            if reading.search.is_some() || to.is_some() {
+                let other = if to.is_some() { "mentions_only" } else { "search" };
+                let message = format!("`{other}` and `thread` cannot be combined");
+                return Err(Error::BadRequest(message));
             }
             let after = after.unwrap_or_default();
             let thread = self.store.message_thread(instance.id, seq, after, limit).await?;
             for one in thread {
-                page.push(ChannelKey { run: None, place: ChannelPlace::After(one.seq) }, one);
+                let place = ChannelPlace::After(one.seq);
+                page.push(ChannelKey { query, run: None, place }, one);
             }
             return page.finish();
         }
@@ -314,37 +336,23 @@ impl Kernel {
         let order = if is_forward { MessageOrder::OldestFirst } else { MessageOrder::NewestFirst };
         let (search, after) = (reading.search, after.unwrap_or_default());
         let is_search = search.is_some();
-        let query = MessageQuery { run, after, before, search, order, limit };
-        let messages = self.store.message_list(instance.id, query).await?.into_iter();
+        let selection = MessageQuery { run, after, before, search, to, order, limit };
+        let messages = self.store.message_list(instance.id, selection).await?.into_iter();
         if is_forward {
             for one in messages {
-                page.push(ChannelKey { run, place: ChannelPlace::After(one.seq) }, one);
+                page.push(ChannelKey { query, run, place: ChannelPlace::After(one.seq) }, one);
             }
             return page.finish();
         }
         for one in messages.rev() {
-            page.push(ChannelKey { run, place: ChannelPlace::Before(Reverse(one.seq)) }, one);
+            let place = ChannelPlace::Before(Reverse(one.seq));
+            page.push(ChannelKey { query, run, place }, one);
         }
         let mut page = page.finish()?;
         if !is_search {
             page.items.reverse();
         }
         Ok(page)
-    }
-
-    /// Reads the messages for one agent among the newest ones, as one page.
-    async fn read_mentions(
-        &self,
-        instance: &Instance,
-        reading: ChannelQuery,
-        agent: &AgentName,
-    ) -> Result<ListPage<Message>> {
-        let limit = reading.page.limit();
-        let all = ChannelQuery { page: PageRequest::longest(), ..reading };
-        let mut messages = self.read_messages(instance, all).await?.items;
-        messages.retain(|message| message.to.contains(agent));
-        messages.drain(..messages.len().saturating_sub(limit));
-        Ok(ListPage { items: messages, next: None })
     }
 
     /// Prepares a message for the store; moves content that is too long into resources.
@@ -391,6 +399,20 @@ impl Kernel {
             .resource_put(by, run_context.workflow, "text/plain".into(), content, now.wall)
             .await?)
     }
+}
+
+/// Returns a number that identifies the messages that a query selects, from whichever position it reads them.
+fn query_mark(instance: &Instance, reading: &ChannelQuery, to: Option<&AgentName>) -> u64 {
+    let selection = format!(
+        "{} {} {:?} {:?} {:?}",
+        instance.id,
+        reading.all_runs,
+        reading.thread.map(Seq::get),
+        to.map(AgentName::folded),
+        reading.search
+    );
+    let [a, b, c, d, e, f, g, h, ..] = hash(&[selection.as_bytes()]);
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// Returns true if the caller may read the receipts of a message.

@@ -4,7 +4,7 @@
 //! elsewhere move no other item to another page, and a key stays valid when its item is gone.
 
 use agent_worker_protocol::api::{DEFAULT_PAGE_ITEMS, ListPage, MAX_PAGE_ITEMS};
-use agent_worker_store::ListRange;
+use agent_worker_store::{Error as StoreError, ListRange};
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -18,7 +18,7 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
-    /// Checks the parameters of a request: the maximum number of items, and the cursor of the page before.
+    /// Checks the parameters of a request: the maximum number of items, and the cursor of the previous page.
     pub fn new(limit: Option<u32>, after: Option<String>) -> Result<Self> {
         let limit = limit.unwrap_or(DEFAULT_PAGE_ITEMS);
         if !(1..=MAX_PAGE_ITEMS).contains(&limit) {
@@ -26,16 +26,6 @@ impl PageRequest {
             return Err(Error::BadRequest(message));
         }
         Ok(Self { limit, after })
-    }
-
-    /// Returns the request for the longest page that a caller may request.
-    pub(crate) fn longest() -> Self {
-        Self { limit: MAX_PAGE_ITEMS, after: None }
-    }
-
-    /// Returns the maximum number of items.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit as usize
     }
 
     /// Returns the request for a whole list, for callers inside of the daemon.
@@ -73,7 +63,7 @@ pub(crate) struct PageBuilder<K, T> {
 }
 
 impl<K: Ord + Serialize + DeserializeOwned, T> PageBuilder<K, T> {
-    /// Returns the key of the last item of the page before.
+    /// Returns the key of the last item of the previous page.
     pub(crate) fn after(&self) -> Option<&K> {
         self.after.as_ref()
     }
@@ -111,8 +101,7 @@ impl<K: Ord + Serialize + DeserializeOwned, T> PageBuilder<K, T> {
 }
 
 fn write_cursor(list: &str, key: &impl Serialize) -> Result<String> {
-    let text = serde_json::to_vec(&(list, key));
-    let text = text.map_err(|error| Error::BadRequest(format!("no cursor: {error}")))?;
+    let text = serde_json::to_vec(&(list, key)).map_err(StoreError::from)?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(text))
 }
 

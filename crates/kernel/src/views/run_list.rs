@@ -1,7 +1,7 @@
 //! The list of runs: live ones first, then newest first.
 //!
-//! Invariant: a run is on one page. A run that an earlier page showed as live is left out of the ended ones; a run that
-//! ended before its page was read is among them.
+//! Invariant: a run is on one page. The pages of a list show the order at the time of the first page: a run that has
+//! ended since then stays among the live ones.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use agent_worker_protocol::{
     Millis, RunId,
     api::{ListPage, RunView},
 };
-use agent_worker_store::{Error as StoreError, ListRange, RunKey, RunQuery, RunRow};
+use agent_worker_store::{Error as StoreError, ListRange, RunKey, RunQuery, RunRow, StoreTime};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -20,30 +20,35 @@ use crate::{
     views::{ListingScope, page::PageRequest},
 };
 
-/// The place of a run in the list, and the live runs up to that place. Two places of one run are never compared.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The place of a run in the list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct RunPlace {
-    has_ended: bool,
+    /// Store time of the first page; the same on all pages of a list.
+    first_read: i64,
+    had_ended: bool,
     started: Reverse<Millis>,
     run: Reverse<RunId>,
-    /// Runs that this and the earlier pages show as live.
-    shown_live: Vec<RunId>,
 }
 
 impl RunPlace {
-    fn new(row: &RunRow, shown_live: &[RunId]) -> Self {
+    fn new(row: &RunRow, first_read: StoreTime) -> Self {
         Self {
-            has_ended: !row.state.is_live(),
+            first_read: first_read.get(),
+            had_ended: had_ended(row, first_read),
             started: Reverse(row.started),
             run: Reverse(row.id),
-            shown_live: shown_live.to_vec(),
         }
     }
 
     /// Returns the place among the ended runs; none before the first of them.
     fn ended_key(&self) -> Option<RunKey> {
-        self.has_ended.then_some(RunKey { started: self.started.0, run: self.run.0 })
+        self.had_ended.then_some(RunKey { started: self.started.0, run: self.run.0 })
     }
+}
+
+/// Returns true if the run ended before `time`.
+fn had_ended(row: &RunRow, time: StoreTime) -> bool {
+    row.store_ended.is_some_and(|ended| ended < time)
 }
 
 impl Runs<'_> {
@@ -58,30 +63,30 @@ impl Runs<'_> {
         let mut page = page.start::<RunPlace, RunRow>("runs")?;
         let instances = self.0.instances_in_scope(who, selector, scope).await?;
         let instances: Vec<_> = instances.into_iter().map(|instance| instance.id).collect();
-        let mut shown_live = page.after().map_or_else(Vec::new, |after| after.shown_live.clone());
-        // A run that ends meanwhile is in both reads, and not in none.
-        let mut live = self.0.store.run_list(RunQuery::Live).await?;
-        live.retain(|row| {
-            let is_next = |after: &RunPlace| *after < RunPlace::new(row, &after.shown_live);
-            instances.contains(&row.workflow) && page.after().is_none_or(is_next)
-        });
-        live.sort_by_key(|row| (Reverse(row.started), Reverse(row.id)));
-        for row in live {
-            if scope == ListingScope::All {
-                shown_live.push(row.id);
-            }
-            page.push(RunPlace::new(&row, &shown_live), row);
+        let first_read = page
+            .after()
+            .map_or_else(|| self.0.now().store, |after| StoreTime::new(after.first_read));
+        // A run that ends meanwhile is in the second read, and possibly in both.
+        let mut first = self.0.store.run_list(RunQuery::Live).await?;
+        if scope == ListingScope::All {
+            first.extend(self.0.store.run_list(RunQuery::EndedSince(first_read)).await?);
+        }
+        first.retain(|row| instances.contains(&row.workflow));
+        first.sort_by_key(|row| (Reverse(row.started), Reverse(row.id)));
+        first.dedup_by_key(|row| row.id);
+        // The list of ended runs has them too.
+        let left_out = u32::try_from(first.len()).unwrap_or(u32::MAX);
+        for row in first {
+            page.push(RunPlace::new(&row, first_read), row);
         }
         if scope == ListingScope::All && !page.is_complete() {
             let everything = matches!(who, Principal::User) && selector.is_empty();
             let of = (!everything).then_some(instances);
             let ListRange { after, limit } = page.range(RunPlace::ended_key);
-            // The runs that are left out use no part of the limit.
-            let left_out = u32::try_from(shown_live.len()).unwrap_or(u32::MAX);
             let range = ListRange { after, limit: limit.saturating_add(left_out) };
             for row in self.0.store.run_list(RunQuery::Ended(of, range)).await? {
-                if !shown_live.contains(&row.id) {
-                    page.push(RunPlace::new(&row, &shown_live), row);
+                if had_ended(&row, first_read) {
+                    page.push(RunPlace::new(&row, first_read), row);
                 }
             }
         }

@@ -7,7 +7,7 @@ use agent_worker_protocol::{
     AttemptEnd, RunId, WorkflowId,
     api::{ActivityStats, AgentStats, DurationPercentiles, ListPage, StatsView},
 };
-use agent_worker_store::{RunRow, TurnRow};
+use agent_worker_store::{Error as StoreError, TurnRow};
 
 use crate::{
     access::instance_resolution::InstanceSelector,
@@ -37,15 +37,20 @@ impl Runs<'_> {
         let ListPage { items, next } = page.finish()?;
         let mut stats = Vec::new();
         for run in items {
-            let row = self.0.store.run_get(run).await?;
-            stats.push(self.0.stats_of(row).await?);
+            match self.0.stats_of(run).await {
+                Ok(found) => stats.push(found),
+                // The instance was removed meanwhile.
+                Err(StoreError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(ListPage { items: stats, next })
     }
 }
 
 impl Kernel {
-    async fn stats_of(&self, run: RunRow) -> Result<StatsView> {
+    async fn stats_of(&self, run: RunId) -> Result<StatsView, StoreError> {
+        let run = self.store.run_get(run).await?;
         let turns = self.store.turn_list(run.id, MAX_SAMPLED_TURNS).await?;
         let agents = self.store.agent_list(run.workflow).await?;
         let agents = agents.into_iter().map(|agent| {
@@ -73,6 +78,7 @@ impl Kernel {
             agents,
             run: run.id,
             instance: run.instance,
+            project: run.project.into(),
             state: run.state,
         })
     }

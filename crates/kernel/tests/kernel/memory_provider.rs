@@ -26,7 +26,7 @@ async fn what_is_kept_in_memory_is_gone_ten_seconds_after_the_end() {
     assert_eq!(world.view(run).await.state, done, "that it ran, and how it ended, stays");
     let selector = instance_selector("@team");
     let file = world.kernel.documents().default_path(&Principal::User, &selector).await;
-    let forgotten = "the last run of @team kept nothing: `provider: memory` deletes the data of a run at its end";
+    let forgotten = "the data of this run of @team was deleted: `provider: memory` deletes the data of a run at its end";
     assert_eq!(problem(file).message, forgotten);
 }
 

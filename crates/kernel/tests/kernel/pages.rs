@@ -200,3 +200,107 @@ async fn the_pages_of_a_channel_stay_in_the_run_of_the_first_page() {
     assert_eq!(read(Some(1), None, forward.1).await, (vec![4, 5], None));
     assert_eq!(read(None, Some("note"), found.1).await.0, [3, 2]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_has_one_position_however_many_runs_are_live() {
+    let world = KernelWorld::new().await;
+    for tag in ["a", "b", "c", "d"] {
+        world.begin_run(RunMode::Start, tag, &team("coder", "")).await.unwrap();
+    }
+    let (user, anywhere) = (&Principal::User, InstanceSelector::default());
+    let (mut lengths, mut after) = (Vec::new(), None);
+    loop {
+        let one = page(1, after);
+        let read = world.kernel.runs().list(user, &anywhere, ListingScope::All, &one).await;
+        let Some(next) = read.unwrap().next else { break };
+        lengths.push(next.len());
+        after = Some(next);
+    }
+    assert_eq!(lengths.len(), 3);
+    assert!(lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_of_another_query_of_messages_is_refused() {
+    let world = KernelWorld::new().await;
+    world.start(&team("coder", "")).await;
+    world.begin_run(RunMode::Start, "other", &team("coder", "")).await.unwrap();
+    for number in 1..=3 {
+        world.send_to_team(&format!("note {number}")).await;
+    }
+    let read = async |target: &str, query: ChannelQuery| {
+        world.kernel.messages().list(&Principal::User, &instance_selector(target), query).await
+    };
+    let all = || ChannelQuery { page: page(1, None), all_runs: true, ..ChannelQuery::default() };
+    let plain = || ChannelQuery { page: page(1, None), ..ChannelQuery::default() };
+    let found = || ChannelQuery { search: Some("note".to_owned()), ..plain() };
+    let thread = || ChannelQuery { thread: Some(Seq::new(1)), ..plain() };
+    let next = read("@team", plain()).await.unwrap().next.unwrap();
+    for (target, query) in
+        [("@team", all()), ("@team", found()), ("@team", thread()), ("@other", plain())]
+    {
+        let query = ChannelQuery { page: page(1, Some(next.clone())), ..query };
+        let refused = read(target, query.clone()).await.unwrap_err().to_string();
+        assert!(
+            refused.starts_with("`after` is the `next` of another query"),
+            "{query:?}: {refused}"
+        );
+    }
+    let of_all = read("@team", all()).await.unwrap().next.unwrap();
+    let back = ChannelQuery { page: page(1, Some(of_all)), ..plain() };
+    assert!(matches!(read("@team", back).await, Err(Error::BadRequest(_))));
+    let rest = ChannelQuery { page: page(9, Some(next)), ..plain() };
+    assert_eq!(read("@team", rest).await.unwrap().items.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_is_removed_while_a_list_is_read_does_not_hide_the_others() {
+    let user = &Principal::User;
+    let (anywhere, nine) = (InstanceSelector::default(), page(9, None));
+    for list in ["agents", "stats"] {
+        let world = KernelWorld::new().await;
+        let gone = world.begin_run(RunMode::Start, "a", &team("one", "")).await.unwrap().run;
+        world.begin_run(RunMode::Start, "b", &team("two", "")).await.unwrap();
+        world.stop(gone).await.unwrap();
+        let kernel = &world.kernel;
+        let instances = world.store.withhold_answer("instance_list");
+        let read = async {
+            match list {
+                "agents" => {
+                    let page = kernel.agents().list(user, &anywhere, ListingScope::All, &nine);
+                    let agents = page.await.unwrap().items.into_iter();
+                    agents.map(|agent| agent.instance.to_string()).collect::<Vec<_>>()
+                }
+                _ => {
+                    let page = kernel.runs().stats(user, &anywhere, ListingScope::All, &nine);
+                    let stats = page.await.unwrap().items.into_iter();
+                    stats.map(|stats| stats.instance.to_string()).collect()
+                }
+            }
+        };
+        let remove = async {
+            instances.reached().await;
+            kernel.instances().remove(user, &instance_selector("@a")).await.unwrap();
+            instances.release();
+        };
+        let (read, ()) = tokio::join!(read, remove);
+        assert_eq!(read, ["b"], "{list}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_removed_while_health_is_read_is_not_counted_and_hides_nothing() {
+    let world = KernelWorld::new().await;
+    let gone = world.begin_run(RunMode::Start, "a", &team("one", "")).await.unwrap().run;
+    world.begin_run(RunMode::Start, "b", &team("two three", "")).await.unwrap();
+    let live = world.store.withhold_answer("run_list");
+    let end = async {
+        live.reached().await;
+        world.stop(gone).await.unwrap();
+        let at = instance_selector("@a");
+        world.kernel.instances().remove(&Principal::User, &at).await.unwrap();
+        live.release();
+    };
+    let (counts, ()) = tokio::join!(world.kernel.health().activity_counts(), end);
+    assert_eq!(counts.unwrap().agents, 2);
+}

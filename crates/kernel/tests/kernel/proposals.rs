@@ -171,7 +171,7 @@ async fn what_was_decided_stands_before_every_later_prompt() {
     assert_eq!(again.content, read.content);
     let other = Some(Revision::new(read.revision.get() + 1));
     let other = world.kernel.documents().read(user, at, file(), other).await;
-    assert_eq!(code(other), Some(Code::NotFound), "it has no history");
+    assert_eq!(code(other), Some(Code::NotFound), "it has one revision");
     let base = DocumentBase::Append;
     let write = world.kernel.documents().write(user, None, at, file(), "x".into(), base).await;
     assert_eq!(code(write), Some(Code::Forbidden));

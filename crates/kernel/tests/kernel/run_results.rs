@@ -83,7 +83,7 @@ async fn a_verdict_makes_an_outcome_worse_and_never_better() {
         world.machine.set_worker_script("coder", move |worker| async move {
             let refused = problem(finish(&worker, outcome, "mine").await);
             assert_eq!(refused.code, Code::Forbidden);
-            assert_eq!(refused.message, "only lead sets the verdict of this run");
+            assert_eq!(refused.message, "only `lead` may set the verdict of this run");
             if fails {
                 ScriptEnd::fails(agent_worker_protocol::FailureClass::Fatal)
             } else {
@@ -115,7 +115,8 @@ async fn a_verdict_needs_a_summary_and_an_agent_with_the_role() {
     world.machine.set_worker_script("lead", |worker| async move {
         let done = VerdictOutcome::Done;
         let nobody = problem(finish(&worker, done, "x").await);
-        let why = "the run has neither a coordinator nor a finisher, so no agent sets its verdict";
+        let why =
+            "the run has neither a coordinator nor a finisher, so no agent may set its verdict";
         assert_eq!((nobody.code, nobody.message.as_str()), (Code::Forbidden, why));
         assert_eq!(problem(finish(&worker, done, " ").await).code, Code::BadRequest);
         let long = "x".repeat(9 * 1024);

@@ -226,6 +226,7 @@ async fn figures_tell_what_was_done_and_how_long_it_took() {
         .items;
     let [stats] = &stats[..] else { panic!("{} of them", stats.len()) };
     assert_eq!((stats.run, stats.lasted_ms), (run, 5_000), "up to its end");
+    assert_eq!(stats.project, world.view(run).await.project);
     let total = &stats.total;
     assert_eq!((total.turns, total.failed, total.messages), (2, 1, 2));
     let took = total.took.unwrap();
@@ -459,4 +460,15 @@ async fn every_live_run_is_listed_however_many_there_are() {
     assert_eq!(all.len(), 101);
     let idle = all.iter().flat_map(|run| &run.agents).all(|one| one.state == AgentState::Idle);
     assert!(idle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_agents_of_an_older_run_are_unknown_and_not_an_empty_list() {
+    let world = KernelWorld::new().await;
+    let old = world.start(&team("coder", "")).await;
+    world.stop(old).await.unwrap();
+    let new = world.start(&team("coder", "")).await;
+    let keys = async |run| serde_json::to_value(world.view(run).await).unwrap();
+    assert_eq!(keys(old).await.get("agents"), None);
+    assert_eq!(keys(new).await["agents"][0]["name"], "coder");
 }

@@ -108,7 +108,7 @@ pub struct RunView {
     pub dead_letters: Vec<Receipt>,
     /// Deliveries that were given up.
     pub dropped: Vec<Receipt>,
-    /// Last failure of each agent that failed, also if the instance has a newer run and `agents` is empty.
+    /// Last failure of each agent that failed, also if the instance has a newer run and `agents` is absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_failures: Vec<AgentFailure>,
     /// Mentions in answers whose agent was not messaged: the newest hundred, oldest first.
@@ -117,7 +117,9 @@ pub struct RunView {
     /// True if the rows of the run are deleted ten seconds after its end (`provider: memory`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub memory: bool,
-    /// Agents of the run with their states.
+    /// Agents of the run with their states. Absent if the run has no agents, and for every run but the newest of its
+    /// instance: the store keeps the agents of the newest run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentView>,
     /// Newest answer of each agent in the run; a list of runs leaves them out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -148,7 +150,7 @@ impl RunView {
         self.last_failures.iter().filter(|failed| !failed.failure.recovered)
     }
 
-    /// Returns those of them that are not the reason of a dead letter of the same agent.
+    /// Returns the unrecovered failures that are not the reason of a dead letter of the same agent.
     pub fn unlisted_failures(&self) -> impl Iterator<Item = &AgentFailure> {
         self.unrecovered_failures().filter(|failed| {
             let why = Some(failed.end().to_string());
@@ -306,6 +308,8 @@ impl ResumeRequest {
 pub struct StatsView {
     pub run: RunId,
     pub instance: InstanceRef,
+    /// Folder of the workflow file.
+    pub project: PathBuf,
     /// State of the run.
     #[serde(flatten)]
     pub state: RunState,

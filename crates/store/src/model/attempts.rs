@@ -191,7 +191,7 @@ pub type AnswerRule = Arc<dyn Fn(&AnswerFacts) -> AnswerStep + Send + Sync>;
 pub struct AnswerFacts {
     /// Agents of the run.
     pub team: Vec<AgentName>,
-    /// Agents that a message of the activation's attempts was sent to and wakes.
+    /// Agents that a message of this attempt wakes, or one of an earlier attempt that was shown the same messages.
     pub messaged: Vec<AgentName>,
     /// Waking messages that the attempt acted on, oldest first.
     pub woken_by: Vec<WakingMessage>,
@@ -211,7 +211,7 @@ pub struct WakingMessage {
 pub struct AnswerStep {
     /// Agents that the answer is delivered to and wakes.
     pub recipients: Vec<AgentName>,
-    /// Mentioned agents that nobody messaged: an event is written for each.
+    /// Mentioned agents that get neither the answer nor a message: an event is written for each.
     pub unheard: Vec<UnheardAgent>,
     /// Priority of the message, if it is higher than that of its text.
     pub priority: Priority,

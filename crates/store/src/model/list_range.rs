@@ -6,7 +6,7 @@ use agent_worker_protocol::{Millis, Priority, ResourceId, RunId, Seq, api::Feedb
 /// valid when its item is gone, and an item that is added before it moves no other item to another part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListRange<K> {
-    /// Key of the last item of the part before; none for the first part.
+    /// Key of the last item of the previous part; none for the first part.
     pub after: Option<K>,
     /// Maximum number of items. A damaged row is skipped and uses no part of it.
     pub limit: u32,

@@ -66,6 +66,8 @@ pub struct MessageQuery {
     pub before: Option<Seq>,
     /// Returns only messages that contain this text, ignoring case.
     pub search: Option<String>,
+    /// Returns only messages that wake this agent.
+    pub to: Option<AgentName>,
     /// End of the list that is returned if there are more than `limit`.
     pub order: MessageOrder,
     /// Maximum number of messages.

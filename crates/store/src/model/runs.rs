@@ -212,6 +212,8 @@ pub enum RunQuery {
     OfInstance(WorkflowId, u32),
     /// Runs that are over: of these instances, or of all.
     Ended(Option<Vec<WorkflowId>>, ListRange<RunKey>),
+    /// Runs that ended at this time or later.
+    EndedSince(StoreTime),
 }
 
 /// An agent of a run as stored, with the facts from which its state word is derived.

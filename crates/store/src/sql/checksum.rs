@@ -5,7 +5,8 @@
 //!
 //! Columns that change after the row is written are treated in one of two ways:
 //! - *Outside the checksum*: counters and states. `run`: `state`, `detail`, `ended`, `last_seq`, `since`,
-//!   `forgotten`, turns, usage and the time that counts for the wall limit. `attempt`: `last_no`, `turn` and usage. `resource`: `run`.
+//!   `forgotten`, turns, usage and the time that counts for the wall limit. `attempt`: `last_no`, `turn` and usage.
+//!   `resource`: `run`.
 //! - *Inside*: the updating statement runs in [`ChecksumTable::update`], which writes the checksum again. A row that
 //!   was damaged before the update keeps its old checksum, so that an update never hides damage.
 //!
@@ -67,9 +68,6 @@ macro_rules! tables {
 tables! {
     RUN = "run" "r" ["workflow", "id", "uuid", "uuid_checksum", "mode", "keep", "started", "after_seq", "script", "limits", "error", "kickoff"]
         key "r.workflow || ' ' || r.id";
-    ATTEMPT = "attempt" "t" ["workflow", "agent", "epoch", "id", "run", "oldest", "number", "setbacks", "shown", "token_hash",
-        "started", "finished", "ended", "how", "answer"]
-        key "t.workflow || ' ' || t.agent || ' ' || t.epoch";
     EFFECT = "effect" "e" ["workflow", "scope", "oldest", "key", "args", "tool", "result", "epoch", "run", "position", "at",
         "summary"]
         key "e.workflow || ' ' || e.scope || ' ' || e.oldest || ' ' || e.key";
@@ -107,6 +105,32 @@ pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
     is_hashed: "true",
     checksum: "row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, \
                m.priority, m.resource, m.ts)",
+};
+
+/// An expression: the checksum of an attempt. An attempt that an earlier version leased has no position in the channel,
+/// and its checksum does not cover one.
+macro_rules! attempt_checksum {
+    () => {
+        attempt_checksum!(
+            "row_checksum('attempt', t.workflow, t.agent, t.epoch, t.id, t.run, t.oldest, t.number, t.setbacks, \
+             t.shown, t.token_hash, t.started, t.finished, t.ended, t.how, t.answer"
+        )
+    };
+    ($start:literal) => {
+        concat!("CASE WHEN t.after_seq IS NULL THEN ", $start, ") ELSE ", $start, ", t.after_seq) END")
+    };
+}
+
+pub(crate) const ATTEMPT: ChecksumTable = ChecksumTable {
+    name: "attempt",
+    source: "attempt AS t",
+    check: concat!(
+        "CASE WHEN t.checksum IS NULL OR t.checksum = ",
+        attempt_checksum!(),
+        " THEN NULL ELSE coalesce(t.workflow || ' ' || t.agent || ' ' || t.epoch, '?') END"
+    ),
+    is_hashed: "t.checksum IS NOT NULL",
+    checksum: attempt_checksum!(),
 };
 
 /// A resource that an earlier version stored has no creator, and its checksum does not cover one.

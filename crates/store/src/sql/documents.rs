@@ -224,19 +224,29 @@ pub(crate) fn get(
     Ok(Some(Document { info, content }))
 }
 
+/// Finds each path after the previous one in the index, so that the revisions of a document cost nothing. The recursion
+/// returns the paths in order, and a reader with a limit can stop early.
+pub(crate) fn list_sql() -> String {
+    format!(
+        "WITH RECURSIVE listed (path) AS (
+          SELECT min(p.path) FROM document p WHERE p.workflow = ?1 AND p.path > ?2
+          UNION ALL
+          SELECT (SELECT min(p.path) FROM document p WHERE p.workflow = ?1 AND p.path > listed.path)
+          FROM listed WHERE listed.path IS NOT NULL)
+        SELECT {} FROM listed CROSS JOIN document d ON d.workflow = ?1 AND d.path = listed.path AND d.revision =
+          (SELECT max(p.revision) FROM document p WHERE p.workflow = ?1 AND p.path = listed.path)
+        {ATTEMPT_JOIN_SQL}",
+        info_columns()
+    )
+}
+
+/// Lists the documents with their newest revisions, by path.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,
     range: &ListRange<DocumentPath>,
 ) -> Result<Vec<DocumentInfo>> {
-    let sql = format!(
-        "SELECT {} FROM
-        (SELECT path, max(revision) AS revision FROM document WHERE workflow = ?1 AND path > ?2 GROUP BY path) AS newest
-        JOIN document d ON d.workflow = ?1 AND d.path = newest.path AND d.revision = newest.revision
-        {ATTEMPT_JOIN_SQL} ORDER BY d.path",
-        info_columns()
-    );
-    let mut statement = db.prepare_cached(&sql)?;
+    let mut statement = db.prepare_cached(&list_sql())?;
     let after = range.after.as_ref().map_or("", DocumentPath::as_str);
     let rows = statement.query_map(params![workflow.get(), after], |row| read_info(row, 0))?;
     damage::take_intact(rows, range.limit)

@@ -270,13 +270,13 @@ const MAX_UNHEARD: u32 = 100;
 
 pub(crate) fn unheard_sql() -> String {
     format!(
-        "SELECT e.agent, e.data, {} FROM event e INDEXED BY event_unheard
-         WHERE e.workflow = ?1 AND e.run = ?2 AND e.kind = 'mention.unheard' ORDER BY e.position DESC LIMIT ?3",
+        "SELECT e.agent, e.data, {}, e.position FROM event e INDEXED BY event_unheard
+         WHERE e.workflow = ?1 AND e.run = ?2 AND e.kind = 'mention.unheard' ORDER BY e.position DESC",
         EVENT.check
     )
 }
 
-/// Lists the newest unheard mentions of a run, oldest first.
+/// Lists the newest unheard mentions of a run, oldest first. A row that cannot be read counts as damaged.
 pub(crate) fn unheard(
     db: &Connection,
     workflow: WorkflowId,
@@ -284,12 +284,14 @@ pub(crate) fn unheard(
 ) -> Result<Vec<UnheardMention>> {
     let Some(run) = find_run_number(db, workflow, run)? else { return Ok(Vec::new()) };
     let mut statement = db.prepare_cached(&unheard_sql())?;
-    let rows = statement.query_map(params![workflow.get(), run.0, MAX_UNHEARD], |row| {
+    let rows = statement.query_map(params![workflow.get(), run.0], |row| {
         EVENT.verify(row, 2)?;
-        let MentionUnheardData { seq, agent } = columns::json(row, 1)?;
-        Ok(UnheardMention { seq, from: columns::parse(row, 0)?, agent })
+        let position: i64 = row.get(3)?;
+        let unreadable = |_| EVENT.error(format!("{workflow} {position}").as_bytes());
+        let MentionUnheardData { seq, agent } = columns::json(row, 1).map_err(unreadable)?;
+        Ok(UnheardMention { seq, from: columns::parse(row, 0).map_err(unreadable)?, agent })
     })?;
-    let mut mentions = damage::collect_intact(rows)?;
+    let mut mentions = damage::take_intact(rows, MAX_UNHEARD)?;
     mentions.reverse();
     Ok(mentions)
 }

@@ -18,7 +18,7 @@ use super::{
     transaction::Tx,
 };
 use crate::{
-    damage,
+    damage::{self, ListPart},
     db::{self, Connection, Row, ValueRef, params},
     error::{Error, Result},
     model::{MessageOrder, MessageQuery, NewMessage, Once, WriteContext},
@@ -50,6 +50,32 @@ pub(crate) fn append(
     })
 }
 
+fn direction(order: MessageOrder) -> &'static str {
+    match order {
+        MessageOrder::OldestFirst => "ASC",
+        MessageOrder::NewestFirst => "DESC",
+    }
+}
+
+fn list_sql(order: MessageOrder) -> String {
+    format!(
+        "SELECT {} FROM message m
+         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {}",
+        message_columns(),
+        direction(order)
+    )
+}
+
+/// Finds the messages that wake an agent by their deliveries, whose rows are much shorter than messages.
+pub(crate) fn mentions_sql(order: MessageOrder) -> String {
+    format!(
+        "SELECT {} FROM delivery d CROSS JOIN message m ON m.workflow = d.workflow AND m.seq = d.seq
+         WHERE d.workflow = ?1 AND d.seq > ?2 AND d.seq <= ?3 AND d.agent = ?4 AND d.wakes = 1 ORDER BY d.seq {}",
+        message_columns(),
+        direction(order)
+    )
+}
+
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,
@@ -63,45 +89,49 @@ pub(crate) fn list(
     let stretch = (first.max(query.after.get()), last);
     if let Some(text) = &query.search {
         let (order, limit) = (query.order, query.limit);
-        return find(db, MessageSearch { workflow, seq_range: stretch, text, order, limit });
+        let wanted = MessageSearch { workflow, seq_range: stretch, text, order, limit };
+        return find(db, wanted, query.to.as_ref());
     }
-    let order = match query.order {
-        MessageOrder::OldestFirst => "ASC",
-        MessageOrder::NewestFirst => "DESC",
-    };
-    let sql = format!(
-        "SELECT {} FROM message m
-         WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 ORDER BY m.seq {order}",
-        message_columns()
-    );
     let runs = RunIdCache::of(db);
-    let mut statement = db.prepare_cached(&sql)?;
-    let rows = statement
-        .query_map(params![workflow.get(), stretch.0, stretch.1], |row| read_message(row, &runs))?;
-    let mut messages = damage::take_intact(rows, query.limit)?;
+    let read = |row: &Row<'_>| read_message(row, &runs);
+    let (after, last) = stretch;
+    let mut messages = match &query.to {
+        Some(agent) => {
+            let mut statement = db.prepare_cached(&mentions_sql(query.order))?;
+            let values = params![workflow.get(), after, last, agent.as_str()];
+            damage::take_intact(statement.query_map(values, read)?, query.limit)?
+        }
+        None => {
+            let mut statement = db.prepare_cached(&list_sql(query.order))?;
+            let values = params![workflow.get(), after, last];
+            damage::take_intact(statement.query_map(values, read)?, query.limit)?
+        }
+    };
     messages.sort_by_key(|message| message.seq);
     fill_relations(db, workflow, messages.iter_mut())?;
     Ok(messages)
 }
 
-/// Returns the messages that a search finds, oldest first. A damaged message uses no part of the limit.
-fn find(db: &Connection, mut wanted: MessageSearch<'_>) -> Result<Vec<Message>> {
-    let most = wanted.limit;
-    let mut messages = Vec::new();
-    loop {
+/// Returns the messages that a search finds, oldest first: all of them, or those that wake `to`. A message that is left
+/// out uses no part of the limit.
+fn find(
+    db: &Connection,
+    mut wanted: MessageSearch<'_>,
+    to: Option<&AgentName>,
+) -> Result<Vec<Message>> {
+    let mut messages = damage::fill_list(wanted.limit, |missing| {
+        wanted.limit = missing;
         let found = search::find_messages(db, &wanted)?;
-        messages.extend(by_seq(db, wanted.workflow, &found)?);
-        let missing = most.saturating_sub(u32::try_from(messages.len()).unwrap_or(u32::MAX));
-        if missing == 0 || found.len() < wanted.limit as usize {
-            break;
-        }
         let (after, last) = wanted.seq_range;
         wanted.seq_range = match wanted.order {
             MessageOrder::OldestFirst => (found.iter().copied().max().unwrap_or(last), last),
             MessageOrder::NewestFirst => (after, found.iter().copied().min().unwrap_or(after) - 1),
         };
-        wanted.limit = missing;
-    }
+        let is_last = found.len() < missing as usize;
+        let mut items = by_seq(db, wanted.workflow, &found)?;
+        items.retain(|message| to.is_none_or(|agent| message.to.contains(agent)));
+        Ok(ListPart { items, is_last })
+    })?;
     messages.sort_by_key(|message| message.seq);
     Ok(messages)
 }
@@ -132,22 +162,16 @@ pub(crate) fn thread(
     limit: u32,
 ) -> Result<Vec<Message>> {
     require_message(db, workflow, seq)?;
-    let (mut after, mut missing) = (after.get(), limit);
-    let mut messages = Vec::new();
-    loop {
+    let mut after = after.get();
+    damage::fill_list(limit, |missing| {
         let seqs = db
             .prepare_cached(&thread_sql())?
             .query_map(params![workflow.get(), seq.get(), after, missing], |row| row.get(0))?
             .collect::<db::Result<Vec<i64>>>()?;
-        messages.extend(by_seq(db, workflow, &seqs)?);
-        let full = seqs.len() == missing as usize;
         after = seqs.last().copied().unwrap_or(after);
-        missing = limit.saturating_sub(u32::try_from(messages.len()).unwrap_or(u32::MAX));
-        // A damaged message was skipped and uses no part of the limit.
-        if !full || missing == 0 {
-            return Ok(messages);
-        }
-    }
+        let is_last = seqs.len() < missing as usize;
+        Ok(ListPart { items: by_seq(db, workflow, &seqs)?, is_last })
+    })
 }
 
 /// Returns the last message before the first one that is later than `time`, by a binary search over the primary key.

@@ -12,7 +12,7 @@ use super::{
     columns,
 };
 use crate::{
-    damage::{self, DamagedRow},
+    damage::{self, DamagedRow, ListPart},
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
     model::{ListRange, ProposalQuery},
@@ -136,10 +136,14 @@ pub(crate) fn select_proposals(
     let after = range.after.unwrap_or(ProposalId::new(0));
     let values = params![workflow.get(), run.map(|run| *run.get().as_bytes()), after.get()];
     let mut statement = db.prepare_cached(&list_sql(which))?;
-    let rows = statement.query_map(values, read_proposal)?;
-    let mut found = damage::take_intact(rows, range.limit)?;
+    let mut rows = statement.query_map(values, read_proposal)?;
+    let mut found = damage::fill_list(range.limit, |missing| {
+        let part = damage::take_intact(rows.by_ref(), missing)?;
+        let is_last = part.len() < missing as usize;
+        Ok(ListPart { items: with_ballots(db, workflow, part)?, is_last })
+    })?;
     found.sort_by_key(|stored| stored.proposal.id);
-    with_ballots(db, workflow, found)
+    Ok(found)
 }
 
 pub(crate) const COUNT_ACTIVE_SQL: &str = "SELECT count(*) FROM proposal p INDEXED BY proposal_active WHERE p.workflow = ?1 AND p.active = 1";

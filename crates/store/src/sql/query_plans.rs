@@ -5,7 +5,7 @@ use agent_worker_protocol::{ApprovalId, RunId, Seq};
 
 use crate::{
     db::{self, Connection},
-    model::{ApprovalQuery, InstanceQuery, ListRange, ProposalQuery},
+    model::{ApprovalQuery, InstanceQuery, ListRange, MessageOrder, ProposalQuery},
 };
 
 use super::{
@@ -19,8 +19,9 @@ use super::{
 };
 
 /// The tables that grow with history.
-const LARGE_TABLES: [&str; 9] = [
+const LARGE_TABLES: [&str; 10] = [
     "message", "delivery", "event", "attempt", "effect", "proposal", "approval", "run", "resource",
+    "document",
 ];
 
 /// Returns one line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
@@ -69,6 +70,14 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (lease::OLDEST_WAKING_SQL.to_owned(), open),
         (finish::LEASED_DELIVERIES_SQL.to_owned(), open),
         (events::unheard_sql(), "INDEX event_unheard (workflow=? AND run=?)"),
+        (
+            answer::attempts_sql(),
+            "SEARCH t USING PRIMARY KEY (workflow=? AND agent=? AND epoch>? AND epoch<?)",
+        ),
+        (
+            messages::mentions_sql(MessageOrder::NewestFirst),
+            "SEARCH d USING PRIMARY KEY (workflow=? AND seq>? AND seq<?)",
+        ),
         (
             answer::MESSAGED_SQL.to_owned(),
             "SEARCH m USING PRIMARY KEY (workflow=? AND seq>? AND seq<?)",
@@ -127,6 +136,12 @@ fn a_page_of_a_list_is_read_from_an_index() {
         ),
         (proposal_rows::list_sql(ProposalQuery::All(ListRange::all())), "(workflow=? AND id>?)"),
         (resources::list_sql(), "INDEX resource_newest (workflow=? AND at<?)"),
+        (runs::ended_since_sql(), "INDEX run_end (store_ended>?)"),
+        (documents::list_sql(), "(workflow=? AND path>?)"),
+        (
+            documents::list_sql(),
+            "SEARCH d USING INDEX sqlite_autoindex_document_1 (workflow=? AND path=? AND revision=?)",
+        ),
     ] {
         check_plan(&db, &sql, expected);
     }
@@ -151,6 +166,7 @@ fn a_part_of_a_long_list_is_read_without_sorting_the_list() {
         runs::ENDED_OF_INSTANCE_SQL.to_owned(),
         proposal_rows::list_sql(ProposalQuery::All(ListRange::all())),
         resources::list_sql(),
+        documents::list_sql(),
         documents::history_sql(),
         suggestions::list_sql(),
         feedback::LIST_SQL.to_owned(),

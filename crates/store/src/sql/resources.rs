@@ -306,7 +306,6 @@ pub(crate) fn verify(db: &Connection, files: Option<&ResourceFiles>) -> Result<V
     Ok(damaged)
 }
 
-/// Lists the resources of an instance, newest first.
 pub(crate) fn list_sql() -> String {
     format!(
         "SELECT s.sha256, s.kind, s.bytes, s.at, {}, s.created_by FROM resource s INDEXED BY resource_newest
@@ -315,6 +314,7 @@ pub(crate) fn list_sql() -> String {
     )
 }
 
+/// Lists the resources of an instance, newest first.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,

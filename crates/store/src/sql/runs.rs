@@ -20,7 +20,7 @@ use super::{
     transaction::Tx,
 };
 use crate::{
-    damage,
+    damage::{self, ListPart},
     db::{self, Connection, OptionalExtension, Params, Row, params},
     error::{Error, Result},
     model::{
@@ -360,7 +360,17 @@ pub(crate) fn list(db: &Connection, which: RunQuery) -> Result<Vec<RunRow>> {
             params![workflow.get(), limit],
         ),
         RunQuery::Ended(instances, range) => list_ended(db, instances.as_deref(), range),
+        RunQuery::EndedSince(time) => {
+            let mut statement = db.prepare_cached(&ended_since_sql())?;
+            damage::collect_intact(statement.query_map([time.get()], read_run)?)
+        }
     }
+}
+
+pub(crate) fn ended_since_sql() -> String {
+    let condition =
+        "r.ended IS NOT NULL AND r.store_ended >= ?1 ORDER BY r.started DESC, r.uuid DESC";
+    select_sql("INDEXED BY run_end", condition)
 }
 
 /// Lists runs that are over. Each instance is read from its own index, so that the runs of other instances cost
@@ -370,22 +380,18 @@ fn list_ended(
     instances: Option<&[WorkflowId]>,
     mut range: ListRange<RunKey>,
 ) -> Result<Vec<RunRow>> {
-    let most = range.limit;
-    let mut runs = Vec::new();
-    loop {
+    damage::fill_list(range.limit, |missing| {
+        range.limit = missing;
         let keys = ended_keys(db, instances, range)?;
-        let full = keys.len() == range.limit as usize;
+        let is_last = keys.len() < missing as usize;
         range.after = keys.last().copied();
+        let mut items = Vec::new();
         for key in keys {
             let which = "r.uuid = ?1";
-            runs.extend(select_runs(db, "", which, [key.run.get().as_bytes()])?);
+            items.extend(select_runs(db, "", which, [key.run.get().as_bytes()])?);
         }
-        range.limit = most.saturating_sub(u32::try_from(runs.len()).unwrap_or(u32::MAX));
-        // A damaged run was skipped and uses no part of the limit.
-        if !full || range.limit == 0 {
-            return Ok(runs);
-        }
-    }
+        Ok(ListPart { items, is_last })
+    })
 }
 
 pub(crate) const ENDED_SQL: &str = "SELECT r.started, r.uuid FROM run r INDEXED BY run_ended

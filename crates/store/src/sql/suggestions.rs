@@ -225,11 +225,11 @@ pub(crate) fn get(
     Ok(db.prepare_cached(&select_sql("s.seq = ?2"))?.query_row(key, read_suggestion).optional()?)
 }
 
-/// Lists suggestions, newest first.
 pub(crate) fn list_sql() -> String {
     select_sql("s.seq < ?2 ORDER BY s.seq DESC")
 }
 
+/// Lists suggestions, newest first.
 pub(crate) fn list(
     db: &Connection,
     workflow: WorkflowId,

@@ -259,7 +259,7 @@ store_methods! {
             let most = match which {
                 RunQuery::OfInstance(workflow, _) => return self.store_for(workflow)?.run_list(which).await,
                 RunQuery::Ended(_, range) => usize::try_from(range.limit).unwrap_or(usize::MAX),
-                RunQuery::Live => usize::MAX,
+                RunQuery::Live | RunQuery::EndedSince(_) => usize::MAX,
             };
             let mut all = Vec::new();
             for store in self.all_stores() {

@@ -14,7 +14,8 @@ use agent_worker_store::{
 };
 
 use crate::team::{
-    NOW, Team, agent, answered, crashed, delivered, end, keyed, name, new_run, ok, text, user,
+    NOW, Team, agent, answered, crashed, delivered, end, keyed, name, new_run, ok, shown, text,
+    user,
 };
 
 async fn answer(team: &Team, seq: Seq) -> Option<String> {
@@ -36,6 +37,7 @@ pub(crate) async fn the_answer_is_the_final_text_of_the_attempt_that_acted(store
         after: second,
         before: None,
         search: None,
+        to: None,
         order: MessageOrder::OldestFirst,
         limit: 9,
     };
@@ -149,6 +151,27 @@ pub(crate) async fn the_agents_that_an_activation_messaged_are_known_at_its_end(
     assert_eq!(facts.messaged, [name("b"), name("c")]);
 }
 
+pub(crate) async fn agents_that_an_earlier_attempt_with_the_same_message_messaged_are_known(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a", "b", "c"]).await;
+    let (first, second) = (team.say("one", &["a"]).await, team.say("two", &["a"]).await);
+    let lease = team.lease("a").await;
+    assert_eq!(shown(&lease), [first, second]);
+    team.append(agent(&lease), text("for both", &["b"])).await.unwrap();
+    team.finish(&lease, crashed()).await;
+    // After a counted failure each message gets an attempt of its own.
+    let lease = team.lease("a").await;
+    assert_eq!(shown(&lease), [first]);
+    team.append(agent(&lease), text("for the first", &["c"])).await.unwrap();
+    let (_, facts) = answer_with(&team, &lease, AnswerStep::default()).await;
+    assert_eq!(facts.messaged, [name("b"), name("c")]);
+    let lease = team.lease("a").await;
+    assert_eq!(shown(&lease), [second]);
+    let (_, facts) = answer_with(&team, &lease, AnswerStep::default()).await;
+    assert_eq!(facts.messaged, [name("b")], "the second attempt was not shown this message");
+}
+
 pub(crate) async fn an_answer_is_linked_to_the_messages_that_its_turn_acted_on(
     store: Arc<dyn Store>,
 ) {
@@ -164,6 +187,7 @@ pub(crate) async fn an_answer_is_linked_to_the_messages_that_its_turn_acted_on(
             after: Seq::new(seq.get() - 1),
             before: None,
             search: None,
+            to: None,
             order: MessageOrder::OldestFirst,
             limit: 1,
         };
@@ -238,7 +262,7 @@ pub(crate) async fn the_coordinator_and_the_finisher_set_a_verdict_that_never_be
     team.say("go", &["a", "b", "c"]).await;
     let [a, b, c] = [team.lease("a").await, team.lease("b").await, team.lease("c").await];
     let refused = set_verdict(&team, &c, VerdictOutcome::Done, "no").await.unwrap_err();
-    assert_eq!(refused.to_string(), "only a or b sets the verdict of this run");
+    assert_eq!(refused.to_string(), "only `a` or `b` may set the verdict of this run");
     assert_eq!(store.run_snapshot(team.run).await.unwrap().verdict, None);
     set_verdict(&team, &a, VerdictOutcome::Done, "fine").await.unwrap();
     set_verdict(&team, &b, VerdictOutcome::Failed, "broken").await.unwrap();

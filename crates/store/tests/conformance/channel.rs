@@ -19,7 +19,15 @@ use crate::{
 
 fn all() -> MessageQuery {
     let order = MessageOrder::OldestFirst;
-    MessageQuery { run: None, after: Seq::new(0), before: None, search: None, order, limit: 1_000 }
+    MessageQuery {
+        run: None,
+        after: Seq::new(0),
+        before: None,
+        search: None,
+        to: None,
+        order,
+        limit: 1_000,
+    }
 }
 
 async fn list(team: &Team, query: MessageQuery) -> Vec<Seq> {
@@ -267,8 +275,15 @@ pub(crate) async fn a_search_goes_from_either_end_and_stops_at_its_limit(store: 
     }
     let find = async |order, after: i64, limit| {
         let search = Some("NEEDLE".to_owned());
-        let query =
-            MessageQuery { search, order, after: Seq::new(after), before: None, limit, run: None };
+        let query = MessageQuery {
+            search,
+            to: None,
+            order,
+            after: Seq::new(after),
+            before: None,
+            limit,
+            run: None,
+        };
         let found = list(&team, query).await;
         (found.len(), found[0].get(), found[found.len() - 1].get())
     };

@@ -14,8 +14,15 @@ use crate::team::{
 
 async fn newest(team: &Team) -> Message {
     let order = MessageOrder::NewestFirst;
-    let query =
-        MessageQuery { run: None, after: Seq::new(0), before: None, search: None, order, limit: 1 };
+    let query = MessageQuery {
+        run: None,
+        after: Seq::new(0),
+        before: None,
+        search: None,
+        to: None,
+        order,
+        limit: 1,
+    };
     team.store.message_list(team.workflow, query).await.unwrap().remove(0)
 }
 

@@ -23,6 +23,7 @@ async fn messages(team: &Team) -> Vec<String> {
         after: Seq::new(0),
         before: None,
         search: None,
+        to: None,
         order,
         limit: 99,
     };

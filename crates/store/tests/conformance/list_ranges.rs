@@ -131,6 +131,7 @@ pub(crate) async fn a_channel_is_read_back_from_any_message(store: Arc<dyn Store
             after: seqs(&[1])[0],
             before,
             search: search.map(str::to_owned),
+            to: None,
             order: MessageOrder::NewestFirst,
             limit: 2,
         };
@@ -143,4 +144,49 @@ pub(crate) async fn a_channel_is_read_back_from_any_message(store: Arc<dyn Store
     assert_eq!(read(before(3), None).await, seqs(&[2]));
     assert_eq!(read(before(6), Some("ODD")).await, seqs(&[3, 5]));
     assert_eq!(read(before(3), Some("ODD")).await, []);
+}
+
+pub(crate) async fn the_messages_for_an_agent_are_read_in_parts_from_either_end(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    for number in 1..=4 {
+        team.say(&format!("for a {number}"), &["a"]).await;
+        team.say("for b", &["b"]).await;
+    }
+    team.post(delivered(Wake::No, text("for a, in passing", &["a"]))).await;
+    let read = async |order, after, before, search: Option<&str>| {
+        let search = search.map(str::to_owned);
+        let to = Some(name("A"));
+        let query =
+            MessageQuery { run: Some(team.run), after, before, search, to, order, limit: 2 };
+        let messages = store.message_list(team.workflow, query).await.unwrap();
+        messages.into_iter().map(|message| message.seq).collect::<Vec<_>>()
+    };
+    let seq = |seq| seqs(&[seq])[0];
+    let (back, forward) = (MessageOrder::NewestFirst, MessageOrder::OldestFirst);
+    for search in [None, Some("FOR")] {
+        assert_eq!(read(back, seq(0), None, search).await, seqs(&[5, 7]));
+        assert_eq!(read(back, seq(0), Some(seq(5)), search).await, seqs(&[1, 3]));
+        assert_eq!(read(forward, seq(0), None, search).await, seqs(&[1, 3]));
+        assert_eq!(read(forward, seq(3), None, search).await, seqs(&[5, 7]));
+        assert_eq!(read(forward, seq(7), None, search).await, []);
+    }
+}
+
+pub(crate) async fn runs_that_ended_since_a_time_are_listed(store: Arc<dyn Store>) {
+    let mut teams = Vec::new();
+    for seconds in 1..=3 {
+        let team = Team::new(&store, &["a"]).await;
+        let (step, now) = (end(Outcome::Done), NOW.plus(Duration::from_secs(seconds)));
+        store.run_settle(team.run, Box::new(move |_| step.clone()), now).await.unwrap();
+        teams.push(team);
+    }
+    let since = async |seconds| {
+        let time = NOW.plus(Duration::from_secs(seconds)).store;
+        let runs = store.run_list(RunQuery::EndedSince(time)).await.unwrap();
+        runs.into_iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(since(2).await, [teams[2].run, teams[1].run]);
+    assert_eq!(since(4).await, []);
 }

@@ -71,6 +71,7 @@ conformance! {
         an_answer_is_delivered_to_the_recipients_that_the_rule_decides,
         an_answer_beyond_a_limit_is_stored_and_pauses_the_run,
         the_agents_that_an_activation_messaged_are_known_at_its_end,
+        agents_that_an_earlier_attempt_with_the_same_message_messaged_are_known,
         an_answer_is_linked_to_the_messages_that_its_turn_acted_on,
         the_newest_answer_of_each_agent_belongs_to_its_run,
         the_coordinator_and_the_finisher_set_a_verdict_that_never_becomes_better,
@@ -153,8 +154,10 @@ conformance! {
     list_ranges {
         the_parts_of_a_list_are_the_whole_list,
         ended_runs_are_read_in_parts_of_one_instance_or_of_all,
+        runs_that_ended_since_a_time_are_listed,
         an_inbox_is_read_in_parts_in_its_order,
         a_channel_is_read_back_from_any_message,
+        the_messages_for_an_agent_are_read_in_parts_from_either_end,
     }
     library {
         documents_lose_no_update,

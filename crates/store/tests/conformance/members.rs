@@ -137,7 +137,8 @@ pub(crate) async fn what_was_cleared_is_hidden_and_kept(store: Arc<dyn Store>) {
     team.say("three", &[]).await;
     let shown = async |run| {
         let (after, order) = (Seq::new(0), MessageOrder::NewestFirst);
-        let query = MessageQuery { run, after, before: None, search: None, order, limit: 99 };
+        let query =
+            MessageQuery { run, after, before: None, search: None, to: None, order, limit: 99 };
         let list = store.message_list(team.workflow, query).await.unwrap();
         list.into_iter().map(|message| message.seq).collect::<Vec<_>>()
     };

@@ -101,6 +101,7 @@ async fn bodies(team: &Team) -> Vec<String> {
         after: Seq::new(0),
         before: None,
         search: None,
+        to: None,
         order: agent_worker_store::MessageOrder::OldestFirst,
         limit: 1_000,
     };

@@ -260,6 +260,7 @@ impl RowCollector {
             after: Seq::new(0),
             before: None,
             search: search.map(Into::into),
+            to: None,
             order: MessageOrder::OldestFirst,
             limit: 100,
         };

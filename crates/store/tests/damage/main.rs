@@ -11,7 +11,9 @@ mod team;
 
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
-use agent_worker_store::{Database, Error, IntegrityReport, Store, observe_damage};
+use agent_worker_store::{
+    Database, Error, IntegrityReport, ListRange, ProposalQuery, Store, observe_damage,
+};
 use contents::{FilledStore, LARGE, RowsByLabel, SMALL, fill_store, read_everything};
 use rusqlite::{Connection, types::Value};
 use tempfile::TempDir;
@@ -24,7 +26,18 @@ const COLUMNS: [(&str, &[&str]); 13] = [
     ("message", &["seq", "run", "sender", "kind", "body", "hops", "priority", "ts"]),
     (
         "attempt",
-        &["id", "oldest", "number", "setbacks", "shown", "started", "finished", "how", "answer"],
+        &[
+            "id",
+            "oldest",
+            "number",
+            "setbacks",
+            "shown",
+            "started",
+            "finished",
+            "how",
+            "answer",
+            "after_seq",
+        ],
     ),
     ("effect", &["args", "tool", "result", "position", "at"]),
     (
@@ -315,6 +328,47 @@ async fn a_damaged_verdict_or_answer_row_neither_hides_nor_keeps_its_run() {
         drop(handle);
         store.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_page_of_proposals_is_full_although_a_proposal_with_a_damaged_ballot_is_left_out() {
+    let (folder, written, _) = filled_folder(SMALL).await;
+    let damage =
+        "UPDATE ballot SET reason = 'no' WHERE proposal = (SELECT min(proposal) FROM ballot)";
+    raw(folder.path()).execute(damage, []).unwrap();
+    let (store, handle) = open(folder.path());
+    let list = async |range| {
+        let which = ProposalQuery::All(range);
+        let found = handle.proposal_list(written.workflow, which, team::NOW).await.unwrap();
+        found.into_iter().map(|proposal| proposal.id).collect::<Vec<_>>()
+    };
+    let all = list(ListRange::all()).await;
+    assert!(!all.is_empty());
+    let (mut after, mut read) = (None, Vec::new());
+    while let [one] = list(ListRange { after, limit: 1 }).await[..] {
+        after = Some(one);
+        read.push(one);
+    }
+    assert_eq!(read, all);
+    drop(handle);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn an_unheard_mention_that_cannot_be_read_is_reported_and_does_not_hide_its_run() {
+    let (folder, _, _) = filled_folder(SMALL).await;
+    let row = "INSERT INTO event (workflow, position, run, kind, agent, data, at)
+        SELECT workflow, 1000000, run, 'mention.unheard', 'a', '{}', 1 FROM event
+        WHERE run IS NOT NULL ORDER BY position DESC LIMIT 1";
+    assert_eq!(raw(folder.path()).execute(row, []).unwrap(), 1);
+    let (store, handle) = open(folder.path());
+    let live = handle.run_list(agent_worker_store::RunQuery::Live).await.unwrap();
+    let (snapshot, observed) = observe_damage(handle.run_snapshot(live[0].id)).await;
+    snapshot.unwrap();
+    let named: Vec<_> = observed.iter().map(|row| (row.table, row.key.as_str())).collect();
+    assert_eq!(named, [("event", "1000000")]);
+    drop(handle);
+    store.close().await;
 }
 
 /// Returns the positions of flipped bytes: among the bytes that are not zero, the same in every run.

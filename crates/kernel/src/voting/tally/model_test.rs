@@ -269,8 +269,15 @@ impl VotingTestInstance {
         let mut after = Seq::new(0);
         loop {
             let (search, order) = (Some("which?".to_owned()), MessageOrder::OldestFirst);
-            let query =
-                MessageQuery { run: None, after, before: None, search, order, limit: 1_000 };
+            let query = MessageQuery {
+                run: None,
+                after,
+                before: None,
+                search,
+                to: None,
+                order,
+                limit: 1_000,
+            };
             let page = self.store.message_list(self.workflow, query).await.unwrap();
             let Some(last) = page.last() else { return told };
             after = last.seq;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
-const SCHEMA_STEPS: [&str; 23] = [
+const SCHEMA_STEPS: [&str; 24] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
     include_str!("../../sql/schema/lite/3.sql"),
@@ -38,6 +38,7 @@ const SCHEMA_STEPS: [&str; 23] = [
     include_str!("../../sql/schema/lite/21.sql"),
     include_str!("../../sql/schema/lite/22.sql"),
     include_str!("../../sql/schema/lite/23.sql"),
+    include_str!("../../sql/schema/lite/24.sql"),
 ];
 
 /// The mode of the database file; SQLite gives the same mode to the files that it creates next to it.
@@ -112,6 +113,8 @@ fn migrate_schema(db: &Connection) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use agent_worker_protocol::{Millis, Scopes, WorkflowId, hash};
 
     use super::*;
@@ -238,6 +241,101 @@ mod tests {
         let b = state("b.md");
         assert_eq!(b.base(FileSlot::File).map(|base| base.hash), Some(hash(&[b"b1"])));
         assert_eq!((b.out, b.marks.len()), (None, 0));
+    }
+
+    /// Returns a database in memory with the first schema steps.
+    fn open_at_step(step: usize) -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        checksum::install_functions(&db).unwrap();
+        for step in &SCHEMA_STEPS[..step] {
+            db.execute_batch(step).unwrap();
+        }
+        db.set_pragma("user_version", step.try_into().unwrap()).unwrap();
+        db
+    }
+
+    #[test]
+    fn the_last_failures_of_an_older_program_are_found_in_one_scan_of_its_attempts() {
+        let db = open_at_step(16);
+        // The ends repeat after 7 attempts, and runs and agents change at other places.
+        db.execute_batch(
+            "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
+             INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, ended, how)
+             SELECT 7, char(97 + i % 3), i, CAST(i AS BLOB), i / 50, 1, 1, 0, '[]', CAST(i AS BLOB), 1, 2, CASE
+               WHEN i % 7 < 2 THEN '{\"end\":\"ok\"}'
+               WHEN i % 7 < 4 AND i / 50 % 4 > 0 THEN '{\"end\":\"failed\",\"class\":\"crash\",\"why\":\"\"}'
+               ELSE '{\"end\":\"stopped\"}' END FROM n;",
+        )
+        .unwrap();
+        migrate_schema(&db).unwrap();
+        let rows = |sql: &str| -> Vec<(i64, String, i64, bool)> {
+            let mut statement = db.prepare_cached(sql).unwrap();
+            let rows = statement
+                .query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
+            rows.unwrap().collect::<db::Result<_>>().unwrap()
+        };
+        let found = rows("SELECT run, agent, epoch, recovered FROM last_failure ORDER BY 1, 2");
+        let ends = rows(
+            "SELECT run, agent, epoch, how = '{\"end\":\"ok\"}' FROM attempt
+             WHERE how = '{\"end\":\"ok\"}' OR how LIKE '{\"end\":\"failed\",%' ORDER BY epoch",
+        );
+        let mut last = BTreeMap::new();
+        for (run, agent, epoch, is_ok) in ends {
+            match (is_ok, last.get_mut(&(run, agent.clone()))) {
+                (true, Some((_, recovered))) => *recovered = true,
+                (true, None) => {}
+                (false, _) => drop(last.insert((run, agent), (epoch, false))),
+            }
+        }
+        let expected = last
+            .into_iter()
+            .map(|((run, agent), (epoch, recovered))| (run, agent, epoch, recovered));
+        let expected: Vec<_> = expected.collect();
+        assert_eq!(found, expected);
+        let recovered = found.iter().filter(|(.., recovered)| *recovered).count();
+        assert!(recovered > 0 && recovered < found.len(), "{recovered} of {}", found.len());
+        let (_, fill) = SCHEMA_STEPS[16].split_once("INSERT INTO last_failure").unwrap();
+        let sql = format!("EXPLAIN QUERY PLAN INSERT INTO last_failure {fill}");
+        let mut statement = db.prepare_cached(&sql).unwrap();
+        let steps = statement.query_map((), |row| row.get::<String>(3)).unwrap();
+        let steps = steps.collect::<db::Result<Vec<_>>>().unwrap();
+        let reads = |step: &&String| step.starts_with("SCAN attempt") || step.contains("SEARCH");
+        assert_eq!(steps.iter().filter(reads).count(), 1, "{steps:?}");
+        assert!(!steps.iter().any(|step| step.contains("CORRELATED")), "{steps:?}");
+    }
+
+    #[test]
+    fn the_attempts_of_older_programs_are_intact_with_and_without_a_position_in_the_channel() {
+        let db = open_at_step(23);
+        let insert = |epoch: i64, after: &str| {
+            db.execute_batch(&format!(
+                "INSERT INTO attempt (workflow, agent, epoch, id, run, oldest, number, setbacks, shown, token_hash, started, after_seq, checksum)
+                 VALUES (7, 'a', {epoch}, zeroblob(16), 1, 1, 1, 0, '[]', zeroblob(32), 1, {after}, row_checksum(
+                 'attempt', 7, 'a', {epoch}, zeroblob(16), 1, 1, 1, 0, '[]', zeroblob(32), 1, NULL, NULL, NULL, NULL));"
+            ))
+        };
+        insert(1, "NULL").unwrap();
+        let damaged = || -> i64 {
+            let sql = format!(
+                "SELECT count(*) FROM attempt t WHERE {} IS NOT NULL",
+                checksum::ATTEMPT.check
+            );
+            db.query_row(&sql, (), |row| row.get(0)).unwrap()
+        };
+        db.execute_batch("UPDATE attempt SET id = x'01'").unwrap();
+        assert_eq!(damaged(), 1);
+        db.execute_batch("UPDATE attempt SET id = zeroblob(16)").unwrap();
+        migrate_schema(&db).unwrap();
+        assert_eq!(damaged(), 0);
+        db.execute_batch("UPDATE attempt SET after_seq = 4").unwrap();
+        assert_eq!(damaged(), 1, "a position that the checksum does not cover is damage");
+        db.execute_batch("DELETE FROM attempt; PRAGMA user_version = 23; DROP INDEX run_end")
+            .unwrap();
+        insert(2, "4").unwrap();
+        migrate_schema(&db).unwrap();
+        assert_eq!(damaged(), 0);
+        db.execute_batch("UPDATE attempt SET after_seq = 5").unwrap();
+        assert_eq!(damaged(), 1);
     }
 
     #[test]

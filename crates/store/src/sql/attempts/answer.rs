@@ -1,8 +1,11 @@
 //! The answer of an attempt: its facts, its message with the recipients that the rule decides, and its unheard mentions.
 
+use std::collections::BTreeSet;
+
 use agent_worker_protocol::{AgentName, EventBody, MentionUnheardData, MessageKind, Sender, Seq};
 
 use crate::{
+    damage,
     db::{self, params},
     error::Result,
     model::{
@@ -11,6 +14,7 @@ use crate::{
     },
     sql::{
         author::{Author, FencedAttempt},
+        checksum::ATTEMPT,
         columns,
         events::EventEntry,
         locked_instance::LockedInstance,
@@ -73,27 +77,52 @@ fn team(locked: &LockedInstance<'_>) -> Result<Vec<AgentName>> {
     Ok(names)
 }
 
-/// Finds the waking deliveries of the messages that an activation's attempts wrote. An agent has one attempt at a time,
-/// so its messages between two leases are those of the first one. An attempt that an earlier version leased counts from
-/// its oldest delivery.
-pub(crate) const MESSAGED_SQL: &str = "SELECT DISTINCT d.agent FROM attempt t
-    CROSS JOIN message m ON m.workflow = t.workflow AND m.seq > coalesce(t.after_seq, t.oldest)
-      AND m.seq <= coalesce((SELECT n.after_seq FROM attempt n
-        WHERE n.workflow = t.workflow AND n.agent = t.agent AND n.epoch = t.epoch + 1), 9223372036854775807)
-    CROSS JOIN delivery d ON d.workflow = m.workflow AND d.seq = m.seq
-    WHERE t.workflow = ?1 AND t.agent = ?2 AND t.oldest = ?3 AND t.epoch <= ?4 AND t.epoch >= coalesce(
-      (SELECT first_epoch FROM delivery WHERE workflow = ?1 AND seq = ?3 AND agent = ?2), ?4)
-    AND m.sender = t.agent AND d.wakes = 1";
+/// Lists the attempts from the first one that was shown a message of the live attempt, oldest first: the last message
+/// of the channel at their lease, and true for those that were shown one of the messages, as in the journal
+/// (`effects::journal`). An attempt that an earlier version leased counts from its oldest delivery.
+pub(crate) fn attempts_sql() -> String {
+    format!(
+        "WITH mine (seq) AS (
+          SELECT json_extract(shown.value, '$[0]') FROM attempt t CROSS JOIN json_each(t.shown) AS shown
+          WHERE t.workflow = ?1 AND t.agent = ?2 AND t.epoch = ?3)
+        SELECT coalesce(t.after_seq, t.oldest), EXISTS (
+          SELECT 1 FROM json_each(t.shown) AS theirs WHERE json_extract(theirs.value, '$[0]') IN mine), {}
+        FROM attempt t WHERE t.workflow = ?1 AND t.agent = ?2 AND t.epoch <= ?3 AND t.epoch >= coalesce((
+          SELECT min(d.first_epoch) FROM mine CROSS JOIN delivery d
+          ON d.workflow = ?1 AND d.seq = mine.seq AND d.agent = ?2), ?3)
+        ORDER BY t.epoch",
+        ATTEMPT.check
+    )
+}
 
+/// Finds the agents that a sender's messages in a range wake.
+pub(crate) const MESSAGED_SQL: &str = "SELECT DISTINCT d.agent FROM message m
+    CROSS JOIN delivery d ON d.workflow = m.workflow AND d.seq = m.seq
+    WHERE m.workflow = ?1 AND m.seq > ?2 AND m.seq <= ?3 AND m.sender = ?4 COLLATE NOCASE AND d.wakes = 1";
+
+/// Returns the agents that messages of these attempts wake: the live one, and the earlier ones that were shown one of
+/// its messages. An agent has one attempt at a time, so its messages between two leases are those of the first one.
 fn messaged_agents(locked: &LockedInstance<'_>, live: &FencedAttempt) -> Result<Vec<AgentName>> {
-    let values =
-        params![locked.workflow.get(), live.agent.as_str(), live.oldest.get(), live.epoch.get()];
-    let agents = locked
-        .tx
-        .prepare_cached(MESSAGED_SQL)?
-        .query_map(values, |row| columns::parse(row, 0))?
-        .collect::<db::Result<_>>()?;
-    Ok(agents)
+    let values = params![locked.workflow.get(), live.agent.as_str(), live.epoch.get()];
+    let mut statement = locked.tx.prepare_cached(&attempts_sql())?;
+    let attempts = statement.query_map(values, |row| {
+        ATTEMPT.verify(row, 2)?;
+        Ok((row.get::<i64>(0)?, row.get::<bool>(1)?))
+    })?;
+    let attempts = damage::collect_intact(attempts)?;
+    let ends = attempts.iter().skip(1).map(|(next, _)| *next).chain([i64::MAX]);
+    let mut agents = BTreeSet::new();
+    for ((after, is_related), last) in attempts.iter().zip(ends) {
+        if !is_related {
+            continue;
+        }
+        let values = params![locked.workflow.get(), *after, last, live.agent.as_str()];
+        let mut statement = locked.tx.prepare_cached(MESSAGED_SQL)?;
+        for agent in statement.query_map(values, |row| columns::parse(row, 0))? {
+            agents.insert(agent?);
+        }
+    }
+    Ok(agents.into_iter().collect())
 }
 
 /// Reads the messages among `acted` that wake the agent. Mail that joined the turn counts: a moment later it would have

@@ -7,8 +7,7 @@ CREATE TABLE last_failure (
 ) STRICT, WITHOUT ROWID;
 
 INSERT INTO last_failure (workflow, run, agent, epoch, recovered)
-  SELECT f.workflow, f.run, f.agent, f.epoch, EXISTS (
-    SELECT 1 FROM attempt o WHERE o.workflow = f.workflow AND o.agent = f.agent AND o.epoch > f.epoch
-    AND o.run = f.run AND o.how = '{"end":"ok"}')
-  FROM (SELECT workflow, run, agent, max(epoch) AS epoch FROM attempt
-    WHERE how LIKE '{"end":"failed",%' GROUP BY workflow, run, agent) AS f;
+  SELECT workflow, run, agent, failed, coalesce(succeeded > failed, 0)
+  FROM (SELECT workflow, run, agent, max(epoch) FILTER (WHERE how LIKE '{"end":"failed",%') AS failed,
+    max(epoch) FILTER (WHERE how = '{"end":"ok"}') AS succeeded FROM attempt GROUP BY workflow, run, agent)
+  WHERE failed IS NOT NULL;
