@@ -270,7 +270,7 @@ const MAX_UNHEARD: u32 = 100;
 
 pub(crate) fn unheard_sql() -> String {
     format!(
-        "SELECT e.agent, e.data, {} FROM event e INDEXED BY event_unheard
+        "SELECT e.agent, e.data, {}, e.cause FROM event e INDEXED BY event_unheard
          WHERE e.workflow = ?1 AND e.run = ?2 AND e.kind = 'mention.unheard' ORDER BY e.position DESC LIMIT ?3",
         EVENT.check
     )
@@ -287,7 +287,7 @@ pub(crate) fn unheard(
     let rows = statement.query_map(params![workflow.get(), run.0, MAX_UNHEARD], |row| {
         EVENT.verify(row, 2)?;
         let MentionUnheardData { seq, agent } = columns::json(row, 1)?;
-        Ok(UnheardMention { seq, from: columns::parse(row, 0)?, agent })
+        Ok(UnheardMention { seq, from: columns::parse(row, 0)?, agent, cause: row.get(3)? })
     })?;
     let mut mentions = damage::collect_intact(rows)?;
     mentions.reverse();
