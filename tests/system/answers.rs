@@ -65,7 +65,9 @@ fn a_team_that_records_answers_delivers_none() {
     world.file("pair.yaml", &pair("@b please fix line 42", "Fixed.", "answers: record\n"));
     let (code, report) = world.envelope(&["run", "pair.yaml", "--json"]);
     assert_eq!((code, &report["turns"]), (0, &json!(1)), "{report}");
-    assert_eq!(report["unheard"], json!([{ "seq": 2, "from": "a", "agent": "b" }]));
+    let cause = "the run delivers no answers";
+    let unheard = json!([{ "seq": 2, "from": "a", "agent": "b", "cause": cause }]);
+    assert_eq!(report["unheard"], unheard);
     world.file("bad.yaml", &pair("x", "y", "answers: delivered\n"));
     insta::assert_snapshot!(run_lines_normalized(&world, "agent-worker validate bad.yaml"), @r"
     $ agent-worker validate bad.yaml
@@ -86,5 +88,7 @@ fn agents_that_thank_each_other_in_answers_stop() {
     world.file("pair.yaml", &pair("@b thanks", "@a thanks", ""));
     let (code, report) = world.envelope(&["run", "pair.yaml", "--json"]);
     assert_eq!((code, &report["turns"]), (0, &json!(2)), "{report}");
-    assert_eq!(report["unheard"], json!([{ "seq": 3, "from": "b", "agent": "a" }]));
+    let cause = "an answer of a woke this turn, so the conversation ends";
+    let unheard = json!([{ "seq": 3, "from": "b", "agent": "a", "cause": cause }]);
+    assert_eq!(report["unheard"], unheard);
 }

@@ -16,7 +16,7 @@ use std::{
 use agent_worker_host::{
     Durability, LockFile, Process, own_marks, port_holder, run_blocking, write_atomically,
 };
-use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, RandomSource};
+use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, Principal, RandomSource};
 use agent_worker_protocol::{BASE_ENV, Millis, Span, api::ShutdownMode};
 use agent_worker_store::{MultiStore, Store};
 use serde::Serialize;
@@ -221,10 +221,6 @@ async fn run_daemon(
     shutdown: &Shutdown,
     exit_deadline: &mut ExitDeadline,
 ) -> Result<(), Error> {
-    if settings.started_by == StartedBy::Person {
-        // A person who starts the daemon wants its work to continue.
-        home.hold_mark().clear().map_err(io_error("clearing the mark `held`"))?;
-    }
     let groups = Cgroups::open(home, settings.tracking);
     let kill_grace = settings.options.kill_grace.duration();
     let runner = ProcessRunner::new(home.clone(), kill_grace, groups.clone());
@@ -246,6 +242,10 @@ async fn run_daemon(
             kernel.recover_in_background();
         }
         Err(error) => return Err(error.into()),
+    }
+    if settings.started_by == StartedBy::Person {
+        // A person who starts the daemon wants its work to continue. The recovery needs the hold: its time does not count.
+        kernel.health().release_hold(&Principal::User).await?;
     }
     let tracker = TaskTracker::new();
     let closing = CancellationToken::new();

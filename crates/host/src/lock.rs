@@ -51,6 +51,20 @@ impl LockFile {
         uninterrupted(|| file.lock_shared())
     }
 
+    /// Calls `work` while no process holds the lock at `path`, and keeps every process from acquiring it meanwhile.
+    /// Returns none, and does not call `work`, if a process holds the lock.
+    pub fn while_free<T>(
+        path: &Path,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<Option<T>> {
+        let file = open(path)?;
+        // A shared lock: a process that acquires the lock takes it for a probe and waits.
+        if !taken(file.try_lock_shared())? {
+            return Ok(None);
+        }
+        work().map(Some)
+    }
+
     /// Returns true if a process holds the lock at `path`. The check never makes an acquisition fail.
     pub fn is_held(path: &Path) -> io::Result<bool> {
         Ok(open_if_held(path)?.is_some())
@@ -121,6 +135,34 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn work_on_a_free_lock_delays_its_next_owner_and_a_held_lock_refuses_the_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.lock");
+        let (started, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        let lock = thread::scope(|scope| {
+            let owner = scope.spawn(|| {
+                while !started.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                let lock = LockFile::try_acquire(&path).unwrap().unwrap();
+                assert!(done.load(Ordering::SeqCst), "the work is over");
+                lock
+            });
+            let work = || {
+                started.store(true, Ordering::SeqCst);
+                (0..1_000).for_each(|_| thread::yield_now());
+                done.store(true, Ordering::SeqCst);
+                Ok(7)
+            };
+            assert_eq!(LockFile::while_free(&path, work).unwrap(), Some(7));
+            owner.join().unwrap()
+        });
+        let refused = LockFile::while_free(&path, || -> io::Result<()> { panic!("it is held") });
+        assert_eq!(refused.unwrap(), None);
+        drop(lock);
+    }
 
     #[test]
     fn a_lock_has_one_owner_until_it_is_dropped() {

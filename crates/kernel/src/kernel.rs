@@ -233,6 +233,16 @@ impl RunContext {
         }
     }
 
+    /// Refuses a run whose agents share nothing: none of them could vote.
+    pub(crate) fn require_votes(&self) -> Result<()> {
+        match self.script.workflow.context.provider {
+            Provider::Sqlite | Provider::File | Provider::Memory => Ok(()),
+            Provider::Off => Err(Error::Forbidden(
+                "the agents of this workflow share nothing (`context: false`), so none of them can vote",
+            )),
+        }
+    }
+
     /// Returns the treatment of answers in the run. Agents that share nothing do not get each other's answers.
     pub(crate) fn answer_handling(&self) -> AnswerHandling {
         match self.script.workflow.context.provider {

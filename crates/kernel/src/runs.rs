@@ -154,7 +154,8 @@ impl Kernel {
         request: ResumeRequest,
     ) -> Result<RunView> {
         let row = self.require_run(who, run).await?;
-        if self.scheduler.hold.is_held() && row.state.can_work() {
+        let continues = request == ResumeRequest::default() && row.state.can_work();
+        if self.scheduler.hold.is_held() && continues {
             self.end_hold(who).await;
             return self.current_run_view(run).await;
         }

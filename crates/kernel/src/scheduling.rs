@@ -48,6 +48,7 @@ mod answer_draft;
 mod answer_policy;
 pub(crate) mod attempts;
 pub(crate) mod batch;
+mod counted_time;
 pub(crate) mod dead_letter_policy;
 pub(crate) mod hold;
 pub(crate) mod limits;

@@ -62,13 +62,14 @@ impl EffectKey {
     }
 }
 
-/// Arguments that tell two calls of a tool apart for a reader, in the order of a summary. Contents are not among them.
-const ESSENTIAL_ARGUMENTS: [&str; 16] = [
+/// Arguments that tell two calls of a tool apart for a reader, in the order of a summary.
+const ESSENTIAL_ARGUMENTS: [&str; 17] = [
     "to",
     "cc",
     "reply_to",
     "message",
     "file",
+    "content",
     "title",
     "options",
     "question",
@@ -146,8 +147,8 @@ mod tests {
                 r#"to: ["c"], message: "@b fix\nline 42""#.to_owned(),
             ),
             (
-                serde_json::json!({"file": "notes.md", "content": "secret"}),
-                r#"file: "notes.md""#.to_owned(),
+                serde_json::json!({"content": "# Findings", "file": "notes.md"}),
+                r##"file: "notes.md", content: "# Findings""##.to_owned(),
             ),
             (
                 serde_json::json!({"proposal": 3, "choice": "sqlite"}),

@@ -407,6 +407,16 @@ impl Proposal {
         self.terms.electorate.iter().filter(|voter| !voted(voter)).collect()
     }
 
+    /// Returns true if no agent can decide the proposal now: every missing voter is a person, or all have voted and a
+    /// person created the proposal and breaks the tie.
+    pub fn waits_only_for_people(&self) -> bool {
+        let is_agent = |who: &Sender| matches!(who, Sender::Agent(_) | Sender::System);
+        match self.missing_voters().as_slice() {
+            [] => !is_agent(&self.created_by),
+            missing => !missing.iter().any(|who| is_agent(who)),
+        }
+    }
+
     /// Returns the vote of one voter.
     pub fn ballot_of(&self, voter: &Sender) -> Option<&Ballot> {
         self.ballots.iter().find(|ballot| ballot.voter == *voter)

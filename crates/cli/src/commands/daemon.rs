@@ -232,8 +232,20 @@ async fn stop(
     format: Format,
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
-    let Some(found) = discovery::find_daemon(ctx.settings).await? else {
-        return leftovers::stop_leftovers(format, ctx).await;
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    let found = loop {
+        if let Some(found) = discovery::find_daemon(ctx.settings).await? {
+            break found;
+        }
+        if let Some(verdict) = leftovers::stop_leftovers(format, ctx).await? {
+            return Ok(verdict);
+        }
+        if Instant::now() >= deadline {
+            let what = "a daemon has this home and does not answer";
+            return Err(CliError::new(CliErrorKind::Failed, what)
+                .with_hint("find its process: fuser ~/.agent-worker/daemon.lock"));
+        }
+        sleep(STOP_POLL_INTERVAL).await;
     };
     let daemon = process_of(&found.health);
     found.client.shutdown(mode).await?;

@@ -345,10 +345,13 @@ mod tests {
 
     #[test]
     fn unheard_mentions_are_listed_although_the_run_is_done() {
-        let unheard = vec![samples::unheard(12, "coder", "reviewer")];
+        let cause = Some("a gate is closed".to_owned());
+        let withheld = UnheardMention { cause, ..samples::unheard(14, "coder", "lead") };
+        let unheard = vec![samples::unheard(12, "coder", "reviewer"), withheld];
         insta::assert_snapshot!(shown(RunView { unheard, ..samples::run() }), @r"
-        done in 1m 23s · 4 turns · 9 messages · 1 mention unheard
+        done in 1m 23s · 4 turns · 9 messages · 2 mentions unheard
           #12 of coder mentions reviewer, who was not messaged
+          #14 of coder mentions lead, who was not messaged: a gate is closed
         ");
     }
 

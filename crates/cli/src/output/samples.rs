@@ -62,7 +62,8 @@ pub(crate) fn run() -> RunView {
 }
 
 pub(crate) fn unheard(seq: i64, from: &str, agent: &str) -> UnheardMention {
-    UnheardMention { seq: Seq::new(seq), from: agent_name(from), agent: agent_name(agent) }
+    let (from, agent) = (agent_name(from), agent_name(agent));
+    UnheardMention { seq: Seq::new(seq), from, agent, cause: None }
 }
 
 pub(crate) fn agent(who: &str, state: AgentState) -> AgentView {

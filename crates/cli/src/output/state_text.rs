@@ -38,8 +38,9 @@ pub(crate) fn agent_state_text(state: &AgentState, now: Millis) -> String {
 
 /// Describes a mention whose agent was not messaged.
 pub(crate) fn unheard_text(mention: &UnheardMention) -> String {
-    let UnheardMention { seq, from, agent } = mention;
-    format!("#{seq} of {from} mentions {agent}, who was not messaged")
+    let UnheardMention { seq, from, agent, cause } = mention;
+    let cause = cause.as_ref().map(|cause| format!(": {}", one_line(cause))).unwrap_or_default();
+    format!("#{seq} of {from} mentions {agent}, who was not messaged{cause}")
 }
 
 /// Describes the state of a run, with its cause if the state does not name it.

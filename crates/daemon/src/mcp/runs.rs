@@ -114,6 +114,13 @@ pub(super) async fn start(
 /// Implements the `run_stop` tool.
 pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let RunIdArgs { run } = call.args()?;
+    if let Some(agent) = call.place.target.as_ref().and_then(|target| target.agent.as_ref()) {
+        let message = format!(
+            "run_stop ends a whole run, and the target names the agent `{agent}`: stop the agent with agent_stop, or name \
+             the run as @workflow"
+        );
+        return Err(McpFailure::Refused(Problem::new(Code::BadRequest, message)));
+    }
     let run = selected_run(kernel, who, &call, run, Permission::Run).await?;
     to_tool_result(kernel.runs().stop(who, run).await)
 }

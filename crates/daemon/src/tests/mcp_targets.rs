@@ -120,6 +120,11 @@ async fn a_run_is_shown_stopped_and_resumed_by_its_target() {
     let fixture = DaemonFixture::open().await;
     let [a, b] = start_twins(&fixture).await;
     let here = json!({"target": "@twin", "project": a});
+    let agent = json!({"target": "coder@twin", "project": a});
+    let refused = user_call(&fixture, "run_stop", agent, None).await;
+    assert_eq!(refused["code"], "bad_request", "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("agent_stop"), "{refused}");
+    assert_eq!(user_call(&fixture, "run_status", here.clone(), None).await["state"], "running");
     let stopped = user_call(&fixture, "run_stop", here.clone(), None).await;
     assert_eq!(stopped["instance"], "twin", "{stopped}");
     assert_eq!(user_call(&fixture, "run_status", here.clone(), None).await["state"], "ended");

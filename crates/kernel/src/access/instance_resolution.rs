@@ -134,6 +134,25 @@ impl Kernel {
         Err(target::no_instance_here())
     }
 
+    /// Returns the instance that a target names near the caller's folder. One of another folder is none: the caller creates
+    /// its own.
+    pub(crate) async fn resolve_instance_here(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<Instance> {
+        let choice = InstanceChoice::Nearest;
+        let (Some(target), Some(project), Principal::User | Principal::Client(_)) =
+            (&selector.target, selector.plain_project()?, who)
+        else {
+            return self.resolve_instance_for_write(who, selector, choice).await;
+        };
+        let mut candidates = self.target_candidates(target).await?;
+        who.retain_reachable(&mut candidates);
+        candidates.retain(|one| target::is_near(one, Some(&project)));
+        target::choose_instance(target, Some(&project), choice, candidates)
+    }
+
     /// Returns the candidates of a target, with the narrowest query that finds any.
     async fn target_candidates(&self, target: &Target) -> Result<Vec<Instance>> {
         let list = |which| self.store.instance_list(which);

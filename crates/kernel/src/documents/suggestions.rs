@@ -69,6 +69,7 @@ impl Suggestions<'_> {
             pause: limits::hop_limit_cause(hops, &run_context.limits),
         };
         let once = self.0.store.suggestion_put(by, new, self.0.now()).await?;
+        self.0.end_hold(who).await;
         let owner = self.0.document_owner(run).await?;
         let deduplicated = once.is_deduplicated();
         Ok(SuggestReply { suggestion: once.value(), owner, deduplicated })
@@ -123,6 +124,7 @@ impl Suggestions<'_> {
         };
         let now = self.0.now();
         self.0.store.suggestion_answer(by, answer, now).await.map_err(document_too_long)?;
+        self.0.end_hold(who).await;
         self.0.suggestion_view(instance.id, suggestion).await
     }
 

@@ -168,8 +168,12 @@ impl Kernel {
         };
         let (target, project) = (request.target.clone(), request.project.clone());
         let selector = InstanceSelector { target, project };
-        let choice = InstanceChoice::Nearest;
-        let found = self.resolve_instance_for_write(who, &selector, choice).await;
+        let found = if request.create_instance {
+            self.resolve_instance_here(who, &selector).await
+        } else {
+            let choice = InstanceChoice::Nearest;
+            self.resolve_instance_for_write(who, &selector, choice).await
+        };
         if let Ok(Instance { live: Some(run), .. }) = found {
             return Ok(JoinPlace::Live(run));
         }

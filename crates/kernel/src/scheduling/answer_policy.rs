@@ -5,14 +5,14 @@
 //! attempts of the same turn count, because their messages stay sent.
 //!
 //! A turn that only answers woke does not deliver its own answer to their authors, so two agents that answer each other
-//! stop. All other mentions, and hand-offs that are not delivered, are unheard. An answer of an agent that may not send
-//! messages is not delivered either.
+//! stop. All other mentions, and hand-offs that are not delivered, are unheard; so are hand-offs to a name that no agent
+//! has. An answer of an agent that may not send messages is not delivered either. Each hand-off has its cause.
 
 use std::collections::HashSet;
 
 use agent_worker_protocol::{AgentName, MessageKind, PauseCause, Priority, Sender};
 use agent_worker_store::{AnswerFacts, AnswerStep, LimitScope, UnheardAgent};
-use agent_worker_workflow::{AnswerHandling, AnswerMentions};
+use agent_worker_workflow::{AnswerHandling, AnswerMentions, nearest};
 
 /// Maximum number of unheard mentions of one answer; `@all` may mention a large team.
 const MAX_UNHEARD_MENTIONS: usize = 20;
@@ -39,39 +39,47 @@ impl AnswerPolicy {
     pub(crate) fn decide(&self, facts: &AnswerFacts) -> AnswerStep {
         let mentioned = self.mentions.resolve(&facts.team, &self.author);
         let messaged: HashSet<_> = facts.messaged.iter().collect();
-        let (recipients, withheld): (Vec<_>, Vec<_>) = mentioned
-            .hand_offs
-            .into_iter()
-            .filter(|agent| !messaged.contains(agent))
-            .partition(|agent| self.is_deliverable() && !is_ending_conversation(agent, facts));
-        let others = mentioned.others.into_iter().filter(|agent| !messaged.contains(agent));
-        let cause = self.withholding_cause();
-        let withheld = withheld.into_iter().map(|agent| (agent, cause.clone()));
-        let unheard = withheld
-            .chain(others.map(|agent| (agent, None)))
-            .map(|(agent, cause)| UnheardAgent { agent, cause })
-            .take(MAX_UNHEARD_MENTIONS)
-            .collect();
+        let is_unmessaged = |agent: &AgentName| !messaged.contains(agent);
+        let (mut recipients, mut unheard) = (Vec::new(), Vec::new());
+        for agent in mentioned.hand_offs.into_iter().filter(is_unmessaged) {
+            match self.withholding_cause(&agent, facts) {
+                None => recipients.push(agent),
+                cause => unheard.push(UnheardAgent { agent, cause }),
+            }
+        }
+        unheard.extend(mentioned.unknown.into_iter().take(MAX_UNHEARD_MENTIONS).map(|agent| {
+            let cause = Some(unknown_agent_text(&agent, &facts.team));
+            UnheardAgent { agent, cause }
+        }));
+        let others = mentioned.others.into_iter().filter(is_unmessaged);
+        unheard.extend(others.map(|agent| UnheardAgent { agent, cause: None }));
+        unheard.truncate(MAX_UNHEARD_MENTIONS);
         let pause = self.hop_limit.clone().filter(|_| !recipients.is_empty());
         // Several recipients must coordinate, as those of a message that mentions them.
         let priority = if recipients.len() > 1 { Priority::High } else { Priority::Normal };
         AnswerStep { recipients, unheard, priority, pause }
     }
 
-    /// Returns true if the run delivers answers and may deliver this one. Standalone agents share one run, which must
-    /// not pause for two of them: beyond the hop limit their answers wake no agent.
-    fn is_deliverable(&self) -> bool {
-        let limited = self.hop_limit.is_some() && self.limit_scope == LimitScope::Standalone;
-        self.handling == AnswerHandling::Deliver && self.send_block.is_none() && !limited
-    }
-
-    /// Returns the cause for which hand-offs are not delivered, if the run delivers answers of other agents.
-    fn withholding_cause(&self) -> Option<String> {
-        match self.handling {
-            AnswerHandling::Deliver => self.send_block.clone(),
-            AnswerHandling::Record => None,
+    /// Returns the cause for which a hand-off to an agent is not delivered; none if it is. Standalone agents share one
+    /// run, which must not pause for two of them: beyond the hop limit their answers wake no agent.
+    fn withholding_cause(&self, agent: &AgentName, facts: &AnswerFacts) -> Option<String> {
+        match (self.handling, &self.send_block, &self.hop_limit, self.limit_scope) {
+            (AnswerHandling::Record, ..) => Some("the run delivers no answers".to_owned()),
+            (AnswerHandling::Deliver, Some(cause), ..) => Some(cause.clone()),
+            (AnswerHandling::Deliver, None, Some(limit), LimitScope::Standalone) => {
+                Some(limit.to_string())
+            }
+            (AnswerHandling::Deliver, None, ..) => is_ending_conversation(agent, facts)
+                .then(|| format!("an answer of {agent} woke this turn, so the conversation ends")),
         }
     }
+}
+
+/// Describes a name that no agent has.
+fn unknown_agent_text(name: &AgentName, team: &[AgentName]) -> String {
+    let near = nearest(name.as_str(), team.iter().map(AgentName::as_str));
+    let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    format!("there is no agent {name}{near}")
 }
 
 /// Returns true if only answers woke the turn, and one of them is this agent's.
@@ -141,13 +149,29 @@ mod tests {
             ("@b fix; ask @c", "", "user", "b | c"),
             ("@all done", "", "user", " | b c d"),
             ("@all done", "b c", "user", " | d"),
-            ("@a @user @zoe done", "", "user", " | "),
+            ("@a @user @zoe done", "", "user", " | zoe (there is no agent zoe)"),
             // The author of the answer that woke the turn.
-            ("@b thanks", "", "b!", " | b"),
-            ("@b thanks\n\n@c please test", "", "b!", "c | b"),
+            (
+                "@b thanks",
+                "",
+                "b!",
+                " | b (an answer of b woke this turn, so the conversation ends)",
+            ),
+            ("@b thanks", "b", "b!", " | "),
+            (
+                "@b thanks\n\n@c please test",
+                "",
+                "b!",
+                "c | b (an answer of b woke this turn, so the conversation ends)",
+            ),
             ("@b thanks", "", "b", "b | "),
             ("@b thanks", "", "b! user", "b | "),
-            ("@b thanks\n\n@c thanks\n\n@d look", "", "b! c!", "d | b c"),
+            (
+                "@b thanks\n\n@d look",
+                "",
+                "b! c!",
+                "d | b (an answer of b woke this turn, so the conversation ends)",
+            ),
             ("@b thanks", "", "c!", "b | "),
             // Every waking message is unreadable.
             ("@b thanks", "", "", "b | "),
@@ -160,8 +184,21 @@ mod tests {
     #[test]
     fn a_run_that_records_answers_delivers_none() {
         let policy = AnswerPolicy { handling: AnswerHandling::Record, ..policy("@b fix; ask @c") };
-        assert_eq!(step_text(&policy.decide(&facts("", "user"))), " | b c");
+        let recorded = " | b (the run delivers no answers) c";
+        assert_eq!(step_text(&policy.decide(&facts("", "user"))), recorded);
         assert_eq!(step_text(&policy.decide(&facts("b", "user"))), " | c");
+    }
+
+    #[test]
+    fn a_hand_off_to_a_name_that_no_agent_has_is_unheard_with_a_suggestion() {
+        for (answer, expected) in [
+            ("@codr please fix", " | codr (there is no agent codr; did you mean coder?)"),
+            ("@zoe @coder please fix", "coder | zoe (there is no agent zoe)"),
+            ("As @codr said, all is well.", " | "),
+        ] {
+            let facts = AnswerFacts { team: names("a coder tester"), ..facts("", "user") };
+            assert_eq!(step_text(&policy(answer).decide(&facts)), expected, "{answer:?}");
+        }
     }
 
     #[test]
@@ -171,7 +208,9 @@ mod tests {
         assert_eq!(step_text(&policy.decide(&facts("", "user"))), " | b (shut) d (shut) c");
         assert_eq!(step_text(&policy.decide(&facts("b c", "user"))), " | d (shut)");
         let recorded = AnswerPolicy { handling: AnswerHandling::Record, ..policy };
-        assert_eq!(step_text(&recorded.decide(&facts("", "user"))), " | b d c");
+        let cause = "the run delivers no answers";
+        let expected = format!(" | b ({cause}) d ({cause}) c");
+        assert_eq!(step_text(&recorded.decide(&facts("", "user"))), expected);
     }
 
     #[test]
@@ -198,7 +237,7 @@ mod tests {
         for (answer, scope, expected) in [
             ("@b fix", LimitScope::Team, "b |  pause"),
             ("thanks @b", LimitScope::Team, " | b"),
-            ("@b fix", LimitScope::Standalone, " | b"),
+            ("@b fix", LimitScope::Standalone, " | b (hop limit (51 of 50))"),
         ] {
             let step = limited(answer, scope).decide(&facts("", "user"));
             assert_eq!(step_text(&step), expected, "{answer:?} {scope:?}");

@@ -1,11 +1,15 @@
-//! The hold after a stop of the daemon by its user: nothing starts before someone gives the agents work.
+//! The hold after a stop of the daemon by its user: nothing starts before a user or a client gives the agents work.
 //!
 //! A daemon is held from its start or never. While it is held it answers reads, adopts living workers and writes files;
-//! it runs no setup, leases nothing and settles no run. A request that gives work ends the hold: a message, a run, a
-//! resume, an answer, a vote. Requests that only take work away keep it, so that a user can clean up first.
+//! it runs no setup, leases nothing, decides about no run, and no time counts. A request that gives work ends the hold: a
+//! message, a run, a resume, an answer, a vote, a suggestion. Requests that only take work away keep it, so that a user
+//! can clean up first. After the hold the runs continue, however long it lasted.
+//!
+//! The mark `held` in the home may also appear while a daemon runs: at the request that stops it. A request that gives
+//! work removes the mark whenever it finds it, so the daemon that follows does the work that this one accepted.
 
 use agent_worker_protocol::Permission;
-use agent_worker_store::{Now, RunClockSwitch, StoreTime};
+use agent_worker_store::RunClockSwitch;
 use tokio::sync::watch;
 
 use crate::{
@@ -22,12 +26,19 @@ pub(crate) const HELD: &str = "the daemon was stopped";
 #[derive(Clone)]
 pub(crate) struct Hold {
     is_held: watch::Sender<bool>,
+    was_held_at_start: bool,
 }
 
 impl Hold {
     /// Returns the hold that the last stop left.
     pub(crate) fn of(runner: &dyn Runner) -> Self {
-        Self { is_held: watch::Sender::new(runner.hold_is_set()) }
+        let was_held_at_start = runner.hold_is_set();
+        Self { is_held: watch::Sender::new(was_held_at_start), was_held_at_start }
+    }
+
+    /// Returns true if the daemon started held, also if the hold has ended.
+    pub(crate) fn was_held_at_start(&self) -> bool {
+        self.was_held_at_start
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -59,8 +70,8 @@ impl Kernel {
     /// outlived the stop is not the user.
     pub(crate) async fn end_hold(&self, who: &Principal) {
         let by_agent = matches!(who, Principal::Agent(_) | Principal::Anonymous);
-        // While the daemon stops, the mark is for the next one.
-        if by_agent || !(self.scheduler.hold.is_held() || self.is_draining()) {
+        // The mark of a stopping daemon is for the next one.
+        if by_agent || !(self.scheduler.hold.is_held() || self.runner.hold_is_set()) {
             return;
         }
         if let Err(error) = self.runner.hold_clear().await {
@@ -71,30 +82,13 @@ impl Kernel {
 
     /// Waits until the daemon is not held; then the time of the run counts again.
     pub(super) async fn wait_for_release(&self, run_context: &RunContext) {
-        if !self.scheduler.hold.is_held() {
+        if !self.scheduler.hold.was_held_at_start() {
             return;
         }
         self.scheduler.hold.wait_released().await;
-        self.switch_clock(run_context, RunClockSwitch::Start, self.now()).await;
-    }
-
-    /// Stops the time of a run that a held daemon took over: the time since `last`, when the last daemon was alive, does not
-    /// count.
-    pub(super) async fn stop_clock_if_held(
-        &self,
-        run_context: &RunContext,
-        last: Option<StoreTime>,
-    ) {
-        if self.scheduler.hold.is_held() {
-            let now = self.now();
-            let stopped = Now { store: last.unwrap_or(now.store), ..now };
-            self.switch_clock(run_context, RunClockSwitch::Stop, stopped).await;
-        }
-    }
-
-    async fn switch_clock(&self, run_context: &RunContext, switch: RunClockSwitch, now: Now) {
-        if let Err(error) = self.store.run_clock_switch(run_context.run, switch, now).await {
-            tracing::error!(run = %run_context.run, %error, "could not switch the clock of a run");
+        let (run, now) = (run_context.run, self.now());
+        if let Err(error) = self.store.run_clock_switch(run, RunClockSwitch::Start, now).await {
+            tracing::error!(%run, %error, "could not start the time of a run");
         }
     }
 }

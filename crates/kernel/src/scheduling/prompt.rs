@@ -12,7 +12,7 @@ use crate::runs::team_parts::TeamParts;
 const MAX_NAMED_TEAMMATES: usize = 20;
 /// Maximum length of a result in the journal; the store limits the arguments.
 const MAX_JOURNAL_RESULT: usize = 300;
-/// Maximum number of entries of the journal.
+/// Maximum number of entries of the journal: the newest ones.
 const MAX_JOURNAL_ENTRIES: usize = 100;
 
 /// Builds the system prompt with the identity of the agent and the parts of the team that it can use.
@@ -34,7 +34,7 @@ pub(crate) fn system_prompt(
     let answer = match parts.answers {
         AnswerHandling::Deliver => {
             "your last text is kept as your answer. It is delivered to, and wakes, each agent whose @name starts one of \
-             its paragraphs or list items and that you sent nothing"
+             its paragraphs or list items and to which you sent nothing"
         }
         AnswerHandling::Record => "your last text is kept as your answer and wakes no agent",
     };
@@ -138,16 +138,17 @@ fn push_journal(text: &mut String, entries: &[JournalEntry]) {
         return;
     }
     text.push_str("\nAn earlier attempt already did this; do not do it again:\n");
-    for JournalEntry { tool, arguments, result } in entries.iter().take(MAX_JOURNAL_ENTRIES) {
+    let hidden = entries.len().saturating_sub(MAX_JOURNAL_ENTRIES);
+    if hidden > 0 {
+        let _ = writeln!(text, "- {hidden} earlier calls, not listed");
+    }
+    for JournalEntry { tool, arguments, result } in entries.iter().skip(hidden) {
         let result: String = result.chars().take(MAX_JOURNAL_RESULT).collect();
         match arguments.as_deref() {
             None | Some("") => writeln!(text, "- {tool} → {result}"),
             Some(arguments) => writeln!(text, "- {tool} ({arguments}) → {result}"),
         }
         .unwrap_or_default();
-    }
-    if entries.len() > MAX_JOURNAL_ENTRIES {
-        let _ = writeln!(text, "- and {} more", entries.len() - MAX_JOURNAL_ENTRIES);
     }
 }
 
@@ -235,6 +236,23 @@ mod tests {
         - vote → null
         "#);
         assert_eq!(woken_by(&lease), "@coder fix it");
+    }
+
+    #[test]
+    fn a_long_journal_shows_the_newest_calls() {
+        let mut lease = lease(vec![waking(1, Sender::User, "go")]);
+        let entry = |number: usize| JournalEntry {
+            tool: "document_append".into(),
+            arguments: Some(format!("file: \"notes.md\", content: \"part {number}\"")),
+            result: number.to_string(),
+        };
+        lease.journal = (1..=103).map(entry).collect();
+        let text = prompt(&lease, &[]);
+        let journal: Vec<_> = text.lines().filter(|line| line.starts_with("- ")).collect();
+        assert_eq!(journal.len(), 101);
+        assert_eq!(journal[0], "- 3 earlier calls, not listed");
+        assert!(journal[1].ends_with("content: \"part 4\") → 4"), "{}", journal[1]);
+        assert!(journal[100].ends_with("→ 103"), "{}", journal[100]);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use agent_worker_protocol::{AttemptId, PauseCause, RunId, RunMode, RunState};
+use agent_worker_protocol::{AttemptId, RunId, RunState};
 use agent_worker_store::{
-    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Now, Retention, RunClockSwitch,
-    RunQuery, RunRow, RunStep, StoreTime,
+    AgentRow, AttemptRow, Error as StoreError, InstanceQuery, Retention, RunQuery, RunRow,
+    StoreTime,
 };
 
 use super::{run_loop::BusyAgents, worker_handle::WorkerHandle};
@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// Age after which an interrupted `run` waits for a person.
-const STALE_RUN_AGE: Duration = Duration::from_mins(10);
+/// Interval of the heartbeat, which bounds the error in the length of an absence.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_mins(1);
 /// Retention of the idempotency keys of users and clients.
 const IDEMPOTENCY_KEY_RETENTION: Duration = Duration::from_hours(7 * 24);
 
@@ -83,8 +83,7 @@ impl Kernel {
                 continue;
             }
             let Some(run_context) = self.readable_run_context(run.id).await else { continue };
-            self.pause_stale_run(&run, last, now).await?;
-            self.stop_clock_if_held(&run_context, last).await;
+            self.skip_absence(&run, last, now).await?;
             if run.state == RunState::Setup {
                 // The setup starts again, so processes of the first try must not run at the same time.
                 self.runner.attempt_sweep(AttemptId::new(run.id.get())).await;
@@ -190,22 +189,6 @@ impl Kernel {
         worker.mark_stopped(exit.processes_ended);
     }
 
-    async fn pause_stale_run(&self, run: &RunRow, last: Option<StoreTime>, now: Now) -> Result<()> {
-        let cut_off = last.is_some_and(|last| now.store.since(last) > STALE_RUN_AGE);
-        if run.mode != RunMode::Run || !cut_off {
-            return Ok(());
-        }
-        // The absence of the daemon does not count for the wall limit.
-        let paused = Now { store: last.unwrap_or(now.store), ..now };
-        if run.state.wakes_agents() {
-            let decide = Box::new(|_: &_| RunStep::Pause(PauseCause::Interrupted));
-            self.store.run_settle(run.id, decide, paused).await?;
-        } else if run.state.refuses_work() {
-            self.store.run_clock_switch(run.id, RunClockSwitch::Stop, paused).await?;
-        }
-        Ok(())
-    }
-
     /// Ends processes that an interrupted daemon did not end.
     async fn sweep_leftover_processes(&self) -> Result<()> {
         for mark in self.runner.process_marks().await {
@@ -304,7 +287,7 @@ impl Kernel {
             loop {
                 tokio::select! {
                     () = kernel.scheduler.closing.cancelled() => return,
-                    () = tokio::time::sleep(STALE_RUN_AGE / 10) => {}
+                    () = tokio::time::sleep(HEARTBEAT_INTERVAL) => {}
                 }
                 let now = kernel.now();
                 if let Err(error) = kernel.report_clock_jump(now).await {

@@ -18,6 +18,7 @@ use crate::{
     error::Result,
     kernel::{Kernel, RunContext},
     scheduling::{
+        counted_time::PollGaps,
         retry_policy::WorkerStopReason,
         run_step::{self, HumanPresence},
         shutdown::WorkerSelector,
@@ -104,6 +105,12 @@ impl WallTimer {
     }
 }
 
+/// The state of a loop between two polls.
+struct PollState {
+    wall: WallTimer,
+    gaps: PollGaps,
+}
+
 /// The state of a run after a settlement.
 #[derive(PartialEq, Eq)]
 enum RunSettled {
@@ -130,7 +137,7 @@ impl Kernel {
         let mut seen = ChangeCursor::default();
         let mut next = Instant::now();
         let mut people = self.viewers.subscribe();
-        let mut wall = WallTimer::default();
+        let mut state = PollState { wall: WallTimer::default(), gaps: self.poll_gaps() };
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -140,7 +147,7 @@ impl Kernel {
                 _ = people.changed() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
-            match self.poll_run_once(run_context.run, &busy, &mut wall).await {
+            match self.poll_run_once(run_context.run, &busy, &mut state).await {
                 Ok(PollOutcome::PollAgainAt(instant)) => next = instant,
                 Ok(PollOutcome::RunEnded) => break,
                 Err(error) => {
@@ -156,13 +163,21 @@ impl Kernel {
         &self,
         run: RunId,
         busy: &BusyAgents,
-        wall: &mut WallTimer,
+        PollState { wall, gaps }: &mut PollState,
     ) -> Result<PollOutcome> {
         let run_context = &self.run_context(run).await?;
         let now = self.now();
         self.report_clock_jump(now).await?;
+        if let Some(suspended) = gaps.observe(now.store) {
+            self.skip_time(run, suspended, now).await?;
+        }
         let mut next = now.store.plus(self.scheduler.options.sweep_interval.duration());
         if self.scheduler.is_draining() {
+            // Nothing starts any more. The live turns still have the time of their run.
+            if wall.is_due(&run_context.limits, now.store) {
+                self.settle_run(run_context, wall, now).await?;
+            }
+            let next = wall.instant(now.store).map_or(next, |due| next.min(due));
             return Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)));
         }
         // A proposal that is overdue after that is damaged and stays open: the sweep handles it early enough.
@@ -220,7 +235,8 @@ impl Kernel {
         Ok(next)
     }
 
-    /// Decides about a run, and stops its live turns if the grace period after its wall limit is over.
+    /// Decides about a run, and stops its live turns if the grace period after its wall limit is over. A stopping daemon
+    /// only enforces that limit.
     async fn settle_run(
         &self,
         run_context: &RunContext,
@@ -229,11 +245,13 @@ impl Kernel {
     ) -> Result<RunSettled> {
         let is_there = self.viewers.is_present(run_context.run);
         let person = if is_there { HumanPresence::Present } else { HumanPresence::Absent };
+        let draining = self.scheduler.is_draining();
         let found = Arc::new(Mutex::new(WallStep::Wait));
         let step = Arc::clone(&found);
         let decide = Box::new(move |facts: &_| {
             *sync::lock(&step) = wall_limit::wall_step(facts, now.store);
-            run_step::decide_run_step(facts, person, now)
+            let step = run_step::decide_run_step(facts, person, now);
+            if draining { run_step::draining_step(step) } else { step }
         });
         let settled = self.store.run_settle(run_context.run, decide, now).await?;
         let step = *sync::lock(&found);

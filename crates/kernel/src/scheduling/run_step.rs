@@ -6,7 +6,10 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{Now, RunFacts, RunStep, StoredVerdict};
 
-use crate::scheduling::{limits, wall_limit::wall_limit_cause};
+use crate::scheduling::{
+    limits,
+    wall_limit::{wall_limit_cause, wall_limit_reached},
+};
 
 /// The presence of a person who follows a run and can answer its questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +38,7 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
         {
             return RunStep::Resume;
         }
-        // The time of the live turns is up too.
-        state if state.refuses_work() && facts.has_working_attempt() => {
-            return wall_limit_cause(facts, now).map_or(RunStep::Stay, RunStep::Pause);
-        }
-        // The limit refused no work: the live turns have finished, and nothing is left. A run whose time is up stays
-        // paused in any case.
-        state if state.refuses_work() && facts.mode == RunMode::Run && facts.is_idle() => {
-            return end_step(facts);
-        }
+        state if state.refuses_work() => return limited_step(facts, now),
         RunState::Setup | RunState::Paused { .. } | RunState::Ended { .. } => {
             return RunStep::Stay;
         }
@@ -57,6 +52,27 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
             RunStep::Pause(PauseCause::Human)
         }
         RunMode::Run | RunMode::Start => RunStep::Stay,
+    }
+}
+
+/// Decides about a run that is paused at its limit of hops or turns. The time of its live turns counts for the wall limit,
+/// also if they have finished since the last decision, so a run whose time is up does not end as done.
+fn limited_step(facts: &RunFacts, now: Now) -> RunStep {
+    if let Some(cause) = wall_limit_reached(facts, now.store) {
+        return RunStep::Pause(cause);
+    }
+    // The limit refused no work: the live turns have finished, and nothing is left.
+    match facts.mode {
+        RunMode::Run if facts.is_idle() => end_step(facts),
+        RunMode::Run | RunMode::Start => RunStep::Stay,
+    }
+}
+
+/// Returns the part of a step that a stopping daemon carries out: only the wall limit acts on its live turns.
+pub(crate) fn draining_step(step: RunStep) -> RunStep {
+    match step {
+        RunStep::Pause(PauseCause::Limit { limit: LimitKind::Wall, .. }) => step,
+        RunStep::Stay | RunStep::Pause(_) | RunStep::Resume | RunStep::End { .. } => RunStep::Stay,
     }
 }
 
@@ -145,6 +161,7 @@ pub(crate) fn sample_facts() -> RunFacts {
         dead: 0,
         dropped: 0,
         proposals: 0,
+        person_votes: 0,
         questions: 0,
         awaiting_approval: 0,
         awaiting_approval_deliveries: 0,
@@ -343,11 +360,38 @@ mod tests {
             let busy = limited(limit);
             assert_eq!(step_text(&busy, 99_999), "stay");
             assert_eq!(step_text(&busy, 100_000), "wall limit (100s allowed)");
-            let asks = RunFacts { awaiting_approval: 1, ..busy.clone() };
+            // The turn finished after the limit, before the run was decided on.
+            let over = RunFacts { attempts: 0, waking: 0, ..busy.clone() };
+            assert_eq!(step_text(&over, 99_999), "done: no agent has anything left to do");
+            assert_eq!(step_text(&over, 100_000), "wall limit (100s allowed)");
+            assert_eq!(
+                step_text(&RunFacts { waking: 1, ..over }, 100_000),
+                "wall limit (100s allowed)"
+            );
+            // Time that did not count: a person was asked, or no turn was live.
+            let counted = Duration::from_secs(40);
+            let waits = RunFacts { clock: RunClock { counted, since: None }, ..busy };
+            let asks = RunFacts { awaiting_approval: 1, ..waits.clone() };
             assert_eq!(step_text(&asks, 100_000), "stay");
-            assert_eq!(step_text(&RunFacts { attempts: 0, ..busy }, 100_000), "stay");
+            assert_eq!(step_text(&RunFacts { attempts: 0, ..waits.clone() }, 100_000), "stay");
+            let parked =
+                RunFacts { attempts: 0, all_wait_until: Some(StoreTime::new(900_000)), ..waits };
+            assert_eq!(step_text(&parked, 100_000), "stay", "the next retry changes no pause");
         }
         assert_eq!(step_text(&limited(LimitKind::Wall), 100_000), "stay");
+    }
+
+    #[test]
+    fn a_stopping_daemon_pauses_a_run_at_its_wall_limit_and_does_nothing_else() {
+        let now = |store| Now { store: StoreTime::new(store), wall: Millis::new(store) };
+        let decide = |facts: &RunFacts, at| {
+            draining_step(decide_run_step(facts, HumanPresence::Absent, now(at)))
+        };
+        let busy = RunFacts { waking: 1, attempts: 1, ..sample_facts() };
+        assert!(matches!(decide(&busy, 100_000), RunStep::Pause(_)));
+        assert_eq!(decide(&busy, 99_999), RunStep::Stay);
+        assert_eq!(decide(&sample_facts(), 1), RunStep::Stay, "the next daemon ends the run");
+        assert_eq!(decide(&RunFacts { questions: 1, ..sample_facts() }, 1), RunStep::Stay);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use agent_worker_protocol::{
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{
-    Error as StoreError, HopContext, NewMessage, NewProposal, RunRow, RunStep, WriteActor,
+    Error as StoreError, HopContext, NewMessage, NewProposal, Now, RunStep, StoreTime, WriteActor,
     WriteContext,
 };
 use agent_worker_workflow::{DocumentOwner, SetupStep, TemplateScope};
@@ -30,6 +30,8 @@ use crate::{
 
 /// Maximum size of a failing command's error output that is shown.
 const MAX_STDERR_BYTES: usize = 2000;
+/// Length of the shortest value that is hidden in error output: a shorter one occurs in ordinary words.
+const MIN_REDACTED_BYTES: usize = 4;
 /// Time limit for the election of the documents' owner.
 const ELECTION_DURATION: Duration = Duration::from_mins(10);
 
@@ -67,13 +69,38 @@ impl Kernel {
         self.scheduler.tracker.spawn(async move { runner.files_sync(files, closing).await });
     }
 
-    /// Waits until the time limit of a run in its setup; forever if it has none.
-    async fn wait_for_wall_limit(&self, run: &RunRow) {
-        let limit = run.limits.wall.and_then(|wall| run.clock.reaches(wall.duration()));
-        match limit {
-            Some(limit) => tokio::time::sleep(limit.since(self.now().store)).await,
-            None => std::future::pending().await,
+    /// Waits until the time limit of a run in its setup; forever if it has none. Time in which the daemon was suspended
+    /// does not count.
+    async fn wait_for_wall_limit(&self, run: RunId) {
+        let interval = self.scheduler.options.sweep_interval.duration();
+        let mut gaps = self.poll_gaps();
+        loop {
+            let now = self.now();
+            let suspended = gaps.observe(now.store);
+            let limit = self.setup_limit(run, suspended, now).await.unwrap_or_else(|error| {
+                tracing::error!(%run, %error, "reading the time of a setup failed; retrying");
+                None
+            });
+            match limit {
+                Some(limit) if limit <= now.store => return,
+                Some(limit) => tokio::time::sleep(interval.min(limit.since(now.store))).await,
+                None => tokio::time::sleep(interval).await,
+            }
         }
+    }
+
+    /// Returns the time limit of a run, after the time since `suspended` is taken out.
+    async fn setup_limit(
+        &self,
+        run: RunId,
+        suspended: Option<StoreTime>,
+        now: Now,
+    ) -> Result<Option<StoreTime>> {
+        if let Some(suspended) = suspended {
+            self.skip_time(run, suspended, now).await?;
+        }
+        let row = self.store.run_get(run).await?;
+        Ok(row.limits.wall.and_then(|wall| row.clock.reaches(wall.duration())))
     }
 
     async fn run_setup(
@@ -89,7 +116,7 @@ impl Kernel {
         tokio::select! {
             biased;
             started = self.set_up_and_start(run_context, row.mode, stop) => started,
-            () = self.wait_for_wall_limit(&row) => Err(wall_limit_error()),
+            () = self.wait_for_wall_limit(row.id) => Err(wall_limit_error()),
         }
     }
 
@@ -140,6 +167,10 @@ impl Kernel {
             env.map_err(|error| failed(format!("cannot read the run's environment: {error}")))?;
         let env = run_context.script.workflow.setup_env(step, env, scope);
         let env = env.map_err(|error| failed(format!("line {line}: {}", error.summary())))?;
+        let secrets: Vec<(String, String)> = step
+            .env_with_values()
+            .filter_map(|name| Some((name.to_owned(), env.get(name)?.clone())))
+            .collect();
         let (program, options) = step.interpreter();
         let command = ShellCommand {
             run: run_context.run,
@@ -158,7 +189,7 @@ impl Kernel {
         })?;
         self.record_setup_step(run_context.run, step, &end, began.elapsed()).await;
         if end.status != Some(0) {
-            return Err(failed(setup_failure_text(line, &end)));
+            return Err(failed(setup_failure_text(line, &end, &secrets)));
         }
         size_limits::check(
             "the output of a setup command",
@@ -288,14 +319,77 @@ fn wall_limit_error() -> RunError {
     RunError { code: RunErrorCode::SetupFailed, message }
 }
 
-fn setup_failure_text(line: usize, end: &ShellOutcome) -> String {
+/// Describes the failure of a command. Its error output is stored, so values of its `env:` do not appear in it.
+fn setup_failure_text(line: usize, end: &ShellOutcome, secrets: &[(String, String)]) -> String {
     let how = match end.status {
         Some(status) => format!("ended with status {status}"),
         None => "was killed by a signal".to_owned(),
     };
-    let from = end.stderr.ceil_char_boundary(end.stderr.len().saturating_sub(MAX_STDERR_BYTES));
-    let printed = end.stderr[from..].trim();
+    let stderr = redact(&end.stderr, secrets);
+    let from = stderr.ceil_char_boundary(stderr.len().saturating_sub(MAX_STDERR_BYTES));
+    let printed = stderr[from..].trim();
     let printed =
         if printed.is_empty() { "it printed no error".to_owned() } else { printed.to_owned() };
     format!("the setup command on line {line} {how}: {printed}")
+}
+
+/// Replaces the values of variables, and the lines of a value, by the names of the variables. The runner keeps only the
+/// end of a long output, which may start within a value.
+fn redact(text: &str, secrets: &[(String, String)]) -> String {
+    let mut hidden: Vec<(&str, &str)> = secrets
+        .iter()
+        .flat_map(|(name, value)| {
+            value.lines().chain([value.as_str()]).map(move |part| (part.trim(), name.as_str()))
+        })
+        .filter(|(part, _)| part.len() >= MIN_REDACTED_BYTES)
+        .collect();
+    hidden.sort_by_key(|(part, _)| std::cmp::Reverse(part.len()));
+    hidden.dedup();
+    let is_long = text.len() > MAX_STDERR_BYTES;
+    let cut = hidden.iter().filter(|_| is_long).filter_map(|(part, name)| {
+        let tails = part.char_indices().skip(1).map(|(at, _)| &part[at..]);
+        let mut tails = tails.take_while(|tail| tail.len() >= MIN_REDACTED_BYTES);
+        Some((tails.find(|tail| text.starts_with(tail))?.len(), *name))
+    });
+    let mut redacted = match cut.max() {
+        Some((bytes, name)) => format!("[{name}]{}", &text[bytes..]),
+        None => text.to_owned(),
+    };
+    for (part, name) in hidden {
+        redacted = redacted.replace(part, &format!("[{name}]"));
+    }
+    redacted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_setup_command_contains_no_value_of_its_env() {
+        let secrets = [
+            ("TOKEN", "hunter2-hunter2"),
+            ("KEY", "-----BEGIN-----\nabcdef\n"),
+            ("SHORT", "a"),
+            ("PREFIX", "hunter2"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for (stderr, expected) in [
+            ("bad hunter2-hunter2!", "bad [TOKEN]!"),
+            ("bad hunter2", "bad [PREFIX]"),
+            ("abcdef is no key", "[KEY] is no key"),
+            ("a bad value", "a bad value"),
+            ("ter2-hunter2 was refused", "ter2-[PREFIX] was refused"),
+            ("fine", "fine"),
+        ] {
+            assert_eq!(redact(stderr, &secrets), expected, "{stderr}");
+        }
+        let rest = "x".repeat(MAX_STDERR_BYTES);
+        assert_eq!(redact(&format!("ter2-hunter2{rest}"), &secrets), format!("[TOKEN]{rest}"));
+        let long =
+            format!("{}hunter2-hunter2{}", "x".repeat(500), "y".repeat(MAX_STDERR_BYTES - 5));
+        let end = ShellOutcome { status: Some(1), stdout: Vec::new(), stderr: long };
+        let text = setup_failure_text(3, &end, &secrets);
+        assert!(!text.contains("unter2"), "{text}");
+    }
 }

@@ -1,8 +1,9 @@
 //! The wall limit of a run: the pause at the limit, and the stop of live turns after the grace period. Pure.
 //!
-//! Time counts while the run can work: not while it is paused, and not while only answers of a person are missing
-//! (`RunClock`). At a limit of hops or turns it counts for the live turns that do not wait for a person. A run that
-//! reached its wall limit stays paused until a person raises the limit or stops the run.
+//! Time counts while the run can work: not while it is paused, and not while only answers and votes of people are missing
+//! (`RunFacts::counts_time`). At a limit of hops or turns it counts for the live turns that do not wait for a person.
+//! `counted_time` takes out the time in which no daemon ran. A run that reached its wall limit stays paused until a person
+//! raises the limit or stops the run.
 
 use std::time::Duration;
 
@@ -24,21 +25,25 @@ pub(crate) enum WallStep {
 pub(crate) fn wall_limit_cause(facts: &RunFacts, now: Now) -> Option<PauseCause> {
     let wall = facts.limits.wall?;
     let left = wall.duration().saturating_sub(facts.clock.elapsed(now.store));
-    let detail = match facts.all_wait_until {
-        _ if left.is_zero() => format!("{wall} allowed"),
-        Some(until) if until > now.store.plus(left) => {
-            format!("the next retry, {}, is after {wall}", now.wall_at(until))
+    match facts.all_wait_until {
+        Some(until) if !left.is_zero() && until > now.store.plus(left) => {
+            let detail = format!("the next retry, {}, is after {wall}", now.wall_at(until));
+            Some(PauseCause::Limit { limit: LimitKind::Wall, detail })
         }
-        Some(_) | None => return None,
-    };
-    Some(PauseCause::Limit { limit: LimitKind::Wall, detail })
+        Some(_) | None => wall_limit_reached(facts, now.store),
+    }
+}
+
+/// Returns the cause of a pause if the limit is reached.
+pub(crate) fn wall_limit_reached(facts: &RunFacts, now: StoreTime) -> Option<PauseCause> {
+    let wall = facts.limits.wall.filter(|wall| facts.clock.elapsed(now) >= wall.duration())?;
+    Some(PauseCause::Limit { limit: LimitKind::Wall, detail: format!("{wall} allowed") })
 }
 
 /// Returns the next action of the wall limit.
 pub(crate) fn wall_step(facts: &RunFacts, now: StoreTime) -> WallStep {
     let Some(wall) = facts.limits.wall else { return WallStep::Wait };
-    let is_counting = facts.state.refuses_work() && facts.clock.since.is_some();
-    if facts.state.can_work() || is_counting {
+    if facts.counts_time(&facts.state) {
         return facts.clock.reaches(wall.duration()).map_or(WallStep::Wait, WallStep::Due);
     }
     let grace = grace_end(&facts.state, &facts.limits, facts.clock, facts.since);
@@ -103,6 +108,7 @@ mod tests {
             // At another limit the time of a live turn counts.
             (paused(hops()), clock(40_000, Some(500_000)), 1, 500_001, due(560_000)),
             (paused(hops()), clock(40_000, None), 1, 500_001, WallStep::Wait),
+            (paused(hops()), clock(40_000, Some(500_000)), 0, 500_001, WallStep::Wait),
             // A person who pauses the run at its limit does not lift the limit.
             (paused(PauseCause::User), clock(100_000, None), 1, 130_000, WallStep::StopTurns),
             (paused(PauseCause::User), clock(99_999, None), 1, 900_000, WallStep::Wait),

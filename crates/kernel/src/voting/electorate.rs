@@ -22,6 +22,8 @@ pub(crate) struct ProposalTeam<'a> {
     pub(crate) team: &'a [AgentName],
     /// Gates whose voters and rule the workflow file fixes.
     pub(crate) gates: &'a BTreeMap<String, GateSettings>,
+    /// Agent that the workflow file names as the finisher, if it names one.
+    pub(crate) finisher: Option<&'a AgentName>,
     /// The right by which the creator acts.
     pub(crate) authority: ProposalAuthority,
     /// The creator, if it is an agent.

@@ -69,6 +69,7 @@ impl Proposals<'_> {
             InstanceSelector { target: request.target.clone(), project: request.project.clone() };
         let (instance, run) = self.0.live_instance(who, &selector).await?;
         let run_context = self.0.run_context(run).await?;
+        run_context.require_votes()?;
         if let Some(work) = request.work {
             self.0.store.message_receipts(instance.id, work).await?;
         }
@@ -80,6 +81,7 @@ impl Proposals<'_> {
         let context = ProposalTeam {
             team: &run_context.team,
             gates: &run_context.script.workflow.gates,
+            finisher: run_context.script.workflow.finisher.as_ref(),
             authority: voting_right(who),
             creator,
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    APPROVE, AgentName, Proposal, ProposalKind, ProposalOption, REJECT, Span, Terms,
+    APPROVE, AgentName, Proposal, ProposalKind, ProposalOption, REJECT, Role, Rule, Span, Terms,
     api::ProposalRequest,
 };
 use agent_worker_workflow::nearest;
@@ -25,6 +25,11 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
     let kind = proposal_kind(&request)?;
     let gate =
         request.gate.as_deref().map(|gate| single_line(gate, "a gate's name")).transpose()?;
+    if let (Some(Role::Finisher), Some(finisher)) = (request.role, context.finisher) {
+        return Err(format!(
+            "the workflow file names {finisher} as the finisher, so no vote assigns this role"
+        ));
+    }
     let voters = voting_terms(&request, kind, gate.as_deref(), context)?;
     let title = single_line(&request.title, "a title")?;
     if title.is_empty() {
@@ -54,6 +59,16 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
     }
     if request.close_at_quorum && request.quorum.is_none() {
         return Err("`close_at_quorum` needs a `quorum`".into());
+    }
+    if let Some(quorum) = request.quorum.filter(|_| request.close_at_quorum)
+        && rule == Rule::Unanimous
+        && usize::try_from(quorum).is_ok_and(|quorum| quorum < electorate.len())
+    {
+        return Err(format!(
+            "`unanimous` needs the ballots of all {} voters, so the vote cannot close at a quorum of {quorum}; \
+             omit the quorum or choose `majority`",
+            electorate.len()
+        ));
     }
     let fallback = request.fallback.map(|fallback| find_option(&options, &fallback)).transpose()?;
     Ok(Terms {
@@ -178,7 +193,7 @@ fn options(
 mod tests {
     use std::collections::BTreeMap;
 
-    use agent_worker_protocol::{Role, Rule, Sender, Seq};
+    use agent_worker_protocol::{Sender, Seq};
     use agent_worker_store::ProposalAuthority;
 
     use super::*;
@@ -193,7 +208,8 @@ mod tests {
         change(&mut request);
         let (team, gates) = (team(), BTreeMap::new());
         let authority = ProposalAuthority::Person;
-        terms(request, ProposalTeam { team: &team, gates: &gates, authority, creator: None })
+        let (finisher, creator) = (None, None);
+        terms(request, ProposalTeam { team: &team, gates: &gates, finisher, authority, creator })
     }
 
     fn ids(terms: &Terms) -> Vec<&str> {
@@ -238,7 +254,7 @@ mod tests {
     #[test]
     fn invalid_terms_are_refused_with_a_reason() {
         type RequestEdit = fn(&mut ProposalRequest);
-        let cases: [(RequestEdit, &str); 12] = [
+        let cases: [(RequestEdit, &str); 13] = [
             (|request| request.title = "  ".into(), "needs a title"),
             (|request| request.title = "x".repeat(2_000), "at most 1000 bytes"),
             (|request| request.options = Some(Vec::new()), "1 to 50 options"),
@@ -249,6 +265,14 @@ mod tests {
             (|request| request.quorum = Some(3), "between 1 and 2"),
             (|request| request.quorum = Some(0), "between 1 and 2"),
             (|request| request.close_at_quorum = true, "needs a `quorum`"),
+            (
+                |request| {
+                    request.rule = Some(Rule::Unanimous);
+                    request.quorum = Some(1);
+                    request.close_at_quorum = true;
+                },
+                "cannot close at a quorum of 1",
+            ),
             (|request| request.fallback = Some("aprove".into()), "did you mean `approve`?"),
             (
                 |request| {
@@ -277,7 +301,33 @@ mod tests {
             let told = asks(change).unwrap_err();
             assert!(told.contains(expected), "{told}");
         }
+        let whole = asks(|request| {
+            request.rule = Some(Rule::Unanimous);
+            request.quorum = Some(2);
+            request.close_at_quorum = true;
+        });
+        assert!(whole.is_ok(), "the quorum is the whole electorate");
         assert!(voting_duration(Some(Span::from_secs(0))).is_err());
         assert_eq!(voting_duration(None), Ok(DEFAULT_VOTING_DURATION));
+    }
+
+    #[test]
+    fn no_vote_replaces_the_finisher_that_the_file_names() {
+        let (team, gates) = (team(), BTreeMap::new());
+        let elects = |role, finisher| {
+            let context = ProposalTeam {
+                team: &team,
+                gates: &gates,
+                finisher,
+                authority: ProposalAuthority::Person,
+                creator: None,
+            };
+            let title = "who".to_owned();
+            terms(ProposalRequest { title, role: Some(role), ..Default::default() }, context)
+        };
+        let refused = elects(Role::Finisher, Some(&team[0])).unwrap_err();
+        assert!(refused.contains("names lead as the finisher"), "{refused}");
+        assert!(elects(Role::Finisher, None).is_ok());
+        assert!(elects(Role::Coordinator, Some(&team[0])).is_ok());
     }
 }

@@ -414,3 +414,24 @@ async fn those_who_joined_go_on_after_a_restart() {
         ("/one/bin", Some("/one"))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_created_instance_is_not_the_live_one_of_another_folder() {
+    let world = KernelWorld::new().await;
+    let asked = |name: &str, folder: &str| AgentRequest {
+        project: Some(folder.into()),
+        create_instance: true,
+        ..from(folder, "/bin", mock_agent_request(Some(name), Some("@dev")))
+    };
+    for (name, folder) in
+        [("alice", "/projects/a"), ("bob", "/projects/b"), ("carol", "/projects/c")]
+    {
+        let agent = new_agent(&world, asked(name, folder)).await.unwrap();
+        assert_eq!(agent.project.to_str(), Some(folder), "{name}");
+    }
+    let joined = new_agent(&world, asked("dave", "/projects/a/src")).await.unwrap();
+    assert_eq!(joined.project.to_str(), Some("/projects/a"), "near its folder");
+    let joins = AgentRequest { create_instance: false, ..asked("erin", "/projects/b") };
+    let joined = new_agent(&world, joins).await.unwrap();
+    assert_eq!(joined.project.to_str(), Some("/projects/b"));
+}

@@ -235,6 +235,18 @@ async fn two_agents_that_thank_each_other_stop() {
     assert_eq!((view.state.clone(), view.turns), (DONE, 2));
     assert_eq!(answers(&world).await, ["#2 a → b: @b thanks", "#3 b → : @a thanks"]);
     assert_eq!(unheard(&view), ["#3 b a"]);
+    let cause = "an answer of a woke this turn, so the conversation ends";
+    assert_eq!(view.unheard[0].cause.as_deref(), Some(cause));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_off_to_a_misspelt_agent_is_unheard_with_a_suggestion() {
+    let world = KernelWorld::new().await;
+    answering(&world, &[("lead", "@codr please fix line 42")]);
+    let (_, view) = run_to_end(&world, "lead coder", "kickoff: '@lead go'").await;
+    assert_eq!((view.state.clone(), unheard(&view)), (DONE, vec!["#2 lead codr".to_owned()]));
+    let cause = "there is no agent codr; did you mean coder?";
+    assert_eq!(view.unheard[0].cause.as_deref(), Some(cause));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,16 +1,16 @@
-//! Tests of the hold: after a stop by the user a daemon starts nothing before someone gives the agents work.
+//! Tests of the hold: after a stop by the user a daemon starts nothing before a user or a client gives the agents work.
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Principal, Runner as _, WakeCondition};
+use agent_worker_kernel::{PageRequest, Principal, Runner as _, WakeCondition};
 use agent_worker_protocol::{
-    AgentState, Outcome, RunId, RunMode, RunState,
-    api::{AgentRequest, ResumeRequest},
+    AgentState, Code, Outcome, RunId, RunMode, RunState,
+    api::{AgentRequest, ResumeRequest, SuggestRequest, SuggestionRequest},
 };
 
 use crate::{
     scripted_worker::ScriptEnd,
-    world::{KernelWorld, StoreLocation, instance_selector, send_request, team},
+    world::{KernelWorld, StoreLocation, code, instance_selector, send_request, team},
 };
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
@@ -76,13 +76,16 @@ async fn an_agent_with_messages_is_paused_until_the_hold_ends() {
 #[tokio::test(start_paused = true)]
 async fn work_from_the_user_or_a_client_ends_the_hold_and_taking_work_away_does_not() {
     let user = &Principal::User;
-    let file = team("coder lead", "kickoff: '@coder go'");
+    let rest = "context: { documentOwner: lead }\nkickoff: '@coder go'";
+    let file = team("coder lead", rest);
     for (gives, name) in [
         (true, "send"),
         (true, "run"),
         (true, "resume"),
         (true, "agent resume"),
         (true, "new"),
+        (true, "suggestion"),
+        (false, "resume with a limit"),
         (false, "a message to an unknown agent"),
         (false, "agent stop"),
         (false, "pause"),
@@ -103,6 +106,18 @@ async fn work_from_the_user_or_a_client_ends_the_hold_and_taking_work_away_does_
             "resume" => {
                 let request = ResumeRequest::default();
                 assert!(!kernel.runs().resume(user, None, run, request).await.unwrap().held);
+            }
+            "resume with a limit" => {
+                let request = ResumeRequest { turns: Some(900), ..ResumeRequest::default() };
+                let refused = kernel.runs().resume(user, None, run, request).await;
+                assert_eq!(code(refused), Some(Code::Conflict), "it is not paused");
+            }
+            "suggestion" => {
+                let request: SuggestRequest = serde_json::from_str(
+                    r#"{"target": "@team", "file": "notes.md", "suggestion": "a title"}"#,
+                )
+                .unwrap();
+                kernel.suggestions().create(user, None, request).await.unwrap();
             }
             "agent resume" => drop(kernel.agents().resume(user, &coder).await.unwrap()),
             "new" => {
@@ -157,4 +172,68 @@ async fn a_message_that_a_stopping_daemon_accepts_ends_the_hold_of_the_next_one(
     world.machine.detach_kernel();
     world.restart_daemon().await;
     world.wait_for_report(run, "coder", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_hold_interrupts_no_run() {
+    let mut world = KernelWorld::on_disk().await;
+    world.machine.set_worker_script("coder", |worker| async move {
+        worker.pass_time(Duration::from_mins(1)).await;
+        ScriptEnd::quiet()
+    });
+    let run = world.run(&team("coder", "limits: { wall: 1h }\nkickoff: '@coder go'")).await;
+    world.wait_for_report(run, "coder", 1).await;
+    world.machine.hold_next_daemon();
+    world.drain(0).await;
+    world.machine.detach_kernel();
+    world.pass_time(Duration::from_hours(30)).await;
+    world.restart_daemon().await;
+    let view = world.view(run).await;
+    assert_eq!((view.state, view.held), (RunState::Running, true), "not interrupted");
+    world.pass_time(Duration::from_hours(30)).await;
+    world.kernel.health().release_hold(&Principal::User).await.unwrap();
+    let view = world.wait_until_ended(run).await;
+    assert_eq!(view.state, DONE);
+    assert!(view.wall_used_ms < 120_000, "{}", view.wall_used_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_after_the_mark_removes_it_also_before_the_daemon_drains() {
+    let world = KernelWorld::new().await;
+    world.start(&team("coder lead", "")).await;
+    world.machine.hold_next_daemon();
+    world.channel().await;
+    assert!(world.machine.hold_is_set(), "a read keeps it");
+    world.send_to_team("@lead hi").await;
+    assert!(!world.machine.hold_is_set());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_suggestion_ends_the_hold() {
+    let mut world = KernelWorld::on_disk().await;
+    let run = world.start(&team("coder lead", "context: { documentOwner: lead }")).await;
+    world.machine.set_worker_script("coder", |worker| async move {
+        let (kernel, who) = worker.principal().await.unwrap();
+        if worker.nth == 1 {
+            let request = r#"{"file": "notes.md", "suggestion": "a title"}"#;
+            let request: SuggestRequest = serde_json::from_str(request).unwrap();
+            kernel.suggestions().create(&who, None, request).await.unwrap();
+        }
+        ScriptEnd::quiet()
+    });
+    world.send_to_team("@coder go").await;
+    world.wait_for_report(run, "lead", 1).await;
+    world.pass_time(Duration::from_mins(1)).await;
+    world.machine.hold_next_daemon();
+    world.drain(0).await;
+    world.machine.detach_kernel();
+    world.restart_daemon().await;
+    let (user, place) = (&Principal::User, instance_selector("@team"));
+    let suggestions = world.kernel.suggestions();
+    let page = PageRequest::whole();
+    let open = suggestions.list(user, &place, &page).await.unwrap().items[0].suggestion;
+    let request = r#"{"target": "@team", "accept": true}"#;
+    let request: SuggestionRequest = serde_json::from_str(request).unwrap();
+    suggestions.answer(user, None, open, request).await.unwrap();
+    assert!(!world.kernel.health().is_held() && !world.machine.hold_is_set());
 }

@@ -223,3 +223,20 @@ async fn a_variable_that_no_environment_can_hold_fails_the_setup() {
         assert_eq!(error.message, format!("line 5: the value of the setup variable `BIG` {why}"));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_command_names_the_variables_of_its_env_instead_of_their_values() {
+    let world = KernelWorld::new().await;
+    world.machine.set_shell_script(|command| async move {
+        let stderr = format!("fatal: {} was refused\n", command.env["TOKEN"]);
+        ShellOutcome { status: Some(1), stdout: Vec::new(), stderr }
+    });
+    let rest = "\
+params: [{ name: key, default: hunter2-hunter2 }]
+setup:
+  - { shell: ./fetch, env: { TOKEN: '${{ params.key }}', MODE: refused } }
+kickoff: '@coder go'";
+    let error = failure(&world, &team("coder", rest)).await;
+    let message = "the setup command on line 5 ended with status 1: fatal: [TOKEN] was refused";
+    assert_eq!(error.message, message);
+}

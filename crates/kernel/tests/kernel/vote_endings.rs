@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use agent_worker_kernel::Principal;
 use agent_worker_protocol::{
-    ProposalState, ResolvedBy,
+    Code, ProposalState, ResolvedBy, Role, TieBreaker,
     api::{ProposalRequest, ProposalView},
 };
 
 use crate::{
     proposals::{asks, votes},
     scripted_worker::ScriptEnd,
-    world::{KernelWorld, team},
+    world::{KernelWorld, problem, team},
 };
 
 #[tokio::test(start_paused = true)]
@@ -54,4 +54,53 @@ async fn a_proposal_that_closes_at_its_quorum_is_resolved_by_the_ballot_that_rea
     let counts = |view: &ProposalView| view.counts.clone().into_iter().collect::<Vec<_>>();
     let expected = [("ship".to_owned(), 0), ("wait".to_owned(), 1)];
     assert_eq!((counts(&waits), counts(&closed)), (expected.to_vec(), expected.to_vec()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_creator_is_asked_once_to_break_a_tie_that_further_ballots_leave() {
+    let world = KernelWorld::new().await;
+    for (agent, choice) in [("a", "x"), ("b", "y"), ("c", "z")] {
+        votes(&world, agent, choice);
+    }
+    world.machine.set_worker_script("lead", |worker| async move {
+        if worker.nth == 1 {
+            let request = ProposalRequest {
+                electorate: Some(["a", "b", "c"].map(|name| name.to_owned().into()).into()),
+                tie_breaker: Some(TieBreaker::CreatorDecides),
+                quorum: Some(2),
+                close_at_quorum: true,
+                ..asks("Which?", &["x", "y", "z"])
+            };
+            worker.propose(request).await.unwrap();
+        }
+        ScriptEnd::quiet()
+    });
+    world.start(&team("lead a b c", "kickoff: '@lead go'")).await;
+    world.pass_time(Duration::from_secs(5)).await;
+    assert_eq!(world.proposal(1).await.ballots.len(), 3);
+    assert_eq!(world.proposal(1).await.state, ProposalState::Active);
+    let channel = world.channel().await;
+    let ties = channel.iter().filter(|message| message.body.contains("a tie, and your vote"));
+    assert_eq!(ties.count(), 1);
+    assert_eq!(world.machine.turns_of("lead").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_team_that_shares_nothing_takes_no_proposal() {
+    let world = KernelWorld::new().await;
+    world.start(&team("lead coder", "context: false")).await;
+    let refused = problem(world.propose(asks("Ship it?", &[])).await);
+    assert_eq!(refused.code, Code::Forbidden);
+    assert!(refused.message.contains("none of them can vote"), "{}", refused.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vote_does_not_replace_the_finisher_of_the_file() {
+    let world = KernelWorld::new().await;
+    world.start(&team("lead coder", "finisher: lead")).await;
+    let request =
+        ProposalRequest { role: Some(Role::Finisher), binding: true, ..asks("Who?", &[]) };
+    let refused = problem(world.propose(request).await);
+    assert_eq!(refused.code, Code::BadRequest);
+    assert!(refused.message.contains("names lead as the finisher"), "{}", refused.message);
 }

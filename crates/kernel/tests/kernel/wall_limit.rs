@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use agent_worker_kernel::{Principal, WatchSubject};
+use agent_worker_kernel::{Principal, ShellOutcome, WatchSubject};
 use agent_worker_protocol::{
-    DeliveryState, Event, EventKind, LimitKind, Outcome, PauseCause, QuestionId, RunId, RunState,
-    Span,
-    api::{AnswerRequest, AskRequest, ResumeRequest, RunReport, RunVerdict},
+    DeliveryState, Event, EventKind, LimitKind, Outcome, PauseCause, QuestionId, RunId, RunMode,
+    RunState, Sender, Span,
+    api::{AnswerRequest, AskRequest, ProposalRequest, ResumeRequest, RunReport, RunVerdict},
 };
 
 use crate::{
@@ -328,4 +328,104 @@ async fn a_long_absence_of_the_daemon_does_not_count_for_a_run_at_another_limit(
     world.pass_time(Duration::from_secs(1)).await;
     let view = world.view(run).await;
     assert!(view.wall_used_ms < 60_000, "{}", view.wall_used_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_vote_in_which_only_people_are_missing_does_not_count() {
+    let world = KernelWorld::new().await;
+    let gate = ScriptGate::default();
+    let waits = gate.clone();
+    world.machine.set_worker_script("coder", move |_| {
+        let gate = waits.clone();
+        async move {
+            gate.wait_open().await;
+            ScriptEnd::quiet()
+        }
+    });
+    let run = world.run(&team("coder", "limits: { wall: 1m }\nkickoff: '@coder go'")).await;
+    world.wait_for_report(run, "coder", 1).await;
+    let request = ProposalRequest {
+        title: "Ship it?".into(),
+        electorate: Some(vec![Sender::User]),
+        deadline: Some(Span::from_secs(9 * 3600)),
+        ..ProposalRequest::default()
+    };
+    world.propose(request).await.unwrap();
+    world.pass_time(Duration::from_secs(20)).await;
+    gate.open();
+    world.pass_time(Duration::from_hours(5)).await;
+    let view = world.view(run).await;
+    assert_eq!((view.state, view.wall_used_ms), (RunState::Running, 20_000));
+    world.vote(1, "approve").await.unwrap();
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_in_which_the_machine_slept_does_not_count_in_a_run_nor_in_its_setup() {
+    for mode in [RunMode::Run, RunMode::Start] {
+        let world = KernelWorld::new().await;
+        let gates = [ScriptGate::default(), ScriptGate::default()];
+        let [set_up, worked] = gates.clone();
+        world.machine.set_shell_script(move |_| {
+            let gate = set_up.clone();
+            async move {
+                gate.wait_open().await;
+                ShellOutcome { status: Some(0), stdout: Vec::new(), stderr: String::new() }
+            }
+        });
+        world.machine.set_worker_script("coder", move |_| {
+            let gate = worked.clone();
+            async move {
+                gate.wait_open().await;
+                ScriptEnd::quiet()
+            }
+        });
+        let rest = "setup: [{ shell: make }]\nlimits: { wall: 10m }\nkickoff: '@coder go'";
+        let run = world.begin_run(mode, "team", &team("coder", rest)).await.unwrap().run;
+        world.pass_time(Duration::from_secs(7)).await;
+        tokio::time::advance(Duration::from_hours(3)).await;
+        world.pass_time(Duration::from_secs(7)).await;
+        gates[0].open();
+        world.wait_for_report(run, "coder", 1).await;
+        world.pass_time(Duration::from_secs(7)).await;
+        tokio::time::advance(Duration::from_hours(3)).await;
+        world.pass_time(Duration::from_secs(7)).await;
+        let view = world.view(run).await;
+        assert_eq!(view.state, RunState::Running, "{mode:?}");
+        assert!((20_000..60_000).contains(&view.wall_used_ms), "{}", view.wall_used_ms);
+        gates[1].open();
+        first_end(&world, run).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_absence_of_the_daemon_does_not_count_for_a_start_nor_for_a_setup() {
+    let mut world = KernelWorld::on_disk().await;
+    coder_works_for(&world, Duration::from_mins(1));
+    let file = team("coder", "limits: { wall: 10m }\nkickoff: '@coder go'");
+    let started = world.start(&file).await;
+    world.wait_for_report(started, "coder", 1).await;
+    let set_up = world.begin_run(RunMode::Run, "other", &file).await.unwrap().run;
+    world.stop_daemon().await;
+    assert_eq!(world.view(set_up).await.state, RunState::Setup);
+    world.machine.kill_all().await;
+    world.pass_time(Duration::from_hours(3)).await;
+    world.restart_daemon().await;
+    assert_eq!(world.wait_until_ended(set_up).await.state, DONE);
+    world.pass_time(Duration::from_mins(2)).await;
+    let view = world.view(started).await;
+    assert_eq!(view.state, RunState::Running);
+    assert!(view.wall_used_ms < 300_000, "{}", view.wall_used_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wall_limit_holds_while_the_daemon_drains() {
+    let world = KernelWorld::new().await;
+    coder_works_for(&world, Duration::from_hours(1));
+    let run = world.run(&team("coder", "limits: { wall: 1m }\nkickoff: '@coder go'")).await;
+    world.wait_for_report(run, "coder", 1).await;
+    let (ended, ()) = tokio::join!(first_end(&world, run), world.drain(2 * 3600));
+    assert_eq!(world.wall_after(ended.ts), 90_000, "the limit and the grace period");
+    assert_eq!(ended.cause.as_deref(), Some("interrupted: the run reached its wall limit"));
+    assert!(world.wall_after(world.now().wall) < 120_000, "the drain ends with the last turn");
 }

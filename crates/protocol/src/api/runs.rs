@@ -175,8 +175,11 @@ pub struct UnheardMention {
     pub seq: Seq,
     /// Agent that wrote the answer.
     pub from: AgentName,
-    /// Agent that the answer mentions.
+    /// Agent that the answer mentions, also a name that no agent has.
     pub agent: AgentName,
+    /// Cause for which a hand-off is not delivered; none if the mention is no hand-off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
 }
 
 /// Answer of an agent: the final text of a turn.

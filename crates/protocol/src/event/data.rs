@@ -119,7 +119,7 @@ pub struct DeliveryData {
 pub struct MentionUnheardData {
     /// The answer with the mention.
     pub seq: Seq,
-    /// The mentioned agent, which the answer's turn did not message.
+    /// The mentioned agent, which the answer's turn did not message, also a name that no agent has.
     pub agent: AgentName,
 }
 

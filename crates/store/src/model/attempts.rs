@@ -222,7 +222,7 @@ pub struct AnswerStep {
 /// A mentioned agent that does not get an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnheardAgent {
-    /// The mentioned agent.
+    /// The mentioned agent, also a name that no agent has.
     pub agent: AgentName,
     /// Cause for which a hand-off to the agent is not delivered; none if the mention is no hand-off.
     pub cause: Option<String>,

@@ -66,7 +66,7 @@ pub enum Retention {
 }
 
 /// The time that counts for the wall limit of a run: the time in which the run can work, or a live attempt of a run at
-/// another limit works ([`RunFacts::counts_time`]).
+/// another limit works ([`RunFacts::counts_time`]). The kernel takes out the time in which no daemon ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunClock {
     /// Time that has counted until `since`.
@@ -314,6 +314,8 @@ pub struct RunFacts {
     pub dropped: u32,
     /// Proposals that are voted on.
     pub proposals: u32,
+    /// Proposals among them that only people can decide now.
+    pub person_votes: u32,
     /// Questions that wait for a person's answer.
     pub questions: u32,
     /// Live attempts that wait for a person's approval.
@@ -341,18 +343,22 @@ impl RunFacts {
 
     /// Returns true if time counts for the wall limit while the run is in `state`.
     pub fn counts_time(&self, state: &RunState) -> bool {
-        state.can_work() && !self.waits_only_for_people()
-            || state.refuses_work() && self.has_working_attempt()
+        // A live attempt that waits for a person does not work.
+        state.can_work() && !self.can_only_people_act()
+            || state.refuses_work() && self.attempts > self.awaiting_approval
     }
 
-    /// Returns true if a live attempt does not wait for a person.
-    pub fn has_working_attempt(&self) -> bool {
-        self.attempts > self.awaiting_approval
-    }
-
-    /// Returns true if the run waits only for answers of a person. This time does not count for the wall limit.
+    /// Returns true if the run waits only for answers of a person. A run that waits for votes does not: a vote ends at
+    /// its deadline.
     pub fn waits_only_for_people(&self) -> bool {
         self.is_quiet() && self.waits_for_people()
+    }
+
+    /// Returns true if the run waits only for answers and votes of people. This time does not count for the wall limit.
+    fn can_only_people_act(&self) -> bool {
+        self.has_no_agent_work()
+            && self.proposals == self.person_votes
+            && (self.waits_for_people() || self.person_votes > 0)
     }
 
     fn waits_for_people(&self) -> bool {
@@ -361,9 +367,11 @@ impl RunFacts {
 
     /// Returns true if no agent has any work except waiting for a person, and no vote can create some.
     fn is_quiet(&self) -> bool {
-        self.waking == self.awaiting_approval_deliveries
-            && self.attempts == self.awaiting_approval
-            && self.proposals == 0
+        self.has_no_agent_work() && self.proposals == 0
+    }
+
+    fn has_no_agent_work(&self) -> bool {
+        self.waking == self.awaiting_approval_deliveries && self.attempts == self.awaiting_approval
     }
 }
 

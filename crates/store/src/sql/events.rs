@@ -270,7 +270,7 @@ const MAX_UNHEARD: u32 = 100;
 
 pub(crate) fn unheard_sql() -> String {
     format!(
-        "SELECT e.agent, e.data, {}, e.position FROM event e INDEXED BY event_unheard
+        "SELECT e.agent, e.data, {}, e.position, e.cause FROM event e INDEXED BY event_unheard
          WHERE e.workflow = ?1 AND e.run = ?2 AND e.kind = 'mention.unheard' ORDER BY e.position DESC",
         EVENT.check
     )
@@ -289,7 +289,8 @@ pub(crate) fn unheard(
         let position: i64 = row.get(3)?;
         let unreadable = |_| EVENT.error(format!("{workflow} {position}").as_bytes());
         let MentionUnheardData { seq, agent } = columns::json(row, 1).map_err(unreadable)?;
-        Ok(UnheardMention { seq, from: columns::parse(row, 0).map_err(unreadable)?, agent })
+        let from = columns::parse(row, 0).map_err(unreadable)?;
+        Ok(UnheardMention { seq, from, agent, cause: row.get(4)? })
     })?;
     let mut mentions = damage::take_intact(rows, MAX_UNHEARD)?;
     mentions.reverse();

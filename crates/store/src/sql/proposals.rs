@@ -121,6 +121,11 @@ pub(crate) fn cast_ballot(
             entry = entry.agent(name);
         }
         locked.append_event(&entry, now)?;
+        let is_tied = |proposal: &Proposal| {
+            let step = (deciding.tally)(proposal, deciding.tie_break_seed, DeadlineStatus::Ahead);
+            step == ProposalStep::Tied
+        };
+        let was_tied = is_tied(&proposal);
         put_ballot(locked, &voter, ballot, now)?;
         if let Sender::Agent(name) = &voter {
             let why = format!("voted on proposal #{}", proposal.id);
@@ -128,6 +133,10 @@ pub(crate) fn cast_ballot(
         }
         proposal.ballots = proposal_rows::load_ballots(locked.tx, workflow, &[proposal.id])?
             .take_for(proposal.id)?;
+        // The ballot that caused the tie has already woken the creator.
+        if was_tied && is_tied(&proposal) {
+            return Ok(ProposalState::Active);
+        }
         let stored = StoredProposal { proposal, due, announced };
         tally_and_apply(locked, stored, deciding, Some(&voter), &ballot.hop_context, now)
     })

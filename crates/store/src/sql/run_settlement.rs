@@ -13,13 +13,14 @@ use super::{
     effects,
     events::EventEntry,
     locked_instance::{LiveRun, LockedInstance},
+    proposal_rows::select_proposals,
     proposals, run_results, runs,
     transaction::Tx,
 };
 use crate::{
     db::{self, params},
     error::Result,
-    model::{RunClockSwitch, RunFacts, RunRule, RunStep},
+    model::{ProposalQuery, RunClockSwitch, RunFacts, RunRule, RunStep},
     time::{Now, StoreTime},
 };
 
@@ -142,6 +143,7 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
                 dead: row.get(7)?,
                 dropped: row.get(8)?,
                 proposals: row.get(9)?,
+                person_votes: 0,
                 questions: row.get(10)?,
                 awaiting_approval: row.get(11)?,
                 awaiting_approval_deliveries: 0,
@@ -151,6 +153,11 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
     )?;
     facts.verdict = run_results::stored_verdict(locked.tx, locked.workflow, live.number)?;
     facts.turns_today = runs::turns_today(locked, live, &facts.limits, now)?;
+    if facts.proposals > 0 {
+        let open = select_proposals(locked.tx, locked.workflow, ProposalQuery::Active)?;
+        let of_people = open.iter().filter(|stored| stored.proposal.waits_only_for_people());
+        facts.person_votes = u32::try_from(of_people.count()).unwrap_or(u32::MAX);
+    }
     if facts.awaiting_approval > 0 {
         let of = [locked.workflow.get()];
         facts.awaiting_approval_deliveries = locked

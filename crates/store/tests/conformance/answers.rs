@@ -99,7 +99,8 @@ pub(crate) async fn an_answer_is_delivered_to_the_recipients_that_the_rule_decid
     let team = Team::new(&store, &["a", "b", "c"]).await;
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
-    let unheard = vec![UnheardAgent { agent: name("c"), cause: None }];
+    let cause = Some("a gate is closed".to_owned());
+    let unheard = vec![UnheardAgent { agent: name("c"), cause }];
     let step = AnswerStep { recipients: vec![name("b")], unheard, ..AnswerStep::default() };
     let (finished, facts) = answer_with(&team, &lease, step).await;
     assert_eq!(facts.team, [name("a"), name("b"), name("c")]);
@@ -110,7 +111,8 @@ pub(crate) async fn an_answer_is_delivered_to_the_recipients_that_the_rule_decid
     assert_eq!(team.inbox("b").await, [seq]);
     assert_eq!(team.facts().await.waking, 1, "the run does not end before b has acted");
     let snapshot = team.store.run_snapshot(team.run).await.unwrap();
-    let unheard = UnheardMention { seq, from: name("a"), agent: name("c") };
+    let cause = Some("a gate is closed".to_owned());
+    let unheard = UnheardMention { seq, from: name("a"), agent: name("c"), cause };
     assert_eq!(snapshot.unheard, [unheard]);
     let lease = team.lease("b").await;
     let (_, facts) = answer_with(&team, &lease, AnswerStep::default()).await;

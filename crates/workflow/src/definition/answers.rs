@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{diagnostics::diagnostic::Diagnostic, yaml::fields::YamlField};
+use crate::{
+    definition::context::{Provider, WorkflowContext},
+    diagnostics::diagnostic::Diagnostic,
+    yaml::fields::YamlField,
+};
 
 /// Treatment of an agent's final answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +27,16 @@ impl AnswerHandling {
     }
 }
 
-pub(crate) fn read(field: &YamlField<'_>) -> Result<AnswerHandling, Diagnostic> {
-    field.one_of(&[("deliver", AnswerHandling::Deliver), ("record", AnswerHandling::Record)], &[])
+/// Reads the key. Agents that share nothing do not get each other's answers.
+pub(crate) fn read(
+    field: &YamlField<'_>,
+    context: &WorkflowContext,
+) -> Result<AnswerHandling, Diagnostic> {
+    let words = [("deliver", AnswerHandling::Deliver), ("record", AnswerHandling::Record)];
+    match (field.one_of(&words, &[])?, context.provider) {
+        (AnswerHandling::Deliver, Provider::Off) => Err(field
+            .diagnostic("with `context: false` no answer is delivered")
+            .with_hint("leave out `answers`, or write `answers: record`")),
+        (handling, _) => Ok(handling),
+    }
 }

@@ -106,7 +106,7 @@ fn read_sections(
     known.client_env = client_env(agents.as_deref(), setup.as_ref(), kickoff.as_ref());
     let setup = setup.map(|field| setup::read(&field, text, &mut known, diagnostics));
     let kickoff = kickoff.and_then(|field| read_kickoff(&field, text, &known, diagnostics));
-    let answers = fields.read_with("answers", diagnostics, answers::read);
+    let answers = fields.read_with("answers", diagnostics, |field| answers::read(field, &context));
     let finisher =
         fields.read_with("finisher", diagnostics, |field| agents::read_member(field, &team));
     let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));

@@ -65,6 +65,12 @@ impl SetupStep {
         self.env.values().flat_map(Template::references)
     }
 
+    /// Returns the names of the variables of `env:` whose text contains a value.
+    pub fn env_with_values(&self) -> impl Iterator<Item = &str> {
+        let with_values = self.env.iter().filter(|(_, text)| text.references().next().is_some());
+        with_values.map(|(name, _)| name.as_str())
+    }
+
     /// Returns the variables of `env:` with the values of a scope.
     pub(crate) fn variables(
         &self,

@@ -37,6 +37,9 @@ pub struct AnswerAddressees {
     pub hand_offs: Vec<AgentName>,
     /// Agents that the answer mentions in any other way. `@all` mentions every agent.
     pub others: Vec<AgentName>,
+    /// Names of no agent to which the answer hands work, in lower case. Other mentions of such names are ignored: they
+    /// are mostly annotations and packages.
+    pub unknown: Vec<AgentName>,
 }
 
 impl AnswerMentions {
@@ -78,7 +81,8 @@ impl AnswerMentions {
                 }
                 // A hand-off to all agents is none.
                 MentionedName::All => everyone = true,
-                MentionedName::Agent(_) | MentionedName::NoAgent | MentionedName::Unknown(_) => {}
+                MentionedName::Unknown(name) => found.unknown.extend(name.parse::<AgentName>()),
+                MentionedName::Agent(_) | MentionedName::NoAgent => {}
             }
         }
         for token in &self.others {
@@ -92,6 +96,8 @@ impl AnswerMentions {
         }
         let rest = team.iter().filter(|agent| everyone && seen.insert(agent));
         found.others.extend(rest.cloned());
+        let mut names = HashSet::new();
+        found.unknown.retain(|name| names.insert(name.folded()));
         found
     }
 }

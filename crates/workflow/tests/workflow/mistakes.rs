@@ -203,6 +203,12 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "names alone",
     ),
     (
+        "agents: { a: { backend: mock } }\ncontext: false\nanswers: deliver\n",
+        "3:10",
+        "with `context: false` no answer is delivered",
+        "leave out `answers`",
+    ),
+    (
         "agents: { lead: { backend: mock } }\nfinisher: leed\n",
         "2:11",
         "there is no agent `leed`",

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use agent_worker_host::{
-    CgroupRoot, HoldMark, Process, attempt_marks, marked_processes, run_blocking,
+    CgroupRoot, HoldMark, LockFile, Process, attempt_marks, marked_processes, run_blocking,
 };
 use agent_worker_protocol::api::ShutdownMode;
 use serde_json::json;
@@ -19,19 +19,17 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// Ends the processes that a dead daemon left, and prints the result.
+/// Ends the processes that a dead daemon left, and prints the result. Returns none, and does nothing, if a daemon is
+/// starting.
 pub(super) async fn stop_leftovers(
     format: Format,
     ctx: &mut CommandContext<'_>,
-) -> Result<RunVerdict, CliError> {
+) -> Result<Option<RunVerdict>, CliError> {
     let left = find_leftovers(&ctx.settings.home).await;
     let mut alive: Vec<Process> = Vec::new();
-    if ctx.settings.has_history() {
-        // The daemon that ends them must not start work.
-        let mark = HoldMark::of_home(&ctx.settings.home);
-        mark.set().map_err(|error| {
-            CliError::with_source(CliErrorKind::BadHome, "could not mark the home as held", error)
-        })?;
+    // The daemon that ends them must not start work.
+    if ctx.settings.has_history() && !hold_next_daemon(&ctx.settings.home)? {
+        return Ok(None);
     }
     if !left.is_empty() {
         if format == Format::Text {
@@ -57,12 +55,21 @@ pub(super) async fn stop_leftovers(
         Format::Text => ctx.console.note(&format!("ended {}", process_count_text(ended)))?,
     }
     if alive.is_empty() {
-        return Ok(RunVerdict::Done);
+        return Ok(Some(RunVerdict::Done));
     }
     let pids: Vec<String> = alive.iter().map(|process| process.pid.to_string()).collect();
     let what = format!("{} still running: {}", process_count_text(alive.len()), pids.join(", "));
     Err(CliError::new(CliErrorKind::Failed, what)
         .with_hint("background processes of a setup command stay until their run ends: agent-worker stop --all"))
+}
+
+/// Sets the mark `held`, unless a daemon has the home: one that is starting may have looked for the mark already.
+fn hold_next_daemon(home: &Path) -> Result<bool, CliError> {
+    let (lock, mark) = (home.join("daemon.lock"), HoldMark::of_home(home));
+    let set = LockFile::while_free(&lock, || mark.set()).map_err(|error| {
+        CliError::with_source(CliErrorKind::BadHome, "could not mark the home as held", error)
+    })?;
+    Ok(set.is_some())
 }
 
 fn process_count_text(number: usize) -> String {
@@ -91,4 +98,21 @@ async fn find_leftovers(home: &Path) -> BTreeSet<Process> {
 fn folder_entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_is_starting_is_not_held_behind_its_back() {
+        let home = tempfile::tempdir().unwrap();
+        let mark = HoldMark::of_home(home.path());
+        let starting = LockFile::try_acquire(&home.path().join("daemon.lock")).unwrap();
+        assert!(!hold_next_daemon(home.path()).unwrap());
+        assert!(!mark.is_set());
+        drop(starting);
+        assert!(hold_next_daemon(home.path()).unwrap());
+        assert!(mark.is_set());
+    }
 }

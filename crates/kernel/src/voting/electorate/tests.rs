@@ -34,7 +34,8 @@ fn decide(
     let authority =
         if creator == "person" { ProposalAuthority::Person } else { ProposalAuthority::Own };
     let creator = workflow.agents.iter().find(|agent| agent.name.as_str() == creator);
-    let context = ProposalTeam { team: &team, gates: &workflow.gates, authority, creator };
+    let (gates, finisher) = (&workflow.gates, None);
+    let context = ProposalTeam { team: &team, gates, finisher, authority, creator };
     let (gate, kind) = (request.gate.clone(), ProposalKind::Approval);
     voting_terms(&request, kind, gate.as_deref(), context).map(|terms| {
         let voters: Vec<_> = terms.electorate.iter().map(ToString::to_string).collect();

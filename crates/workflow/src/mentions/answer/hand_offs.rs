@@ -7,16 +7,18 @@
 //! - Mentions at the start that only commas, `and`, `&`, `/` or `+` separate are all hand-offs: `@b, @c: please …`.
 //! - A line break within a paragraph starts a paragraph if it is a hard one, if the line before it ends a sentence, or if
 //!   that line starts with a hand-off. Wrapped prose does none of these.
-//! - Headings, tables, HTML blocks, block quotes and indented code contain no hand-off.
+//! - Headings, tables, HTML, block quotes with their lazy continuations, and indented code contain no hand-off. A mention
+//!   after an HTML tag is not the first word.
+//! - The lines of a diff after the header of a hunk (`@@ -1,3 +1,3 @@`) contain no hand-off.
 //! - A checked task and the items in it contain no hand-off; an unchecked task in it does.
 //! - Text that is struck out is no text.
-//! - `@b's` and `@b/pkg` are about b, so they are no hand-offs.
+//! - `@b's`, `@b/pkg`, `@b.js`, `@b@2.0` and `@b=x` are about b or about something else, so they are no hand-offs.
 
 use std::{collections::BTreeSet, ops::Range};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::super::{is_quoted_line, merge_ranges, overlaps_any, token_after};
+use super::super::{merge_ranges, overlaps_any, token_after};
 
 /// Characters that open an aside or a quotation: a mention after them is not the first word.
 const ASIDE_CHARACTERS: &str = "\"'`“”„‘’«»(<{|\\—";
@@ -42,7 +44,7 @@ enum ScanState {
 
 /// Returns the positions of the mentions that are hand-offs.
 pub(super) fn hand_off_positions(answer: &str) -> BTreeSet<usize> {
-    let own = blank_quoted_lines(answer);
+    let own = blank_diff_lines(answer);
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH;
     let mut scan = HandOffScan::new(&own);
@@ -127,14 +129,12 @@ impl<'t> HandOffScan<'t> {
             Event::Text(_) | Event::Start(Tag::Strong | Tag::Emphasis | Tag::Link { .. }) => {
                 self.state_at_word(range.start)
             }
-            Event::InlineHtml(_) | Event::End(TagEnd::Strong | TagEnd::Emphasis | TagEnd::Link) => {
-                self.state
-            }
-            Event::Code(_) if self.strikes > 0 => self.state,
-            Event::Code(_) if self.state == ScanState::AtStart => {
+            Event::End(TagEnd::Strong | TagEnd::Emphasis | TagEnd::Link) => self.state,
+            Event::Code(_) | Event::InlineHtml(_) if self.strikes > 0 => self.state,
+            Event::Code(_) | Event::InlineHtml(_) if self.state == ScanState::AtStart => {
                 ScanState::InLine { handed_off: false }
             }
-            Event::Code(_) => self.state,
+            Event::Code(_) | Event::InlineHtml(_) => self.state,
             _ => ScanState::Outside,
         }
     }
@@ -223,18 +223,24 @@ fn starts_with_word(text: &str, word: &str) -> bool {
     text.strip_prefix(word).is_some_and(|rest| rest.starts_with([' ', '@']))
 }
 
-/// Returns true if a mention before this text is a possessive (`@b's`) or starts a path (`@b/pkg`).
+/// Returns true if a mention before this text is a possessive (`@b's`), or starts a path (`@b/pkg`), the name of a file
+/// (`@b.js`), a package with its version (`@b@2`) or an assignment (`@b=x`).
 fn is_part_of_word(after: &str) -> bool {
     let possessive = after.strip_prefix("'s").or_else(|| after.strip_prefix("’s"));
     possessive.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
-        || after.strip_prefix('/').is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
+        || after.starts_with('=')
+        || after
+            .strip_prefix(['/', '.', '@'])
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
-/// Replaces quoted lines by empty ones of the same length, so that the line after a quotation starts a paragraph.
-fn blank_quoted_lines(text: &str) -> String {
+/// Replaces the lines of a diff by empty ones of the same length. The lines of a hunk follow its header.
+fn blank_diff_lines(text: &str) -> String {
     let mut own = String::with_capacity(text.len());
+    let mut in_hunk = false;
     for line in text.split_inclusive('\n') {
-        if is_quoted_line(line) {
+        in_hunk = is_hunk_header(line) || in_hunk && line.starts_with(['+', '-', ' ', '\\']);
+        if in_hunk {
             let words = line.trim_end_matches('\n').len();
             own.push_str(&" ".repeat(words));
             own.push_str(&line[words..]);
@@ -243,4 +249,11 @@ fn blank_quoted_lines(text: &str) -> String {
         }
     }
     own
+}
+
+/// Returns true for the header of a hunk: `@@ -1,3 +1,3 @@`.
+fn is_hunk_header(line: &str) -> bool {
+    let numbers = line.strip_prefix("@@ -");
+    numbers
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains(" +"))
 }

@@ -13,15 +13,17 @@ fn team() -> Vec<AgentName> {
     ["coder", "reviewer", "tester", "doc_writer", "me"].map(|name| name.parse().unwrap()).into()
 }
 
-/// Returns the addressees of an answer of `me` as `hand-offs | others`.
+/// Returns the addressees of an answer of `me` as `hand-offs | others`, followed by ` | unknown` if there are any.
 fn addressees(answer: &str) -> String {
     let found = AnswerMentions::parse(answer).resolve(&team(), &"me".parse().unwrap());
     let join =
         |names: Vec<AgentName>| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    format!("{} | {}", join(found.hand_offs), join(found.others))
+    let unknown = if found.unknown.is_empty() { String::new() } else { " | ".to_owned() };
+    let unknown = unknown + &join(found.unknown);
+    format!("{} | {}{unknown}", join(found.hand_offs), join(found.others))
 }
 
-const ENDINGS: [(&str, &str); 122] = [
+const ENDINGS: [(&str, &str); 142] = [
     // A paragraph that starts with a mention.
     ("@coder please fix line 42", "coder | "),
     ("@coder", "coder | "),
@@ -45,7 +47,6 @@ const ENDINGS: [(&str, &str); 122] = [
     ("*@coder* please fix", "coder | "),
     ("__@coder__ please fix", "coder | "),
     ("[@coder](https://example.org) please fix", "coder | "),
-    ("<b>@coder</b> please fix", "coder | "),
     ("👉 @coder please fix line 42", "coder | "),
     ("✅ Done.\n\n➡️ @reviewer your turn", "reviewer | "),
     ("-> @coder fix this", "coder | "),
@@ -84,6 +85,13 @@ const ENDINGS: [(&str, &str); 122] = [
     ("+@coder foo\n-@tester bar", " | coder tester"),
     ("The patch:\n-@coder fix\n+@tester fix", " | coder tester"),
     ("+ @coder foo\n- @tester bar", "coder tester | "),
+    ("@@ -1,3 +1,3 @@\n+ @coder foo\n- @tester bar", " | coder tester"),
+    (
+        "@@ -1 +1,2 @@ fn main()\n @coder same\n+ @tester new\n\n- @reviewer look",
+        "reviewer | coder tester",
+    ),
+    ("The patch:\n\n@@ -1,3 +1,3 @@\n- @coder foo\n@tester please apply it", "tester | coder"),
+    ("@@ @coder\n- @tester bar", "tester | coder"),
     ("@coder +@tester: pair on it", "coder tester | "),
     // Several agents at the start.
     ("@coder @tester please coordinate", "coder tester | "),
@@ -102,7 +110,7 @@ const ENDINGS: [(&str, &str); 122] = [
     ("@coder: @tester is waiting for you", "coder | tester"),
     ("@coder (cc @tester) please fix", "coder | tester"),
     ("@user @coder the build is red", "coder | "),
-    ("@nobody_here @coder please fix", "coder | "),
+    ("@nobody_here @coder please fix", "coder |  | nobody_here"),
     // A line break within a paragraph.
     ("Done.\n@coder please fix line 42", "coder | "),
     ("Done ✅\n@reviewer please look", "reviewer | "),
@@ -128,13 +136,21 @@ const ENDINGS: [(&str, &str); 122] = [
     ("## @coder\n\nPlease fix line 42.", " | coder"),
     ("| who | what |\n|---|---|\n| @coder | fix |\n", " | coder"),
     ("<div>\n@coder please\n</div>", " | coder"),
+    ("<b>@coder</b> please fix", " | coder"),
+    ("<quote>@coder please fix</quote>", " | coder"),
+    ("Done.<br>\n@coder please fix", " | coder"),
+    ("@coder please fix <b>now</b>\n@tester test", "coder tester | "),
     ("Handing over to **@coder**.", " | coder"),
     // Code and quotations.
     ("`@coder please fix`", " | "),
     ("```\n@coder please fix\n```", " | "),
     ("Run this:\n\n    @coder fix\n", " | coder"),
     ("> @coder please fix\n\nThat is done.", " | "),
-    ("> who takes it?\n@coder please", "coder | "),
+    ("> who takes it?\n@coder please", " | coder"),
+    (">quote\n@coder lazy continuation", " | coder"),
+    ("> who takes it?\n\n@coder please", "coder | "),
+    ("> who takes it?\n- @coder please", "coder | "),
+    ("As asked:\n> who takes it?\n> @tester\n\n@coder please", "coder | "),
     ("- > @coder said so", " | coder"),
     ("The decorator is `@coder`; @tester knows it.", " | tester"),
     ("Mail bob@coder.example", " | "),
@@ -142,6 +158,12 @@ const ENDINGS: [(&str, &str); 122] = [
     ("./@coder/@tester is missing", " | "),
     ("`@coder`/@tester", " | "),
     ("@coder/utils 2.0 breaks the build", " | coder"),
+    ("@coder.js is broken", " | coder"),
+    ("@coder.py fails", " | coder"),
+    ("@coder=x", " | coder"),
+    ("@coder@2.0 breaks the build", " | coder"),
+    ("@coder. Please fix it.", "coder | "),
+    ("@coder...please fix it", "coder | "),
     // A line of markup alone.
     ("Done.\n)\n@coder please look", "coder | "),
     ("I gave it to\n)\n@coder yesterday", " | coder"),
@@ -152,7 +174,10 @@ const ENDINGS: [(&str, &str); 122] = [
     ("@Coder @coder @CODER fix", "coder | "),
     ("Thanks @Tester, @tester", " | tester"),
     // Names that are nobody's, one's own, and all.
-    ("@nobody_here please fix", " | "),
+    ("@nobody_here please fix", " |  | nobody_here"),
+    ("@codr please fix", " |  | codr"),
+    ("- @Codr: fix\n- @codr_: test", " |  | codr"),
+    ("As @codr said, it works.", " | "),
     ("@me: note to self", " | "),
     ("@user the report is ready", " | "),
     ("@system", " | "),
@@ -203,7 +228,8 @@ fn a_mention_after_the_first_mebibyte_is_no_hand_off_and_is_not_lost() {
     for blanks in 0..20 {
         let text = " ".repeat(MAX_HAND_OFF_BYTES - 20 - 2 * blanks) + "\n\nx\n\n";
         let found = addressees(&(text + "@coder, @tester, @coder_2, @reviewer"));
-        let mut names: Vec<_> = found.split_whitespace().filter(|name| *name != "|").collect();
+        let mut names: Vec<_> =
+            found.split_whitespace().filter(|name| !["|", "coder_2"].contains(name)).collect();
         names.sort_unstable();
         assert_eq!(names, ["coder", "reviewer", "tester"], "{blanks}");
     }
