@@ -1,8 +1,16 @@
 //! Tests of the hold: after `daemon stop` a command that only reads starts a daemon that starts no work.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
 use serde_json::{Value, json};
 
-use crate::world::{World, kill, wait_for};
+use crate::{
+    shell_transcript::shell,
+    world::{World, kill, wait_for},
+};
 
 /// Starts a team whose agent waits for a file, and sends it a message.
 fn busy_team() -> World {
@@ -51,12 +59,18 @@ fn after_a_stop_reading_starts_no_work_and_every_view_says_so() {
     assert!(status.stdout.starts_with(held) && status.stderr == hint, "{status:?}");
     assert_eq!(world.json(&["daemon", "status", "--json"])["status"], "held");
     let why = world.json(&["why", "coder@team", "--json"]);
-    let wakes = "the daemon may start work again: agent-worker daemon start";
+    let wakes = "the hold ends: agent-worker daemon start";
     assert_eq!(why["wakes_when"], wakes, "{why}");
     let doctor = world.run(&["doctor"]);
     assert!(doctor.stdout.contains("the daemon was stopped, so no agent runs"), "{doctor:?}");
+    let why = world.json(&["why", "@team", "--json"]);
+    assert_eq!(why["because"][0], "the daemon was stopped, so no agent runs", "{why}");
+    assert_eq!(why["wakes_when"], wakes, "{why}");
     // A restart, a crash and another stop keep the hold.
-    assert_eq!(world.run(&["daemon", "restart"]).code, 0);
+    let restarted = world.run(&["daemon", "restart"]);
+    assert_eq!(restarted.code, 0);
+    assert!(restarted.stderr.contains("; held: the daemon was stopped"), "{restarted:?}");
+    assert!(restarted.stderr.ends_with(hint), "{restarted:?}");
     assert_eq!(coder(&world).0, "paused");
     kill(world.daemon_pid().unwrap(), "KILL");
     wait_for("its death", || world.daemon_pid().is_none().then_some(()));
@@ -65,11 +79,89 @@ fn after_a_stop_reading_starts_no_work_and_every_view_says_so() {
     assert_eq!(coder(&world).0, "paused");
     assert_eq!(turns(&world), 1, "no agent ran");
     let started = world.run(&["daemon", "start"]);
-    assert!(started.stderr.starts_with("the daemon works again: version "), "{started:?}");
+    assert!(
+        started.stderr.starts_with("the hold has ended; runs continue: version "),
+        "{started:?}"
+    );
     assert_eq!(world.json(&["daemon", "status", "--json"])["status"], "ok");
     wait_until_acted(&world);
     let again = world.run(&["daemon", "start"]);
     assert!(again.stderr.starts_with("the daemon is already running: "), "{again:?}");
+}
+
+#[test]
+fn the_status_of_a_stopped_daemon_names_the_hold() {
+    let world = busy_team();
+    assert_eq!(world.run(&["daemon", "stop", "--now"]).code, 0);
+    let status = world.run(&["daemon", "status"]);
+    assert_eq!((status.code, status.stdout.as_str()), (1, "no daemon is running\n"));
+    let hint = "hint: to let the agents run again: agent-worker daemon start\n";
+    assert_eq!(status.stderr, format!("the daemon was stopped, so no agent runs\n{hint}"));
+    let (code, status) = world.envelope(&["daemon", "status", "--json"]);
+    assert_eq!((code, &status["running"], &status["held"]), (1, &json!(false), &json!(true)));
+}
+
+#[test]
+fn a_start_while_the_daemon_stops_waits_and_starts_the_next_one() {
+    let world = busy_team();
+    let stop = world.command(&["daemon", "stop"]).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the daemon to stop", || {
+        (world.json(&["daemon", "status", "--json"])["status"] == "draining").then_some(())
+    });
+    let start = world.command(&["daemon", "start"]).stderr(Stdio::piped()).spawn();
+    let mut start = start.unwrap();
+    let mut lines = BufReader::new(start.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert_eq!(first, "the daemon is stopping; waiting for its end");
+    world.file("go", "");
+    let last = lines.next().unwrap().unwrap();
+    assert!(last.starts_with("the daemon is started: version "), "{last}");
+    assert!(start.wait().unwrap().success());
+    assert!(stop.wait_with_output().unwrap().status.success());
+    assert_eq!(world.json(&["daemon", "status", "--json"])["status"], "ok");
+    wait_until_acted(&world);
+}
+
+#[test]
+fn a_follower_of_a_held_daemon_says_so() {
+    let world = busy_team();
+    let attach = world.command(&["attach", "@team"]).stderr(Stdio::piped()).spawn();
+    let mut attach = attach.unwrap();
+    let mut lines = BufReader::new(attach.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("following @team"), "{first}");
+    let next = shell(&world, "agent-worker daemon stop --now && agent-worker ls @team");
+    assert_eq!(next.code, 0, "{next:?}");
+    let told: Vec<String> = lines
+        .by_ref()
+        .map_while(Result::ok)
+        .take_while(|line| !line.starts_with("hint:"))
+        .collect();
+    assert!(told.iter().any(|line| line == "the daemon was stopped, so no agent runs"), "{told:?}");
+    assert!(!told.iter().any(|line| line == "connected again"), "{told:?}");
+    assert_eq!(world.run(&["daemon", "start"]).code, 0);
+    wait_until_acted(&world);
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    attach.wait().unwrap();
+}
+
+#[test]
+fn the_envelope_of_a_run_whose_daemon_was_stopped_names_the_run() {
+    let world = World::new();
+    world.file(
+        "slow.yaml",
+        "name: slow\nagents:\n  a: { backend: mock, mock: [{ run: 'touch up; until [ -e go ]; do sleep 0.02; done', say: Done. }] }\nkickoff: '@a go'\n",
+    );
+    let run = world.command(&["run", "slow.yaml", "--tag", "t", "--json"]);
+    let run = { run }.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("its turn", || world.project().join("up").exists().then_some(()));
+    let id = world.list(&["runs", "@slow:t", "--json"])[0]["run"].clone();
+    assert_eq!(world.run(&["daemon", "stop", "--now"]).code, 0);
+    let output = run.wait_with_output().unwrap();
+    let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &envelope["outcome"]), (Some(5), &json!("interrupted")));
+    let named = [&envelope["workflow"], &envelope["tag"], &envelope["run"], &envelope["messages"]];
+    assert_eq!(named, [&json!("slow"), &json!("t"), &id, &json!(1)], "{envelope}");
 }
 
 #[test]

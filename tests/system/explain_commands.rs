@@ -107,7 +107,7 @@ fn why_explains_a_run_wherever_it_stands() {
       wakes when  its limit is raised: agent-worker resume @loop --hops 4
       next step  raise the limit: agent-worker resume @loop --hops 4
     $ agent-worker why @sick
-    @sick is failed
+    @sick failed
       since  TIME ago
       because  the setup command on line 3 ended with status 7: it printed no error
       wakes when  the run is restarted: agent-worker restart @sick
@@ -118,7 +118,7 @@ fn why_explains_a_run_wherever_it_stands() {
       because  no agent has work
       wakes when  a message is sent: agent-worker send @team "…"
     $ agent-worker why
-    ! error: more than one instance matches: @team, @loop
+    ! error: several runs match: @team, @loop
     ! hint: name one, such as @team
     (exit 1)
     $ agent-worker stop @loop
@@ -183,14 +183,14 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
     a@sick  .  stopped: its run's setup failed  0  0  0
     $ agent-worker status
-    ! error: more than one instance matches: @team, @loop
+    ! error: several runs match: @team, @loop
     ! hint: name one, such as @team
     (exit 1)
     ");
 }
 
 #[test]
-fn runs_are_listed_newest_first_with_what_became_of_them() {
+fn live_runs_are_listed_before_ended_ones_with_what_became_of_them() {
     let world = three_runs();
     insta::assert_snapshot!(run_lines_normalized(&world, "
         agent-worker runs
@@ -199,9 +199,9 @@ fn runs_are_listed_newest_first_with_what_became_of_them() {
     "), @r"
     $ agent-worker runs
     INSTANCE  KIND  BEGUN  LASTED  TURNS  MESSAGES  OUTCOME
-    @sick  run  TIME ago  TIME  0  0  failed: the setup command on line 3 ended with status 7: it printed no error
     @loop  run  TIME ago  TIME  3  4  paused: hop limit (a chain of 3 messages, 2 allowed)
     @team  start  TIME ago  TIME  0  0  running
+    @sick  run  TIME ago  TIME  0  0  failed: the setup command on line 3 ended with status 7: it printed no error
     $ agent-worker runs @sick
     INSTANCE  KIND  BEGUN  LASTED  TURNS  MESSAGES  OUTCOME
     @sick  run  TIME ago  TIME  0  0  failed: the setup command on line 3 ended with status 7: it printed no error
@@ -212,7 +212,7 @@ fn runs_are_listed_newest_first_with_what_became_of_them() {
     ");
     let runs = world.list(&["runs", "--json"]);
     let names: Vec<&Value> = runs.as_array().unwrap().iter().map(|run| &run["instance"]).collect();
-    assert_eq!(names, ["sick", "loop", "team"]);
+    assert_eq!(names, ["loop", "team", "sick"]);
 }
 
 /// A team whose agent reports a refused key.
@@ -262,7 +262,7 @@ fn the_cause_of_a_failed_run_is_in_every_command_that_shows_the_run() {
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
     coder@refused  .  stopped: its run failed  0  1  0
     $ agent-worker why @refused
-    @refused is failed
+    @refused failed
       since  TIME ago
       because  #1 for coder is dropped: the agent is stopped: auth: 401 bad key
       because  coder failed (auth): 401 bad key

@@ -87,7 +87,7 @@ const DEAD_LETTER_CASES: &[HintCase] = &[
         "agent-worker doc write notes.md b --base 7",
     ),
     hint_case(&[DEAD_LETTER], "agent-worker dead"),
-    hint_case(&[DEAD_LETTER, "agent-worker dead drop"], "agent-worker dead redrive 1 @team"),
+    hint_case(&[DEAD_LETTER, "agent-worker dead drop @team"], "agent-worker dead redrive 1 @team"),
     hint_case(&[DEAD_LETTER, "agent-worker stop"], "agent-worker dead --all"),
     hint_case(&[DEAD_LETTER, "agent-worker stop"], "agent-worker dead redrive 1 @team"),
     hint_case(&[], "agent-worker run poison.yaml"),

@@ -111,7 +111,7 @@ fn a_stop_of_the_only_agent_with_work_ends_the_run_and_stop_says_so() {
     wait_for("its process", || up.exists().then_some(()));
     let said = world.run(&["stop", "a@lone"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let told = "warning: no other agent had work, so @lone is failed: #1 for a is dropped";
+    let told = "warning: no other agent had work, so @lone failed: #1 for a is dropped";
     assert!(said.stderr.starts_with(told), "{said:?}");
     assert!(said.stderr.ends_with("hint: restart it: agent-worker restart @lone\n"), "{said:?}");
     assert_eq!(world.list(&["runs", "@lone", "--json"])[0]["outcome"], "failed");

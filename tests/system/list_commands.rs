@@ -253,6 +253,7 @@ fn a_dead_letter_is_tried_again_or_given_up() {
         agent-worker dead
         agent-worker dead --json
         agent-worker dead drop
+        agent-worker dead drop @team
     "), @r#"
     $ agent-worker dead drop 1 --why 'done by hand'
     #1 for coder@team is dropped
@@ -264,6 +265,10 @@ fn a_dead_letter_is_tried_again_or_given_up() {
     $ agent-worker dead --json
     {"items":[],"next":null}
     $ agent-worker dead drop
+    ! error: this command needs a target
+    ! hint: name it: agent-worker dead drop @workflow:tag
+    (exit 2)
+    $ agent-worker dead drop @team
     ! error: there is no dead letter in @team
     ! hint: `agent-worker dead @team` lists the dead letters
     (exit 1)
@@ -352,8 +357,8 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     @team  ./there  start  TIME ago  TIME  0  0  running
     @team  ./here  start  TIME ago  TIME  1  2  running
     $ agent-worker peek @team
-    ! error: `@team` is ambiguous: it could be `@team` in PROJECT/here or `@team` in PROJECT/there
-    ! hint: use the full name, agent@workflow:tag, or change to the folder of the one you mean
+    ! error: several runs match `@team`: `@team` in PROJECT/here, `@team` in PROJECT/there
+    ! hint: change to the folder of the one you mean
     (exit 1)
     $ cd there && agent-worker down
     stopped @team: no agent was working

@@ -156,8 +156,8 @@ fn an_agent_joins_a_team_that_runs_in_every_spelling() {
     $ agent-worker agent end judge@echo
     removed judge@echo
     $ agent-worker send judge@echo "well?"
-    ! error: there is no agent `judge` here
-    ! hint: `agent-worker ls` lists the agents
+    ! error: there is no agent `judge` in @echo
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     $ agent-worker stop @echo
     stopped @echo: no agent was working
@@ -252,7 +252,7 @@ fn session_is_the_old_name_of_agent_and_says_so() {
     NAME    SOURCE        STATUS  WAITING  TURNS  MESSAGES
     parrot  (standalone)  idle    0        0      0
     ! warning: `session` is deprecated and will be removed: use `agent`
-    ! only parrot, selected with `use`; --all shows everything
+    ! showing only parrot, selected with `use`; --all ignores the selection
     $ agent-worker session end parrot
     removed parrot
     ! warning: `session` is deprecated and will be removed: use `agent`
@@ -328,8 +328,8 @@ fn a_question_in_a_pipe_prints_the_answer_alone_and_exits_as_it_went() {
     ! hint: name one: agent-worker ask agent@workflow "…"; or choose one for this folder: agent-worker use agent
     (exit 2)
     $ agent-worker ask nobody-here@echo "who?"
-    ! error: there is no agent `nobody-here` here
-    ! hint: `agent-worker ls` lists the agents
+    ! error: there is no agent `nobody-here` in @echo
+    ! hint: `agent-worker ls --all` lists every agent
     (exit 1)
     "#);
     let asked = world.json(&["ask", "owl@echo", "who?", "--json"]);

@@ -1,7 +1,7 @@
 //! The next step after a failure, at a limit and for a question; a target in place of a text.
 
 use std::{
-    io::Write as _,
+    io::{BufRead as _, BufReader, Write as _},
     process::{Command, Stdio},
 };
 
@@ -67,6 +67,27 @@ fn the_text_of_a_command_that_ends_with_a_target_is_read_from_stdin() {
     let literal = world.run(&["doc", "append", "n.md", "@owl", "--target", "@owl"]);
     assert_eq!(literal.code, 0, "{literal:?}");
     assert_eq!(world.run(&["doc", "read", "n.md", "@owl"]).stdout, "piped\n@owl\n");
+}
+
+#[test]
+fn a_command_that_waits_for_a_text_on_an_open_pipe_says_so() {
+    let world = owl_world();
+    let mut command = world.command(&["send", "owl@owl"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "waiting for the message on stdin");
+    child.stdin.take().unwrap().write_all(b"hello").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(world.run(&["peek", "@owl"]).stdout.contains("hello"));
+}
+
+#[test]
+fn the_status_of_a_run_has_its_answers() {
+    let world = owl_world();
+    assert_eq!(world.run(&["ask", "owl@owl", "who?"]).code, 0);
+    let status = world.json(&["status", "@owl", "--json"]);
+    assert_eq!(status["answers"]["owl"]["text"], "Hoo.", "{status}");
 }
 
 #[test]
@@ -202,7 +223,7 @@ fn each_final_failure_is_printed_once_and_the_restart_once() {
         let gave_up = format!("{agent}: gave up on message #1: ");
         assert_eq!(said.stderr.matches(&gave_up).count(), 1, "{said:?}");
     }
-    let hints = "hint: correct the mock rules of bad\nhint: read the output of e3: agent-worker logs e3@ff\n\
+    let hints = "hint: correct the mock rules of bad\nhint: check the program of e3; its output, if any: agent-worker logs e3@ff\n\
                  hint: then: agent-worker restart @ff\n";
     assert!(said.stderr.ends_with(hints), "{said:?}");
     assert!(!said.stderr.contains("status 3:"), "no loose colon: {said:?}");
@@ -246,7 +267,7 @@ fn the_vote_of_the_user_is_listed_with_the_reason_for_the_decision() {
     let list = world.run(&["proposals", "--all", "@v"]).stdout;
     assert!(list.contains("0 of 2 + user"), "{list}");
     let one = world.run(&["proposals", "1", "@v"]).stdout;
-    assert!(one.contains("resolved by quorum: "), "{one}");
+    assert!(one.contains("decided: enough voters have voted"), "{one}");
 }
 
 #[test]

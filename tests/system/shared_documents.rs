@@ -216,7 +216,7 @@ fn in_an_agents_shell_context_speaks_as_that_agent() {
     error: an agent may only read its own inbox
     notes.md is at revision 1
     saved on this machine and not sent anywhere; `agent-worker feedback list` shows it
-    error: could not save the default agent: an agent cannot set a default agent
+    error: could not save the selected target: an agent cannot select a target
     error: only the user may do this, or a client whose token allows `run`
     ");
     assert_eq!(

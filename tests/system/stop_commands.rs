@@ -81,8 +81,8 @@ fn down_that_could_mean_two_things_ends_neither() {
     ! hint: name one: agent-worker down @team:owl, or the agent with its workflow
     (exit 1)
     $ agent-worker down coder
-    ! error: `coder` is ambiguous: it could be `@team:owl` in PROJECT or `@team:pr-2` in PROJECT
-    ! hint: use the full name, agent@workflow:tag, or change to the folder of the one you mean
+    ! error: several runs match `coder`: `@team:owl` in PROJECT, `@team:pr-2` in PROJECT
+    ! hint: use the full name: agent@workflow:tag
     (exit 1)
     $ agent-worker down owl@pr-2
     stopped owl@team:pr-2: no process was running

@@ -1,5 +1,10 @@
 //! Targets as typed: the selection of `use`, ended runs, misspelt names, and the confirmation of a removal.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
 use crate::{
     run_lifecycle::TEAM, shell_transcript::shell, terminal::Terminal, world::World, world::wait_for,
 };
@@ -53,7 +58,7 @@ fn an_ended_run_is_no_candidate_while_a_live_one_matches() {
     assert_eq!((sent.code, sent.stdout.trim()), (0, "On it."), "{sent:?}");
     let receipts = world.list(&["receipts", "1", "coder", "--json"]);
     assert_eq!(receipts[0]["state"], "acted", "{receipts}");
-    // From a folder of its own with two ended runs of the same agents.
+    // From a folder inside of this one with two ended runs of the same agents.
     std::fs::create_dir(world.project().join("other")).unwrap();
     world.file("other/team.yaml", TEAM);
     for tag in ["four", "five"] {
@@ -66,7 +71,7 @@ fn an_ended_run_is_no_candidate_while_a_live_one_matches() {
     assert_eq!(world.run(&["restart", "@team:one", "--detach"]).code, 0);
     let several = world.run(&["send", "coder", "hello"]);
     assert_eq!(several.code, 1, "{several:?}");
-    assert!(several.stderr.contains("`coder` is ambiguous"), "{several:?}");
+    assert!(several.stderr.contains("several runs match `coder`: "), "{several:?}");
     assert!(!several.stderr.contains(":three"), "{several:?}");
 }
 
@@ -105,6 +110,153 @@ fn every_command_without_a_target_takes_the_selected_one() {
     let runs = world.list(&["runs", "--all", "--json"]);
     let live = |run: &serde_json::Value| run["state"]["state"] != "ended";
     assert_eq!(runs.as_array().unwrap().iter().filter(|run| live(run)).count(), 2, "{runs}");
+}
+
+/// Starts the team in two sibling folders, sends a message in each, and ends the run of the first one.
+fn ended_here_and_live_in_the_sibling() -> World {
+    let world = World::new();
+    for folder in ["here", "sibling"] {
+        std::fs::create_dir(world.project().join(folder)).unwrap();
+        world.file(&format!("{folder}/team.yaml"), TEAM);
+        let line = format!(
+            "cd {folder} && agent-worker up team.yaml && agent-worker send coder@team 'hello {folder}' --wait"
+        );
+        let said = shell(&world, &line);
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    assert_eq!(shell(&world, "cd here && agent-worker stop @team").code, 0);
+    world
+}
+
+#[test]
+fn a_command_never_acts_in_a_sibling_folder_while_this_one_has_the_ended_run() {
+    let world = ended_here_and_live_in_the_sibling();
+    let sibling = |world: &World| {
+        let peek = shell(world, "cd sibling && agent-worker peek @team --json").stdout;
+        let agents = shell(world, "cd sibling && agent-worker ls @team --json").stdout;
+        (peek, agents)
+    };
+    let before = sibling(&world);
+    for (line, expected) in [
+        ("agent-worker send coder@team lost", "@team has no live run"),
+        ("agent-worker send coder lost", "@team has no live run"),
+        ("agent-worker ask coder@team lost", "@team has no live run"),
+        ("agent-worker stop coder@team", "@team has no live run"),
+        ("agent-worker agent end coder@team", "@team has no live run"),
+    ] {
+        let said = shell(&world, &format!("cd here && {line}"));
+        assert!(said.code == 1 && said.stderr.contains(expected), "{line}: {said:?}");
+    }
+    assert_eq!(sibling(&world), before, "nothing reached the sibling");
+}
+
+#[test]
+fn a_follower_of_an_ended_run_never_prints_messages_of_a_sibling_folder() {
+    let world = ended_here_and_live_in_the_sibling();
+    let mut command = world.command(&["peek", "@team", "--follow"]);
+    command.current_dir(world.project().join("here"));
+    let mut follower = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("hello here"), "{first}");
+    let line = "cd sibling && agent-worker send coder@team 'only there' --wait && cd ../here && \
+                agent-worker up team.yaml && agent-worker send coder@team 'again here' && agent-worker stop @team";
+    let said = shell(&world, line);
+    assert_eq!(said.code, 0, "{said:?}");
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert!(follower.wait().unwrap().success());
+    assert!(rest.iter().any(|line| line.contains("again here")), "{rest:?}");
+    assert!(!rest.iter().any(|line| line.contains("there")), "{rest:?}");
+}
+
+#[test]
+fn a_removal_concerns_the_instance_of_this_folder_and_not_a_live_namesake_above_it() {
+    let world = World::new();
+    std::fs::create_dir(world.project().join("inner")).unwrap();
+    for folder in [".", "inner"] {
+        world.file(&format!("{folder}/team.yaml"), TEAM);
+        let said = shell(&world, &format!("cd {folder} && agent-worker up team.yaml"));
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    let inner = world.project().join("inner");
+    let run = world.list(&["runs", "--all", "--json"]);
+    let run = run.as_array().unwrap().iter().find(|run| run["project"] == inner.to_str().unwrap());
+    let run = run.unwrap()["run"].as_str().unwrap().to_owned();
+    let (code, body) = world.as_user("POST", &format!("/runs/{run}/stop"), "{}");
+    assert_eq!(code, 200, "{body}");
+    let said = shell(&world, "cd inner && agent-worker rm @team --force --yes");
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.stdout.contains(&format!("of {}: 1 run", inner.display())), "{said:?}");
+    let runs = world.list(&["runs", "--all", "--json"]);
+    assert_eq!(runs.as_array().unwrap().len(), 1, "{runs}");
+    assert_eq!(runs[0]["state"]["state"].as_str().or(runs[0]["state"].as_str()), Some("running"));
+    // Two namesakes around a folder without one are ambiguous, and neither is stopped.
+    std::fs::create_dir(world.project().join("inner/deep")).unwrap();
+    assert_eq!(shell(&world, "cd inner && agent-worker up team.yaml").code, 0);
+    let said = shell(&world, "cd inner/deep && agent-worker rm @team --force --yes");
+    assert!(said.code == 1 && said.stderr.contains("several runs match `@team`: "), "{said:?}");
+    assert_eq!(world.list(&["ls", "--all", "--json"]).as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn a_workflow_file_in_another_folder_names_the_team_of_that_folder() {
+    let world = World::new();
+    for folder in ["a", "b"] {
+        std::fs::create_dir(world.project().join(folder)).unwrap();
+        world.file(&format!("{folder}/team.yaml"), TEAM);
+        assert_eq!(shell(&world, &format!("cd {folder} && agent-worker up team.yaml")).code, 0);
+    }
+    let said = shell(&world, "cd a && agent-worker new x --context ../b/team.yaml -b mock");
+    assert_eq!((said.code, said.stdout.trim()), (0, "x@team"), "{said:?}");
+    let listed = |folder: &str| {
+        let line = format!("cd {folder} && agent-worker ls @team");
+        shell(&world, &line).stdout.contains("x@team")
+    };
+    assert_eq!((listed("a"), listed("b")), (false, true));
+    let said = shell(&world, "cd a && agent-worker new y --context ../b/taem.yaml -b mock");
+    assert!(said.code == 2, "{said:?}");
+    assert!(said.stderr.contains("did you mean `../b/team.yaml`?"), "{said:?}");
+}
+
+#[test]
+fn an_unknown_agent_has_the_same_words_in_every_command() {
+    let world = teams(&["one"]);
+    let expected =
+        "error: there is no agent `codre` in @team:one\nhint: did you mean `coder@team:one`?\n";
+    for words in [
+        &["send", "codre@team:one", "hello"][..],
+        &["ask", "codre@team:one", "hello"],
+        &["logs", "codre@team:one"],
+        &["status", "codre@team:one"],
+        &["stop", "codre@team:one"],
+    ] {
+        let said = world.run(words);
+        assert_eq!((said.code, said.stderr.as_str()), (1, expected), "{words:?}");
+    }
+}
+
+#[test]
+fn the_user_who_reads_an_inbox_of_an_ended_run_is_told_so() {
+    let world = teams(&["one", "two"]);
+    assert_eq!(world.run(&["stop", "@team:one"]).code, 0);
+    assert_eq!(world.run(&["stop", "@team:two"]).code, 0);
+    for words in
+        [&["context", "inbox", "--agent", "coder"][..], &["context", "read", "--agent", "coder"]]
+    {
+        let said = world.run(words);
+        let note = "no live run; showing the last one: @team:two (ended ";
+        assert!(said.stderr.contains(note), "{words:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_port_in_a_variable_that_is_no_number_is_named() {
+    let world = World::new();
+    assert_eq!(world.run(&["daemon", "start"]).code, 0);
+    assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+    let said = shell(&world, "AGENT_WORKER_PORT=abc agent-worker ls");
+    assert!(said.code == 1 && said.stderr.contains("AGENT_WORKER_PORT"), "{said:?}");
+    assert!(!said.stderr.contains("--port"), "{said:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{fmt, io};
 use agent_worker_protocol::{Code, InstanceRef, Problem, ProblemDetails, api::ReportError};
 use agent_worker_workflow as workflow;
 
-use crate::output::{hint::hint, verdict::RunVerdict};
+use crate::output::{hint::hint, report::ObservedRun, verdict::RunVerdict};
 
 /// A failure that the command line reports to a person or a program.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(crate) struct CliError {
     kind: CliErrorKind,
     source: anyhow::Error,
     hint: Option<String>,
+    observed_run: Option<Box<ObservedRun>>,
 }
 
 /// The kinds of failure that a program can distinguish.
@@ -50,7 +51,7 @@ pub(crate) enum CliErrorKind {
 impl CliError {
     /// Creates an error from a message.
     pub(crate) fn new(kind: CliErrorKind, message: impl fmt::Display) -> Self {
-        Self { kind, source: anyhow::anyhow!("{message}"), hint: None }
+        Self { kind, source: anyhow::anyhow!("{message}"), hint: None, observed_run: None }
     }
 
     /// Creates an error from a message and its cause.
@@ -59,7 +60,8 @@ impl CliError {
         message: impl fmt::Display,
         cause: impl Into<anyhow::Error>,
     ) -> Self {
-        Self { kind, source: cause.into().context(message.to_string()), hint: None }
+        let source = cause.into().context(message.to_string());
+        Self { kind, source, hint: None, observed_run: None }
     }
 
     /// Converts clap's error: its first paragraph becomes the message, and its tip, else `otherwise`, the hint.
@@ -85,6 +87,17 @@ impl CliError {
     #[must_use]
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Adds the figures of the run that the command followed.
+    #[must_use]
+    pub(crate) fn with_observed_run(self, run: ObservedRun) -> Self {
+        Self { observed_run: Some(Box::new(run)), ..self }
+    }
+
+    /// Returns the figures of the run that the command followed.
+    pub(crate) fn observed_run(&self) -> Option<&ObservedRun> {
+        self.observed_run.as_deref()
     }
 
     /// Adds a hint if the daemon refused with this code.
@@ -158,14 +171,15 @@ impl CliError {
 impl From<Problem> for CliError {
     fn from(problem: Problem) -> Self {
         let hint = hint(&problem);
-        Self { kind: CliErrorKind::Refused(problem.code), source: problem.into(), hint }
+        let kind = CliErrorKind::Refused(problem.code);
+        Self { kind, source: problem.into(), hint, observed_run: None }
     }
 }
 
 impl From<workflow::Error> for CliError {
     fn from(error: workflow::Error) -> Self {
         let hint = error.hint();
-        Self { kind: CliErrorKind::BadFile, source: error.into(), hint }
+        Self { kind: CliErrorKind::BadFile, source: error.into(), hint, observed_run: None }
     }
 }
 

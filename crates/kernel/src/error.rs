@@ -59,7 +59,7 @@ pub enum Error {
         seq: Option<Seq>,
     },
     /// The target matches several instances.
-    #[error("`{target}` is ambiguous: it could be {}", .candidates.join(" or "))]
+    #[error("several runs match `{target}`: {}", .candidates.join(", "))]
     Ambiguous {
         /// Target as typed.
         target: String,

@@ -449,7 +449,8 @@ fn ended_reason(outcome: Outcome, error: Option<&RunError>) -> String {
     match error.map(|error| error.code) {
         None => match outcome {
             Outcome::Failed => "its run failed".to_owned(),
-            Outcome::Done | Outcome::Stopped => format!("its run is {outcome}"),
+            Outcome::Done => "its run is done".to_owned(),
+            Outcome::Stopped => "its run was stopped".to_owned(),
         },
         Some(RunErrorCode::NobodyWoken) => "its run woke no agent".to_owned(),
         Some(RunErrorCode::BadFile) => "its run could not use its file".to_owned(),

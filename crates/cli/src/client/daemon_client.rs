@@ -2,6 +2,7 @@
 
 mod collaboration;
 mod operations;
+mod pages;
 
 use std::{fmt, path::PathBuf};
 
@@ -9,20 +10,20 @@ use agent_worker_host::{DaemonSocket, DialError, EventStream};
 use agent_worker_protocol::{
     Code, InstanceRef, Millis, Receipt, ResourceId, RunId, Seq, Target,
     api::{
-        AgentView, Health, ListPage, MAX_PAGE_ITEMS, MessagesReply, ResourceEntry, ResourceKept,
-        ResourceRequest, ResourceText, RunRequest, RunStarted, RunView, SendReply, SendRequest,
-        ShutdownMode, ShutdownRequest, TokenCreated, TokenRequest, TokenView,
+        AgentView, Health, ListPage, MessagesReply, ResourceEntry, ResourceKept, ResourceRequest,
+        ResourceText, RunRequest, RunStarted, RunView, SendReply, SendRequest, ShutdownMode,
+        ShutdownRequest, TokenCreated, TokenRequest, TokenView,
     },
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(crate) use self::operations::StopGrace;
+use self::pages::{ALL_PAGES, PageLimits, PageOrder};
 use crate::error::{CliError, CliErrorKind};
 
 /// Number of runs on the pages that end with the first ended runs.
-const RECENT_RUNS: u32 = 100;
+const RECENT_RUNS: usize = 100;
 
 /// A client of a running daemon.
 #[derive(Clone)]
@@ -164,8 +165,10 @@ impl DaemonClient {
     /// Sends `GET /runs` for all live runs and the newest ended ones.
     pub(crate) async fn recent_runs(&self, scope: &CommandScope) -> ClientResult<Vec<RunView>> {
         let url = scope.list_url("/runs", ListExtent::AllRuns);
-        let is_enough = |runs: &[RunView]| runs.last().is_some_and(|run| !run.state.is_live());
-        self.get_pages(url, RECENT_RUNS, is_enough).await
+        let has_ended =
+            |page: &ListPage<RunView>| page.items.last().is_some_and(|run| !run.state.is_live());
+        let limits = PageLimits { page: RECENT_RUNS, ..ALL_PAGES };
+        Ok(self.get_pages_until(&url, limits, has_ended).await?.items)
     }
 
     /// Sends `GET /runs` for the live run, else the newest one.
@@ -206,27 +209,11 @@ impl DaemonClient {
             .with_param("all_runs", all_runs)
             .with_param("search", filter.search.as_deref())
             .with_param("thread", filter.thread.map(|seq| seq.to_string()).as_deref());
-        let page = |limit: usize, after: Option<&str>| {
-            let limit = limit.min(MAX_PAGE_ITEMS as usize).to_string();
-            url.clone().with_param("limit", Some(&limit)).with_param("after", after).build()
-        };
-        let most = filter.limit as usize;
-        let mut reply: MessagesReply = self.daemon.get(&page(most, None)).await?;
         // The next page has older messages, unless the first one starts at a position or is a search.
         let goes_back =
             filter.since.is_none() && filter.search.is_none() && filter.thread.is_none();
-        while reply.items.len() < most
-            && let Some(after) = reply.next.take()
-        {
-            let url = page(most - reply.items.len(), Some(&after));
-            let mut more: MessagesReply = self.daemon.get(&url).await?;
-            if goes_back {
-                std::mem::swap(&mut reply.items, &mut more.items);
-            }
-            reply.items.append(&mut more.items);
-            reply.next = more.next;
-        }
-        Ok(reply)
+        let order = if goes_back { PageOrder::Backward } else { PageOrder::Forward };
+        self.get_pages(&url, PageLimits { total: filter.limit as usize, order, ..ALL_PAGES }).await
     }
 
     /// Sends `GET /messages/{seq}/receipts`.
@@ -310,32 +297,6 @@ impl DaemonClient {
     /// Sends `DELETE /tokens/{name}`.
     pub(crate) async fn token_revoke(&self, name: &str) -> ClientResult<()> {
         self.daemon.delete::<Value>(&format!("/tokens/{}", percent_encode(name))).await.map(drop)
-    }
-
-    /// Reads a whole list, page by page.
-    async fn get_list<T: DeserializeOwned>(&self, url: UrlBuilder) -> ClientResult<Vec<T>> {
-        let is_enough = |_: &[T]| false;
-        self.get_pages(url, MAX_PAGE_ITEMS, is_enough).await
-    }
-
-    /// Reads the pages of a list until one is the last, or the items are enough.
-    async fn get_pages<T: DeserializeOwned>(
-        &self,
-        url: UrlBuilder,
-        limit: u32,
-        is_enough: impl Fn(&[T]) -> bool,
-    ) -> ClientResult<Vec<T>> {
-        let url = url.with_param("limit", Some(&limit.to_string()));
-        let (mut items, mut after) = (Vec::new(), None::<String>);
-        loop {
-            let page = url.clone().with_param("after", after.as_deref());
-            let page: ListPage<T> = self.daemon.get(&page.build()).await?;
-            items.extend(page.items);
-            match page.next {
-                Some(next) if !is_enough(&items) => after = Some(next),
-                _ => return Ok(items),
-            }
-        }
     }
 }
 

@@ -14,7 +14,10 @@ use std::{
 };
 
 use agent_worker_host::{DaemonSocket, DialError, LockFile};
-use agent_worker_protocol::{BASE_ENV, api::Health};
+use agent_worker_protocol::{
+    BASE_ENV,
+    api::{Health, HealthStatus},
+};
 use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, Command},
@@ -52,7 +55,7 @@ const VERSION_OVERRIDE: &str = "AGENT_WORKER_VERSION_OVERRIDE";
 /// The variable of [`BASE_ENV`] that a daemon does not get: it belongs to one login, and the daemon outlives that.
 const LOGIN_VARIABLE: &str = "SSH_AUTH_SOCK";
 
-/// The state of a daemon whose user stopped the last one, and the command that ends it.
+/// The state of a daemon after `daemon stop`, and the command that ends the state.
 pub(crate) const HELD_TEXT: &str = "the daemon was stopped, so no agent runs";
 pub(crate) const START_HINT: &str = "to let the agents run again: agent-worker daemon start";
 
@@ -134,13 +137,29 @@ fn require_same_version(
     }
 }
 
+impl DiscoveredDaemon {
+    /// Returns whether the daemon starts no work, because its user stopped the last one.
+    pub(crate) fn is_held(&self) -> bool {
+        self.health.status == HealthStatus::Held
+    }
+
+    /// Returns whether the daemon is about to exit.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.health.status == HealthStatus::Draining
+    }
+}
+
 /// Waits for the successor of a daemon that stopped in good order; none is started, since that would undo the user's
-/// stop.
-pub(crate) async fn wait_for_successor(settings: &CliSettings) -> Result<DaemonClient, CliError> {
+/// stop. The successor may be held.
+pub(crate) async fn wait_for_successor(
+    settings: &CliSettings,
+) -> Result<DiscoveredDaemon, CliError> {
     let mut deadline = Instant::now() + SUCCESSOR_TIMEOUT;
     while Instant::now() < deadline {
-        if let Ok(Some(found)) = find_daemon(settings).await {
-            return Ok(found.client);
+        if let Ok(Some(found)) = find_daemon(settings).await
+            && !found.is_stopping()
+        {
+            return Ok(found);
         }
         // A client that restarts the daemon holds this lock until the next one is ready or has failed.
         if LockFile::is_held(&settings.home.join(START_LOCK)).unwrap_or(false) {

@@ -243,7 +243,7 @@ impl Switches {
 
 /// Returns the file's absolute path. Its folder is canonical, since it identifies the project; a link to a file stays a
 /// link.
-fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, CliError> {
+pub(crate) fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, CliError> {
     let file = cwd.join(file);
     let folder = file.parent().map(Path::canonicalize);
     match (folder, file.file_name()) {

@@ -102,7 +102,7 @@ impl LocalState {
 }
 
 fn agent_has_no_state_error() -> io::Error {
-    io::Error::other("an agent cannot set a default agent")
+    io::Error::other("an agent cannot select a target")
 }
 
 pub(crate) fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {

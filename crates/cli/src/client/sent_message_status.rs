@@ -41,21 +41,29 @@ pub(crate) struct SentMessageStatus {
     run: Option<RunView>,
 }
 
-/// A callback for the events during a wait.
-pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Event);
+/// An update during a wait.
+pub(crate) enum WaitUpdate<'a> {
+    /// An event of the instance.
+    Event(&'a Event),
+    /// The wait continues with a daemon that is held.
+    Held,
+}
+
+/// A callback for the updates during a wait.
+pub(crate) type Listener<'a> = &'a mut dyn FnMut(WaitUpdate<'_>);
 
 /// Waits until every woken agent has acted on the message or will not.
 pub(crate) async fn wait_until_final(
     reply: &SendReply,
     settings: &CliSettings,
+    listener: Listener<'_>,
 ) -> Result<SentMessageStatus, CliError> {
-    let nobody: Listener<'_> = &mut |_| {};
     let client = discovery::connect_or_start(settings).await?;
     let from_now = None;
-    wait_until_final_with_listener(reply, settings, &client, from_now, nobody).await
+    wait_until_final_with_listener(reply, settings, &client, from_now, listener).await
 }
 
-/// Waits likewise and passes every event to `listener`: those of `events`, opened before the message was sent, and all
+/// Waits likewise and passes every update to `listener`: the events of `events`, opened before the message was sent, and all
 /// later ones.
 pub(crate) async fn wait_until_final_with_listener(
     reply: &SendReply,
@@ -72,7 +80,11 @@ pub(crate) async fn wait_until_final_with_listener(
         {
             Ok(DeliveryWatchEnd::Final(delivery_status)) => return Ok(*delivery_status),
             Ok(DeliveryWatchEnd::Closed) => {
-                client = discovery::wait_for_successor(settings).await?;
+                let found = discovery::wait_for_successor(settings).await?;
+                if found.is_held() {
+                    listener(WaitUpdate::Held);
+                }
+                client = found.client;
             }
             Err(error @ (DialError::Lost { .. } | DialError::Absent { .. })) => {
                 losses += 1;
@@ -80,7 +92,11 @@ pub(crate) async fn wait_until_final_with_listener(
                     return Err(error.into());
                 }
                 sleep(RECONNECT_DELAY * losses).await;
-                client = discovery::connect_or_start(settings).await?;
+                let found = discovery::discover_or_start(settings).await?;
+                if found.is_held() {
+                    listener(WaitUpdate::Held);
+                }
+                client = found.client;
             }
             Err(other) => return Err(other.into()),
         }
@@ -160,7 +176,7 @@ async fn next_poll_trigger(
     listener: Listener<'_>,
 ) -> Result<PollTrigger, DialError> {
     while let Some((_, event)) = events.next().await? {
-        listener(&event);
+        listener(WaitUpdate::Event(&event));
         if may_change_delivery(&event) {
             return Ok(PollTrigger::Event);
         }

@@ -59,8 +59,12 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let (id, target) = args.target.split(args.id)?;
     let (id, answer, target) = match (id, args.answer) {
         (Some(id), Some(answer)) => {
-            let (answer, target) =
-                target.split_required_text(answer, "answer", &format!("answer {id}"))?;
+            let (answer, target) = target.split_required_text(
+                answer,
+                "answer",
+                &format!("answer {id}"),
+                ctx.console,
+            )?;
             (id, answer, target)
         }
         (Some(id), None) => {
@@ -91,10 +95,7 @@ async fn list_questions(
     format: Format,
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
-    let target = match reach {
-        ScopeReach::CurrentProject => target.or_selected(TargetEffect::List, ctx)?,
-        ScopeReach::AllProjects => target.typed()?,
-    };
+    let target = target.for_list(reach, ctx)?;
     let scope = ctx.scope(target, reach);
     let open = match ctx.connect_if_history().await? {
         Some(client) => client.questions(&scope).await?,

@@ -7,7 +7,7 @@ use agent_worker_protocol::{
 use crate::{
     client::{
         daemon_client::{FeedSource, ScopeReach},
-        sent_message_status::{self, SentMessageStatus},
+        sent_message_status::{self, SentMessageStatus, WaitUpdate},
     },
     commands::send,
     error::{CliError, CliErrorKind},
@@ -53,8 +53,12 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let (agent, question) =
-        send::read_target_and_text(&args.words, args.target_option.as_ref(), ("ask", "question"))?;
+    let (agent, question) = send::read_target_and_text(
+        &args.words,
+        args.target_option.as_ref(),
+        ("ask", "question"),
+        ctx.console,
+    )?;
     let target = match same_target(agent, args.target_option)? {
         Some(target) => Some(target),
         None => ctx.selected_target(TargetEffect::Change)?,
@@ -86,13 +90,16 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         AnswerStream { seq: reply.seq, display_mode: when, attempt: None, shown: String::new() };
     let mut printed = Ok(());
     let (settings, console) = (ctx.settings, &mut *ctx.console);
-    let mut on_event = |event: &Event| {
+    let mut on_update = |update: WaitUpdate<'_>| {
         if printed.is_ok() {
-            printed = words.handle_event(event, console);
+            printed = match update {
+                WaitUpdate::Event(event) => words.handle_event(event, console),
+                WaitUpdate::Held => CommandContext { settings, console }.note_hold(),
+            };
         }
     };
     let delivery_status = tokio::select! {
-        delivery_status = sent_message_status::wait_until_final_with_listener(&reply, settings, &client, Some(events), &mut on_event) => Some(delivery_status?),
+        delivery_status = sent_message_status::wait_until_final_with_listener(&reply, settings, &client, Some(events), &mut on_update) => Some(delivery_status?),
         () = signals.wait_for_first() => None,
     };
     printed?;

@@ -152,8 +152,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 thread: None,
                 runs: RunSelection::Current,
             };
-            let scope = scope_for(us, agent, ctx);
-            resolve_run::require_agent_exists(&client, &scope).await?;
+            let scope = readable_scope(&client, us, agent, format, ctx).await?;
             let reply = client.messages(&scope, &page).await?;
             let lines = reply.items.iter().flat_map(message_lines).collect::<Vec<_>>();
             match format {
@@ -165,7 +164,8 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         ContextCommand::Inbox { .. } => {
             let whose = (us == CliCaller::User && agent.is_none()).then(user_has_no_inbox_error);
             whose.map_or(Ok(()), Err)?;
-            show_inbox(&client.inbox(&scope_for(us, agent, ctx)).await?, format, ctx)
+            let scope = readable_scope(&client, us, agent, format, ctx).await?;
+            show_inbox(&client.inbox(&scope).await?, format, ctx)
         }
         ContextCommand::Ack { until, .. } => {
             require_own_shell(us, agent.as_ref(), AgentOnlyAction::Ack, &client, ctx).await?;
@@ -215,15 +215,22 @@ async fn connect_as_caller(
     Ok((client, if health.detail.is_some() { CliCaller::User } else { CliCaller::Agent }))
 }
 
-/// Returns the scope of the caller; an agent needs no target for its own.
-fn scope_for(us: CliCaller, agent: Option<Target>, ctx: &CommandContext<'_>) -> CommandScope {
+/// Returns the scope that the caller reads; an agent needs no target for its own. For the user a note says that the run
+/// has ended.
+async fn readable_scope(
+    client: &DaemonClient,
+    us: CliCaller,
+    agent: Option<Target>,
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<CommandScope, CliError> {
+    let scope = ctx.scope(agent, ScopeReach::CurrentProject);
     match us {
-        CliCaller::User => ctx.scope(agent, ScopeReach::CurrentProject),
-        CliCaller::Agent => CommandScope {
-            target: agent,
-            project: ctx.settings.cwd.clone(),
-            reach: ScopeReach::CurrentProject,
-        },
+        CliCaller::User => resolve_run::readable_scope(client, &scope, format, ctx).await,
+        CliCaller::Agent => {
+            resolve_run::require_agent_exists(client, &scope).await?;
+            Ok(scope)
+        }
     }
 }
 

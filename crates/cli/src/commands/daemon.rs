@@ -4,7 +4,7 @@ mod leftovers;
 
 use std::time::Duration;
 
-use agent_worker_host::{LockFile, Process};
+use agent_worker_host::{HoldMark, LockFile, Process};
 use agent_worker_protocol::api::{Health, HealthDetail, HealthStatus, ShutdownMode};
 use serde::Serialize;
 use serde_json::json;
@@ -100,8 +100,17 @@ impl DaemonCommand {
 #[derive(Serialize)]
 struct DaemonStatusReport {
     running: bool,
+    /// True if no daemon runs and the next one will be held.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    held: bool,
     #[serde(flatten)]
     health: Option<Health>,
+}
+
+impl DaemonStatusReport {
+    fn of_running(health: Health) -> Self {
+        Self { running: true, held: false, health: Some(health) }
+    }
 }
 
 /// Runs the command.
@@ -135,11 +144,16 @@ pub(crate) async fn run(
 async fn status(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let health = discovery::find_daemon(ctx.settings).await?.map(|found| found.health);
     let verdict = if health.is_some() { RunVerdict::Done } else { RunVerdict::Failed };
+    let held = health.is_none() && HoldMark::of_home(&ctx.settings.home).is_set();
     match (format, health) {
         (Format::Json, health) => {
-            ctx.console.print_json(&DaemonStatusReport { running: health.is_some(), health })
+            let running = health.is_some();
+            ctx.console.print_json(&DaemonStatusReport { running, held, health })
         }
-        (Format::Text, None) => ctx.console.print_line(&StyledLine::plain("no daemon is running")),
+        (Format::Text, None) => {
+            ctx.console.print_line(&StyledLine::plain("no daemon is running"))?;
+            if held { ctx.note_hold() } else { Ok(()) }
+        }
         (Format::Text, Some(health)) => show(&health, ctx),
     }?;
     Ok(verdict)
@@ -203,21 +217,31 @@ fn show(health: &Health, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
 }
 
 async fn start(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    let was_running = discovery::find_daemon(ctx.settings).await?.is_some();
+    let mut running = discovery::find_daemon(ctx.settings).await?;
+    if let Some(stopping) = running.as_ref().filter(|found| found.is_stopping()) {
+        if format == Format::Text {
+            ctx.console.note("the daemon is stopping; waiting for its end")?;
+        }
+        wait_until_gone(process_of(&stopping.health), ctx).await.map_err(|error| {
+            error.with_hint("wait until it has exited, then: agent-worker daemon start")
+        })?;
+        running = discovery::find_daemon(ctx.settings).await?;
+    }
+    let was_running = running.is_some();
     let found = discovery::discover_or_start(ctx.settings).await?;
-    let was_held = found.health.status == HealthStatus::Held;
+    let was_held = found.is_held();
     if was_held {
         found.client.release().await?;
     }
     let health = found.client.health().await?;
     match format {
         Format::Json => {
-            ctx.console.print_json(&DaemonStatusReport { running: true, health: Some(health) })?;
+            ctx.console.print_json(&DaemonStatusReport::of_running(health))?;
         }
         Format::Text => {
             let change = match (was_running, was_held) {
                 (true, false) => "the daemon is already running",
-                (true, true) => "the daemon works again",
+                (true, true) => "the hold has ended; runs continue",
                 (false, _) => "the daemon is started",
             };
             let kept = health.detail.as_ref().map(kept_workers_text).unwrap_or_default();
@@ -291,12 +315,20 @@ async fn restart(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerd
     let health = starting.find_or_start(ctx.settings).await?.health;
     match format {
         Format::Json => {
-            ctx.console.print_json(&DaemonStatusReport { running: true, health: Some(health) })?;
+            ctx.console.print_json(&DaemonStatusReport::of_running(health))?;
         }
         Format::Text => {
             let was = if before.is_some() { "restarted" } else { "no daemon was running; started" };
-            let kept = health.detail.as_ref().map(kept_workers_text).unwrap_or_default();
-            ctx.console.note(&format!("{was}: version {}{kept}", one_line(&health.version)))?;
+            let version = one_line(&health.version);
+            if health.status == HealthStatus::Held {
+                let pid = health.detail.as_ref().map(|detail| format!(", pid {}", detail.pid));
+                let pid = pid.unwrap_or_default();
+                ctx.console.note(&format!("{was}: version {version}{pid}; held: {HELD_TEXT}"))?;
+                ctx.console.hint(START_HINT)?;
+            } else {
+                let kept = health.detail.as_ref().map(kept_workers_text).unwrap_or_default();
+                ctx.console.note(&format!("{was}: version {version}{kept}"))?;
+            }
         }
     }
     Ok(RunVerdict::Done)

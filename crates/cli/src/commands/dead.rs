@@ -12,7 +12,9 @@ use crate::{
     error::CliError,
     input::{
         context::{CommandContext, Format, OutputArgs},
-        target_args::{ArgOrTarget, TargetArgs, TargetEffect, parse_arg_or_target},
+        target_args::{
+            ArgOrTarget, LIST_TARGET_HELP, TargetArgs, TargetEffect, parse_arg_or_target,
+        },
     },
     output::{
         restart_method::RestartMethod,
@@ -33,7 +35,7 @@ use crate::{
 Examples:
   agent-worker dead
   agent-worker dead redrive 12 @review:pr-123
-  agent-worker dead drop --agent coder --why \"done by hand\""
+  agent-worker dead drop @review:pr-123 --agent coder --why \"done by hand\""
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -53,6 +55,8 @@ enum DeadLetterCommand {
     #[command(after_help = "Example: agent-worker dead redrive 12 @review:pr-123")]
     Redrive(DeadLetterArgs),
     /// Drop dead letters
+    ///
+    /// Without NUMBER it drops all dead letters of the instance, and needs a typed target.
     #[command(
         after_help = "Example: agent-worker dead drop 12 @review:pr-123 --why \"done by hand\""
     )]
@@ -66,6 +70,7 @@ enum DeadLetterCommand {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("target", |arg| arg.help(LIST_TARGET_HELP)))]
 struct DeadListArgs {
     #[command(flatten)]
     target: TargetArgs,
@@ -109,28 +114,46 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         None => list(args.list, ctx).await,
         Some(DeadLetterCommand::List(args)) => list(args, ctx).await,
         Some(DeadLetterCommand::Redrive(letters)) => {
-            let client = ctx.connect_existing().await?;
             let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
-            let reply = client.dead_redrive(&key, &letters.request(None, ctx)?).await?;
+            let request = letters.request(LetterEffect::Redrive, ctx)?;
+            let reply = ctx.connect_existing().await?.dead_redrive(&key, &request).await?;
             print_reply(&reply, format, ctx)
         }
         Some(DeadLetterCommand::Drop { letters, why }) => {
-            let client = ctx.connect_existing().await?;
             let (key, format) = (Uuid::now_v7().to_string(), letters.output.format());
-            let reply = client.dead_drop(&key, &letters.request(why, ctx)?).await?;
+            let request = letters.request(LetterEffect::Drop { why }, ctx)?;
+            let reply = ctx.connect_existing().await?.dead_drop(&key, &request).await?;
             print_reply(&reply, format, ctx)
         }
     }
 }
 
+/// The change of dead letters.
+enum LetterEffect {
+    Redrive,
+    Drop { why: Option<String> },
+}
+
 impl DeadLetterArgs {
+    /// Builds the request. All dead letters of an instance are dropped only if the user typed the instance.
     fn request(
         self,
-        why: Option<String>,
+        effect: LetterEffect,
         ctx: &mut CommandContext<'_>,
     ) -> Result<DeadRequest, CliError> {
         let (seq, target) = self.target.split(self.first)?;
-        let target = target.or_selected(TargetEffect::Change, ctx)?;
+        let target = match (&effect, seq) {
+            (LetterEffect::Drop { .. }, None) => {
+                Some(target.required("agent-worker dead drop @workflow:tag")?)
+            }
+            (LetterEffect::Drop { .. }, Some(_)) | (LetterEffect::Redrive, _) => {
+                target.or_selected(TargetEffect::Change, ctx)?
+            }
+        };
+        let why = match effect {
+            LetterEffect::Redrive => None,
+            LetterEffect::Drop { why } => why,
+        };
         let named = target.as_ref().and_then(|target| target.agent.clone());
         let agent = self.agent.or(named);
         let project = Some(ctx.settings.cwd.clone());
@@ -141,10 +164,7 @@ impl DeadLetterArgs {
 async fn list(args: DeadListArgs, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let target = match reach {
-        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
-        ScopeReach::AllProjects => args.target.typed()?,
-    };
+    let target = args.target.for_list(reach, ctx)?;
     let named = target.is_some();
     let scope = ctx.scope(target, reach);
     let client = ctx.connect_if_history().await?;
@@ -208,10 +228,9 @@ async fn show_steps(
 ) -> Result<(), CliError> {
     let Some(first) = letters.iter().find(|letter| letter.live) else {
         let (Some(letter), Some(client)) = (letters.first(), client) else { return Ok(()) };
-        let scope = CommandScope::for_instance(&letter.instance, ctx.settings.cwd.clone());
-        let run = client.newest_run(&scope).await?;
-        let step = run.map(|run| RestartMethod::of(&run).after_fix());
-        let step = step.unwrap_or_else(|| RestartMethod::SameCommand.after_fix());
+        // The list is printed already, so a failed lookup only omits the hint.
+        let Ok(run) = client.run(letter.run).await else { return Ok(()) };
+        let step = RestartMethod::of(&run).after_fix();
         return ctx.console.hint(&format!("their runs have ended: {step}"));
     };
     let (seq, target) = (first.receipt.seq, Target::instance(&first.instance));

@@ -23,6 +23,7 @@ use crate::{
     },
     output::{
         clock,
+        console::Console,
         styled_line::{StyledLine, Tone},
         table::Column::{Figure, Name, Text},
         text::{format_age, one_line},
@@ -62,14 +63,25 @@ struct DocInput {
 
 impl DocInput {
     /// Returns the target and the text: stdin byte for byte, or the argument with a final newline.
-    fn split(&self, target: TargetArgs, command: &str) -> Result<(String, TargetArgs), CliError> {
+    fn split(
+        &self,
+        target: TargetArgs,
+        command: &str,
+        console: &mut Console,
+    ) -> Result<(String, TargetArgs), CliError> {
         let (typed, target) = target.split_text(self.text.clone());
         let bare = self.text.as_deref().and_then(parse_bare_target).filter(|_| typed.is_none());
         let text = match (typed, bare) {
             (Some(typed), _) if typed != "-" => ensure_newline(typed),
-            (None, Some(bare)) => argument_values::read_piped_text()?.ok_or_else(|| {
-                target_without_text_error(&bare, "text", &format!("doc {command} {}", self.file))
-            })?,
+            (None, Some(bare)) => {
+                argument_values::read_piped_text("text", console)?.ok_or_else(|| {
+                    target_without_text_error(
+                        &bare,
+                        "text",
+                        &format!("doc {command} {}", self.file),
+                    )
+                })?
+            }
             (typed, _) => argument_values::read_text_or_stdin(typed)?,
         };
         Ok((text, target))
@@ -198,18 +210,18 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 (None, true) => WriteBase::Newest,
                 (None, false) => WriteBase::NewDocument,
             };
-            let (text, target) = written.split(whose.target, "write")?;
+            let (text, target) = written.split(whose.target, "write", ctx.console)?;
             let document_client = open_for_writing(target, ctx).await?;
             show_written(&document_client.write(&written.file, &text, follows).await?, format, ctx)
         }
         DocCommand::Append { written, whose } => {
-            let (text, target) = written.split(whose.target, "append")?;
+            let (text, target) = written.split(whose.target, "append", ctx.console)?;
             let document_client = open_for_writing(target, ctx).await?;
             let request = document_client.write_request(ensure_newline(text), DocumentMode::Append);
             show_written(&document_client.submit_write(&written.file, &request).await?, format, ctx)
         }
         DocCommand::Create { written, whose } => {
-            let (text, target) = written.split(whose.target, "create")?;
+            let (text, target) = written.split(whose.target, "create", ctx.console)?;
             let document_client = open_for_writing(target, ctx).await?;
             let request = document_client.write_request(text, DocumentMode::Create);
             show_written(&document_client.submit_write(&written.file, &request).await?, format, ctx)

@@ -17,12 +17,12 @@ use crate::{
 
 /// Stop what `up` started
 ///
-/// Without an argument: the only run of this folder. `down pr-123`: the run with that tag. `down coder` or `down
+/// Without an argument: the target selected with `use`, else the only run of this folder. `down pr-123`: the run with that tag. `down coder` or `down
 /// coder@pr-123`: that agent. Returns when the processes have ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker down pr-123")]
 pub(crate) struct Args {
-    /// Tag of a run, or target as for `stop` [default: the one of `use`, else of this folder]
+    /// Tag of a run, or target as for `stop` [default: the target selected with `use`, else the only run of this folder]
     #[arg(value_name = "TAG|TARGET")]
     target: Option<String>,
     /// Same as TARGET
@@ -89,7 +89,7 @@ async fn resolve_stop_target(
         (several, _) => {
             let names: Vec<_> =
                 several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
-            let what = format!("more than one instance matches: {}", names.join(", "));
+            let what = format!("several runs match: {}", names.join(", "));
             Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
                 .with_hint(format!("name one: agent-worker down {}", names[0])))
         }

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     };
     let target = args.target.clone().or_selected(TargetEffect::Read, ctx)?;
     let scope = ctx.scope(target, ScopeReach::CurrentProject);
-    // The transcript goes to stdout, and the note to stderr, in either format.
+    // With --json stderr has no note; without it the format of the transcript does not matter.
     let noted = if args.json { Format::Json } else { Format::Text };
     let scope = resolve_run::readable_scope(&client, &scope, noted, ctx).await?;
     let runs = if args.all { RunSelection::All } else { RunSelection::Current };

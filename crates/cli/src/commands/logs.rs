@@ -24,7 +24,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 ///
 /// The command prints the output of the current turn, else of the last one.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker logs coder@review:pr-123 --follow")]
+#[command(mut_arg("target", |arg| arg.help(
+    "Target: `agent` or `agent@workflow:tag` [default: the target selected with `use`]"
+)), after_help = "Example: agent-worker logs coder@review:pr-123 --follow")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
@@ -139,6 +141,10 @@ async fn follow(
             FeedUpdate::Reconnected(next) => {
                 client = next;
                 ctx.console.warn(DAEMON_BACK)?;
+            }
+            FeedUpdate::Held(next) => {
+                client = next;
+                ctx.note_hold()?;
             }
             FeedUpdate::End => return Ok(()),
         }

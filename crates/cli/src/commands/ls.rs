@@ -10,7 +10,7 @@ use crate::{
     input::{
         context::{CommandContext, Format, OutputArgs},
         settings::CliSettings,
-        target_args::{TargetArgs, TargetEffect},
+        target_args::{LIST_TARGET_HELP, TargetArgs},
     },
     output::{
         clock, state_text,
@@ -24,7 +24,7 @@ use crate::{
 ///
 /// Lists standalone agents and the live runs of this folder; with --all every folder and ended runs.
 #[derive(Debug, clap::Args)]
-#[command(visible_alias = "list", after_help = "Example: agent-worker ls @review:pr-123")]
+#[command(mut_arg("target", |arg| arg.help(LIST_TARGET_HELP)), visible_alias = "list", after_help = "Example: agent-worker ls @review:pr-123")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
@@ -38,10 +38,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let target = match reach {
-        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
-        ScopeReach::AllProjects => args.target.typed()?,
-    };
+    let target = args.target.for_list(reach, ctx)?;
     let scope = ctx.scope(target, reach);
     let daemon = ctx.connect_if_history().await?;
     let agents = match &daemon {

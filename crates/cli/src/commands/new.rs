@@ -15,6 +15,7 @@ use agent_worker_workflow::{self as workflow, AgentDraft};
 use uuid::Uuid;
 
 use crate::{
+    client::launch::{load_workflow, resolve_workflow_file},
     commands::backends::find_program_problem,
     error::{CliError, CliErrorKind},
     input::{
@@ -158,9 +159,12 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend)
         Some(file) => Some(read_text_file(&settings.cwd.join(&file), &file)?),
         None => args.system,
     };
-    let workflow = match args.context.flatten() {
-        Some(file) => Some(instance_of_file(&settings.cwd.join(file))?),
-        None => args.workflow,
+    let (workflow, project) = match args.context.flatten() {
+        Some(file) => {
+            let (instance, folder) = instance_of_file(&file, &settings.cwd)?;
+            (Some(instance), folder)
+        }
+        None => (args.workflow, settings.cwd.clone()),
     };
     let is_tag_alone = args.tag.is_some() && workflow.is_none();
     let (name, target) = resolve_name_and_instance(args.name, workflow, args.tag)?;
@@ -194,17 +198,19 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend)
         command,
         target,
         create_instance,
-        project: Some(settings.cwd.clone()),
+        project: Some(project),
         cwd: None,
         env,
     };
     Ok((request, agent.backend))
 }
 
-/// Returns the instance of a workflow file.
-fn instance_of_file(file: &Path) -> Result<InstanceRef, CliError> {
-    let workflow = workflow::load(file)?;
-    Ok(InstanceRef { name: workflow.name, tag: Tag::default() })
+/// Returns the instance of a workflow file and the folder of the file, which identifies its project.
+fn instance_of_file(typed: &Path, cwd: &Path) -> Result<(InstanceRef, PathBuf), CliError> {
+    let file = resolve_workflow_file(cwd, typed)?;
+    let workflow = load_workflow(&file, typed)?;
+    let folder = file.parent().unwrap_or(cwd).to_owned();
+    Ok((InstanceRef { name: workflow.name, tag: Tag::default() }, folder))
 }
 
 /// Splits a command into words at blanks; quotes keep a word together.

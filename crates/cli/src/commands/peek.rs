@@ -203,6 +203,10 @@ async fn follow(
                 ctx.console.warn(DAEMON_BACK)?;
                 continue;
             }
+            FeedUpdate::Held(_) => {
+                ctx.note_hold()?;
+                continue;
+            }
             FeedUpdate::End => return Ok(()),
         };
         if event.kind() == Some(EventKind::RunEnded) {

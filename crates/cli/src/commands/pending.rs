@@ -8,7 +8,7 @@ use crate::{
     input::{
         argument_values,
         context::{CommandContext, Format, OutputArgs},
-        target_args::{ArgOrTarget, TargetArgs, TargetEffect, parse_arg_or_target},
+        target_args::{ArgOrTarget, LIST_TARGET_HELP, TargetArgs, parse_arg_or_target},
     },
     output::{
         styled_line::{StyledLine, Tone},
@@ -22,7 +22,7 @@ use crate::{
 ///
 /// With NUMBER, prints the whole request exactly as it would be executed.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(mut_arg("target", |arg| arg.help(LIST_TARGET_HELP)), after_help = "\
 Examples:
   agent-worker pending
   agent-worker pending 3
@@ -52,10 +52,7 @@ pub(super) fn parse_approval_id(text: &str) -> Result<ApprovalId, String> {
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
     let (id, target) = args.target.split(args.id)?;
-    let target = match reach {
-        ScopeReach::CurrentProject => target.or_selected(TargetEffect::List, ctx)?,
-        ScopeReach::AllProjects => target.typed()?,
-    };
+    let target = target.for_list(reach, ctx)?;
     let scope = ctx.scope(target, reach);
     let mut open = match ctx.connect_if_history().await? {
         Some(client) => client.approvals(&scope).await?,

@@ -155,11 +155,11 @@ fn show(proposal: &Proposal, ctx: &mut CommandContext<'_>) -> Result<(), CliErro
 /// Describes the event that ended a proposal; `resolved_by` in JSON.
 fn resolution_text(resolved_by: ResolvedBy) -> &'static str {
     match resolved_by {
-        ResolvedBy::Quorum => "resolved by quorum: enough voters have voted",
-        ResolvedBy::AllVoted => "resolved by all_voted: the whole electorate has voted",
-        ResolvedBy::Decided => "resolved by decided: the missing votes could not change the winner",
-        ResolvedBy::Deadline => "resolved by deadline: the time for voting is over",
-        ResolvedBy::Cancelled => "resolved by cancelled: the proposal was withdrawn",
+        ResolvedBy::Quorum => "decided: enough voters have voted",
+        ResolvedBy::AllVoted => "decided: every voter has voted",
+        ResolvedBy::Decided => "decided: the missing votes could not change the winner",
+        ResolvedBy::Deadline => "closed: the time for voting is over",
+        ResolvedBy::Cancelled => "cancelled before a decision",
     }
 }
 

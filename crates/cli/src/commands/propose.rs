@@ -96,7 +96,8 @@ fn parse_keyword<T: FromStr>(words: &'static str) -> impl Fn(&str) -> Result<T, 
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    let (title, target) = args.target.split_required_text(args.title, "title", "propose")?;
+    let (title, target) =
+        args.target.split_required_text(args.title, "title", "propose", ctx.console)?;
     let target = target.or_selected(TargetEffect::Change, ctx)?;
     let client = ctx.connect_or_start().await?;
     let format = args.output.format();

@@ -7,7 +7,7 @@ use crate::{
     error::CliError,
     input::{
         context::{CommandContext, Format, OutputArgs},
-        target_args::{TargetArgs, TargetEffect},
+        target_args::{LIST_TARGET_HELP, TargetArgs},
     },
     output::{
         clock, state_text,
@@ -21,7 +21,7 @@ use crate::{
 ///
 /// Lists standalone agents and the live runs of this folder; with --all every folder and ended runs.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker ps --all")]
+#[command(mut_arg("target", |arg| arg.help(LIST_TARGET_HELP)), after_help = "Example: agent-worker ps --all")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
@@ -35,10 +35,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let target = match reach {
-        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
-        ScopeReach::AllProjects => args.target.typed()?,
-    };
+    let target = args.target.for_list(reach, ctx)?;
     let scope = ctx.scope(target, reach);
     let agents = match ctx.connect_if_history().await? {
         Some(client) => client.agents(&scope).await?,

@@ -1,21 +1,23 @@
 //! `agent-worker rm`: deletes an instance with its runs and messages, after a confirmation.
 
-use std::io::IsTerminal as _;
+use std::{io::IsTerminal as _, path::Path};
 
 use agent_worker_protocol::{
     AgentState, Code, Target,
-    api::{AgentView, InstanceRemoved, InstanceRequest, RunView},
+    api::{AgentView, InstanceRemoved, InstanceRequest, InstanceView, RunView},
+    is_ancestor_or_descendant,
 };
 use serde::Serialize;
 
 use crate::{
     client::{
-        daemon_client::{CommandScope, DaemonClient, ScopeReach, StopGrace},
+        daemon_client::{DaemonClient, ScopeReach, StopGrace},
         local_state::LocalState,
     },
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format, OutputArgs},
+        resolve_run,
         target_args::TargetArgs,
     },
     output::{
@@ -25,9 +27,6 @@ use crate::{
         verdict::RunVerdict,
     },
 };
-
-/// Maximum number of runs in one reply of the daemon.
-const MAX_LISTED_RUNS: usize = 100;
 
 /// Delete an instance permanently
 ///
@@ -71,22 +70,19 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let Some(client) = ctx.connect_if_history().await? else {
         return Err(CommandContext::no_history_error());
     };
-    let scope = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);
-    let runs = client.runs(&scope).await?;
-    // The daemon refuses to remove the instance of the standalone agents.
-    let is_permanent = runs.iter().any(|run| run.instance.is_global());
-    if !is_permanent {
-        refuse_live_run(&args, &runs)?;
+    let instance = exact_instance(&client, target, ctx).await?;
+    if instance.instance.is_global() {
+        return Err(permanent_instance_error());
     }
-    if !args.yes && !is_permanent && confirm(&scope, &runs, &client, ctx).await? == Confirmation::No
-    {
+    let runs = runs_of(&client, &instance, ctx).await?;
+    refuse_live_run(&args, &runs)?;
+    if !args.yes && confirm(&instance, &runs, &client, ctx).await? == Confirmation::No {
         return Err(CliError::new(CliErrorKind::Failed, "nothing was deleted"));
     }
-    if !is_permanent {
-        stop_live_runs(&args, &runs, &client, ctx).await?;
-    }
-    let (target, project) = (Some(target), Some(ctx.settings.cwd.clone()));
-    let removed = client.instance_remove(&InstanceRequest { target, project }).await?;
+    stop_live_runs(&args, &runs, &client, ctx).await?;
+    let target = Some(Target::instance(&instance.instance));
+    let request = InstanceRequest { target, project: Some(instance.project) };
+    let removed = client.instance_remove(&request).await?;
     let memory = LocalState::open(ctx.settings);
     for run in &runs {
         // No command needs the position in a deleted run.
@@ -98,6 +94,76 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         Format::Text => ctx.console.print_line(&removal_line(&gone))?,
     }
     Ok(RunVerdict::Done)
+}
+
+/// Returns the one instance that a target names, live or not: that of this folder, else the only one of a folder above or
+/// below it, else the only one anywhere.
+async fn exact_instance(
+    client: &DaemonClient,
+    target: Target,
+    ctx: &CommandContext<'_>,
+) -> Result<InstanceView, CliError> {
+    let typed = target.to_string();
+    let named = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);
+    let found = client.instances(&named).await?.into_iter().next();
+    let found = found.ok_or_else(|| {
+        let what = format!("there is no instance `{typed}`");
+        CliError::new(CliErrorKind::Refused(Code::NotFound), what)
+    })?;
+    let everywhere = ctx.scope(None, ScopeReach::AllProjects);
+    let mut namesakes = client.instances(&everywhere).await?;
+    // `@pr-1` may be the tag of several workflows.
+    let by_tag = target.workflow.as_ref() != Some(&found.instance.name);
+    namesakes.retain(|one| {
+        one.instance == found.instance || (by_tag && one.instance.tag == found.instance.tag)
+    });
+    choose_namesake(namesakes, &ctx.settings.cwd).map_err(|several| {
+        let names = several.iter().map(|one| {
+            format!("`{}` in {}", Target::instance(&one.instance), one.project.display())
+        });
+        let names = names.collect::<Vec<_>>().join(", ");
+        let what = one_line(&format!("several runs match `{typed}`: {names}"));
+        CliError::new(CliErrorKind::Refused(Code::Conflict), what)
+            .with_hint("change to the folder of the one you mean")
+    })
+}
+
+/// Returns the only instance of the nearest folder, or all of them.
+fn choose_namesake(
+    namesakes: Vec<InstanceView>,
+    cwd: &Path,
+) -> Result<InstanceView, Vec<InstanceView>> {
+    let is_own = |one: &InstanceView| one.project == cwd;
+    let is_near = |one: &InstanceView| is_ancestor_or_descendant(&one.project, cwd);
+    let circles: [&dyn Fn(&InstanceView) -> bool; 3] = [&is_own, &is_near, &|_| true];
+    let circle = circles.into_iter().find(|circle| namesakes.iter().any(circle));
+    let mut nearest = namesakes;
+    nearest.retain(|one| circle.is_some_and(|circle| circle(one)));
+    match nearest.pop() {
+        Some(one) if nearest.is_empty() => Ok(one),
+        last => {
+            nearest.extend(last);
+            Err(nearest)
+        }
+    }
+}
+
+/// Returns the runs of exactly this instance; a target would also mean a live namesake of another folder.
+async fn runs_of(
+    client: &DaemonClient,
+    instance: &InstanceView,
+    ctx: &CommandContext<'_>,
+) -> Result<Vec<RunView>, CliError> {
+    let mut runs = client.runs(&ctx.scope(None, ScopeReach::AllProjects)).await?;
+    runs.retain(|run| run.instance == instance.instance && run.project == instance.project);
+    Ok(runs)
+}
+
+fn permanent_instance_error() -> CliError {
+    let what = "@global holds the standalone agents and cannot be removed";
+    CliError::new(CliErrorKind::Refused(Code::Conflict), what).with_hint(
+        "`agent-worker agent end NAME` removes one agent, `agent-worker stop @global` stops all",
+    )
 }
 
 /// The answer to the question whether to delete.
@@ -114,23 +180,18 @@ fn can_ask() -> bool {
 
 /// Names what is deleted and asks at the terminal; the default is no. Without a terminal `--yes` is required.
 async fn confirm(
-    scope: &CommandScope,
+    instance: &InstanceView,
     runs: &[RunView],
     client: &DaemonClient,
     ctx: &mut CommandContext<'_>,
 ) -> Result<Confirmation, CliError> {
-    let typed = scope.target.as_ref().map(Target::to_string).unwrap_or_default();
+    let target = Target::instance(&instance.instance);
     if !can_ask() {
-        return Err(CliError::new(CliErrorKind::Usage, format!("deleting {typed} needs --yes"))
-            .with_hint(format!("there is no terminal to ask at: agent-worker rm {typed} --yes")));
+        return Err(CliError::new(CliErrorKind::Usage, format!("deleting {target} needs --yes"))
+            .with_hint(format!("there is no terminal to ask at: agent-worker rm {target} --yes")));
     }
-    let documents = client.documents(scope).await?.len();
-    let instance =
-        runs.first().map(|run| (Target::instance(&run.instance).to_string(), &run.project));
-    let (target, project) = match &instance {
-        Some((target, project)) => (target.as_str(), one_line(&project.to_string_lossy())),
-        None => (typed.as_str(), one_line(&scope.project.to_string_lossy())),
-    };
+    let project = one_line(&instance.project.to_string_lossy());
+    let documents = client.documents(&resolve_run::instance_scope(instance)).await?.len();
     let documents = pluralize(documents, "document");
     let question = format!(
         "this deletes {}, {} and {documents} of {target} in {project}; project files stay. Continue? [y/N] ",
@@ -181,21 +242,38 @@ fn message_count(runs: &[RunView]) -> u64 {
     runs.iter().map(|run| u64::from(run.messages)).sum()
 }
 
-/// Formats the number of deleted runs and messages; a long list of runs is incomplete.
-fn deleted_text(runs: usize, messages: u64) -> String {
-    match runs {
-        MAX_LISTED_RUNS.. => "all its runs".to_owned(),
-        runs => {
-            let messages = usize::try_from(messages).unwrap_or(usize::MAX);
-            format!("{} and {}", pluralize(runs, "run"), pluralize(messages, "message"))
-        }
-    }
-}
-
 fn removal_line(gone: &RemovalReport) -> StyledLine {
     let target = Target::instance(&gone.removed.instance);
     let project = one_line(&gone.removed.project.to_string_lossy());
-    let what = deleted_text(gone.runs, gone.messages);
+    let messages = usize::try_from(gone.messages).unwrap_or(usize::MAX);
+    let (runs, messages) = (pluralize(gone.runs, "run"), pluralize(messages, "message"));
     StyledLine::new(Tone::Strong, format!("removed {target}"))
-        .with(Tone::Plain, format!(" of {project}: {what}"))
+        .with(Tone::Plain, format!(" of {project}: {runs} and {messages}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instance_of_this_folder_is_deleted_before_those_of_folders_around_it() {
+        let view = |project: &str| InstanceView {
+            instance: "w".parse().unwrap(),
+            project: project.into(),
+            live: None,
+            last: None,
+        };
+        for (cwd, projects, expected) in [
+            ("/a/b", &["/a", "/a/b"][..], Some("/a/b")),
+            ("/a", &["/a", "/a/b"], Some("/a")),
+            ("/a/b/c", &["/a", "/a/b"], None),
+            ("/a/b/c", &["/a", "/z"], Some("/a")),
+            ("/x", &["/a"], Some("/a")),
+            ("/x", &["/a", "/b"], None),
+        ] {
+            let views = projects.iter().map(|project| view(project)).collect();
+            let chosen = choose_namesake(views, Path::new(cwd)).ok();
+            assert_eq!(chosen.map(|one| one.project), expected.map(Into::into), "{cwd}");
+        }
+    }
 }

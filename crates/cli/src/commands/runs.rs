@@ -1,6 +1,6 @@
 //! `agent-worker runs`: lists runs and their outcomes.
 
-use std::{cmp::Reverse, time::Duration};
+use std::time::Duration;
 
 use agent_worker_protocol::{Target, api::RunView};
 
@@ -11,7 +11,7 @@ use crate::{
     input::{
         context::{CommandContext, Format, OutputArgs},
         resolve_run,
-        target_args::{TargetArgs, TargetEffect},
+        target_args::{LIST_TARGET_HELP, TargetArgs},
     },
     output::{
         clock, state_text,
@@ -26,7 +26,7 @@ use crate::{
 /// The list has the live and ended runs of this folder and the permanent run of the standalone agents; with --all those
 /// of every folder.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker runs @review:pr-123")]
+#[command(mut_arg("target", |arg| arg.help(LIST_TARGET_HELP)), after_help = "Example: agent-worker runs @review:pr-123")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
@@ -41,17 +41,13 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let target = match reach {
-        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
-        ScopeReach::AllProjects => None,
-    };
+    let target = args.target.for_list(reach, ctx)?;
     let scope = ctx.scope(target, reach);
-    let mut runs = match ctx.connect_if_history().await? {
+    let runs = match ctx.connect_if_history().await? {
         Some(client) => fetch_runs(&client, &scope).await?,
         None if scope.target.is_some() => return Err(CommandContext::no_history_error()),
         None => Vec::new(),
     };
-    runs.sort_by_key(|run| Reverse(run.started));
     match format {
         Format::Json => ctx.console.print_json_list(&runs)?,
         Format::Text if runs.is_empty() => {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::{
-    client::sent_message_status::{self, SentMessageStatus},
+    client::sent_message_status::{self, SentMessageStatus, WaitUpdate},
     error::{CliError, CliErrorKind},
     input::{
         argument_values,
@@ -18,6 +18,7 @@ use crate::{
         target_args::{TargetEffect, parse_bare_target, target_without_text_error},
     },
     output::{
+        console::Console,
         styled_line::{StyledLine, Tone},
         text::{one_line, sanitize_for_display},
         verdict::RunVerdict,
@@ -84,7 +85,7 @@ struct SendReport<'a> {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let (target, message) =
-        read_target_and_text(&args.words, args.to.first(), ("send", "message"))?;
+        read_target_and_text(&args.words, args.to.first(), ("send", "message"), ctx.console)?;
     let (target, to) = resolve_recipients(target, args.to)?;
     let target = match target {
         Some(target) => Some(target),
@@ -200,10 +201,18 @@ async fn wait_for_delivery(
         )
         .with_hint("mention an agent with @name, or add --to NAME"));
     }
-    let delivery_status = tokio::select! {
-        delivery_status = sent_message_status::wait_until_final(reply, ctx.settings) => delivery_status?,
-        () = signals.wait_for_first() => return print_detached(reply, format, ctx),
+    let settings = ctx.settings;
+    let mut printed = Ok(());
+    let mut on_update = |update: WaitUpdate<'_>| match update {
+        WaitUpdate::Held if printed.is_ok() => printed = ctx.note_hold(),
+        WaitUpdate::Held | WaitUpdate::Event(_) => {}
     };
+    let delivery_status = tokio::select! {
+        delivery_status = sent_message_status::wait_until_final(reply, settings, &mut on_update) => Some(delivery_status?),
+        () = signals.wait_for_first() => None,
+    };
+    printed?;
+    let Some(delivery_status) = delivery_status else { return print_detached(reply, format, ctx) };
     match format {
         Format::Json => print_json_report(&delivery_status, reply, ctx)?,
         Format::Text => print_delivery(&delivery_status, ctx)?,
@@ -310,11 +319,12 @@ pub(super) fn read_target_and_text(
     words: &[String],
     option: Option<&Target>,
     (command, what): (&str, &str),
+    console: &mut Console,
 ) -> Result<(Option<Target>, String), CliError> {
     let (target, text) = split_target_and_text(words, command)?;
     match parse_bare_target(&text).filter(|_| target.is_none() && option.is_none()) {
         None => Ok((target, argument_values::read_text(text)?)),
-        Some(bare) => match argument_values::read_piped_text()? {
+        Some(bare) => match argument_values::read_piped_text(what, console)? {
             Some(text) => Ok((Some(bare), text)),
             None => Err(target_without_text_error(&bare, what, command)),
         },

@@ -13,7 +13,7 @@ use crate::{
     input::{
         context::{CommandContext, Format, OutputArgs},
         resolve_run,
-        target_args::{TargetArgs, TargetEffect},
+        target_args::{LIST_TARGET_HELP, TargetArgs},
     },
     output::{
         state_text,
@@ -28,7 +28,7 @@ use crate::{
 ///
 /// Shows the live run, else the last one. Times are p50 / p95. Times and failures cover the newest thousand turns.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker stats @review:pr-123")]
+#[command(mut_arg("target", |arg| arg.help(LIST_TARGET_HELP)), after_help = "Example: agent-worker stats @review:pr-123")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
@@ -43,10 +43,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
     let reach = if args.all { ScopeReach::AllProjects } else { ScopeReach::CurrentProject };
-    let target = match reach {
-        ScopeReach::CurrentProject => args.target.or_selected(TargetEffect::List, ctx)?,
-        ScopeReach::AllProjects => args.target.typed()?,
-    };
+    let target = args.target.for_list(reach, ctx)?;
     let only = target.as_ref().and_then(|target| target.agent.clone());
     let scope = ctx.scope(target, reach);
     let mut stats = match ctx.connect_if_history().await? {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent_worker_protocol::{
     Keyword as _, Millis, Target,
-    api::{AgentDetail, AgentFailure, AttemptView, Mail, RunView},
+    api::{AgentDetail, AgentFailure, AttemptView, Mail, RunView, TeamVerdict},
 };
 
 use super::{ls, why};
@@ -60,7 +60,8 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     } else {
         let run = resolve_run::resolve_run(&client, &scope, format, ctx).await?;
         match format {
-            Format::Json => ctx.console.print_json(&run)?,
+            // The run of a list has no answers and no document.
+            Format::Json => ctx.console.print_json(&client.run(run.run).await?)?,
             Format::Text => {
                 let questions = why::open_questions(&client, &run).await?;
                 show_run(&run, run_next_steps(&run, &questions), ctx)?;
@@ -166,6 +167,9 @@ fn show_run(
         ("limits", limits_text(run)),
     ];
     facts.extend(state_text::grace_text(run, now).map(|grace| ("live turns", grace)));
+    facts.extend(run.verdict.iter().map(|TeamVerdict { outcome, summary, by }| {
+        ("verdict", one_line(&format!("{} by {by}: {summary}", outcome.word())))
+    }));
     if let Some(file) = &run.file {
         let name = file.file_name().unwrap_or(file.as_os_str());
         facts[0].1 = format!("{}/{}", facts[0].1, name.to_string_lossy());

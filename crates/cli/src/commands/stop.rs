@@ -155,8 +155,8 @@ async fn stop_agent(
         ctx.console.print_line(&report::agent_stopped_line(&stopped))?;
         if let Some(run) = find_run_ended_by_stop(client, &stopped, ctx).await? {
             let team = Target::instance(&run.instance);
-            let how = state_text::run_state_text(&run);
-            ctx.console.warn(&format!("no other agent had work, so {team} is {how}"))?;
+            let how = state_text::state_sentence(&state_text::run_state_text(&run));
+            ctx.console.warn(&format!("no other agent had work, so {team} {how}"))?;
             ctx.console.hint(&RestartMethod::of(&run).hint())?;
         } else {
             let who = Target::agent(stopped.agent.clone(), &stopped.instance);

@@ -40,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let memory = LocalState::open(ctx.settings);
     let forgetful = |error| {
-        CliError::with_source(CliErrorKind::BadHome, "could not save the default agent", error)
+        CliError::with_source(CliErrorKind::BadHome, "could not save the selected target", error)
     };
     let chosen = match (args.target.typed()?, args.none) {
         (None, false) => memory.default_agent(&ctx.settings.cwd),

@@ -36,7 +36,8 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let Args { id, choice, reason, target, output } = args;
-    let (choice, target) = target.split_required_text(choice, "option", &format!("vote {id}"))?;
+    let (choice, target) =
+        target.split_required_text(choice, "option", &format!("vote {id}"), ctx.console)?;
     let choice = choice.trim_end().to_owned();
     let client = ctx.connect_or_start().await?;
     let project = Some(ctx.settings.cwd.clone());

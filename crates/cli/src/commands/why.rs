@@ -8,7 +8,10 @@ use serde::Serialize;
 
 use super::status;
 use crate::{
-    client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
+    client::{
+        daemon_client::{CommandScope, DaemonClient, ScopeReach},
+        discovery::HELD_TEXT,
+    },
     error::CliError,
     input::{
         context::{CommandContext, Format, OutputArgs},
@@ -85,13 +88,12 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     Ok(RunVerdict::Done)
 }
 
-/// Returns the open questions of a run with waiting agents; the state of an agent has only their numbers.
+/// Returns the open questions of a run; the state of an agent has at most their numbers.
 pub(super) async fn open_questions(
     client: &DaemonClient,
     run: &RunView,
 ) -> Result<Vec<QuestionView>, CliError> {
-    let is_waiting = |agent: &AgentView| matches!(agent.state, AgentState::Waiting { .. });
-    if !run.agents.iter().any(is_waiting) {
+    if run.pending == 0 {
         return Ok(Vec::new());
     }
     Ok(client.questions(&CommandScope::for_instance(&run.instance, run.project.clone())).await?)
@@ -99,7 +101,8 @@ pub(super) async fn open_questions(
 
 fn show(why: &StateExplanation, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let head = StyledLine::new(Tone::Strong, why.target.to_string());
-    ctx.console.print_line(&head.with(Tone::Plain, format!(" is {}", one_line(&why.words))))?;
+    let state = state_text::state_sentence(&one_line(&why.words));
+    ctx.console.print_line(&head.with(Tone::Plain, format!(" {state}")))?;
     let since = why.since.map(|since| ("since", state_text::time_ago(since, clock::now())));
     let because = why.because.iter().map(|because| ("because", because.clone()));
     let wakes = [("wakes when", why.wakes_when.clone())];
@@ -155,10 +158,7 @@ fn explain_run(run: &RunView, next_steps: Vec<String>, now: Millis) -> StateExpl
             let grace = grace.map(|grace| format!("its live turns {grace}"));
             [cause.to_string()].into_iter().chain(grace).collect()
         }
-        RunState::Ended { outcome: Outcome::Done } => {
-            let unheard = run.unheard.iter().map(state_text::unheard_text);
-            std::iter::once("every message was acted on".to_owned()).chain(unheard).collect()
-        }
+        RunState::Ended { outcome: Outcome::Done } => vec!["every message was acted on".to_owned()],
         RunState::Ended { outcome: Outcome::Stopped } => vec!["the run was stopped".to_owned()],
         RunState::Ended { outcome: Outcome::Failed } => {
             let error = run.error.iter().map(|error| state_text::run_error_text(run, error));
@@ -176,13 +176,16 @@ fn explain_run(run: &RunView, next_steps: Vec<String>, now: Millis) -> StateExpl
         RunState::Setup | RunState::Electing | RunState::Ended { .. } => false,
     };
     let wall = state_text::wall_text(run).filter(|_| is_timed);
+    let held = run.held.then(|| HELD_TEXT.to_owned());
+    let unheard = run.unheard.iter().map(state_text::unheard_text);
+    let because = held.into_iter().chain(because).chain(nobody).chain(failed).chain(unheard);
     StateExplanation {
         state: state_word(&run.state),
         words: match run.state {
             RunState::Paused { .. } => "paused".to_owned(),
             _ => run.state.to_string(),
         },
-        because: because.into_iter().chain(nobody).chain(failed).chain(wall).collect(),
+        because: because.chain(wall).collect(),
         since: Some(run.state_since),
         wakes_when: run_change_condition(run, &target),
         next_steps,
@@ -199,14 +202,16 @@ fn state_word(state: &impl Serialize) -> String {
 /// Returns the condition that would change the state of a run.
 fn run_change_condition(run: &RunView, target: &Target) -> String {
     match (&run.state, run.mode) {
+        _ if run.held => "the hold ends: agent-worker daemon start".to_owned(),
         (RunState::Setup, _) => "its setup is done".to_owned(),
         (RunState::Electing, _) => "the vote ends: agent-worker proposals".to_owned(),
         (RunState::Running, RunMode::Run) => {
             "the run is active; it ends when no agent has work left".to_owned()
         }
-        (RunState::Running, RunMode::Start) => {
-            format!("a message is sent: agent-worker send {target} \"…\"")
-        }
+        (RunState::Running, RunMode::Start) => match first_of_stopped_agents(run) {
+            Some(agent) => format!("an agent is resumed: agent-worker resume {agent}"),
+            None => format!("a message is sent: agent-worker send {target} \"…\""),
+        },
         (RunState::Paused { cause: PauseCause::Human }, _) => {
             "a person answers; the next step names the command".to_owned()
         }
@@ -218,6 +223,13 @@ fn run_change_condition(run: &RunView, target: &Target) -> String {
         }
         (RunState::Ended { .. }, _) => RestartMethod::of(run).condition(),
     }
+}
+
+/// Returns the first agent of a run in which every agent is stopped, so that no message wakes one.
+fn first_of_stopped_agents(run: &RunView) -> Option<Target> {
+    let is_stopped = |agent: &AgentView| matches!(agent.state, AgentState::Stopped { .. });
+    let first = run.agents.first().filter(|_| run.agents.iter().all(is_stopped))?;
+    Some(Target::agent(first.name.clone(), &run.instance))
 }
 
 #[cfg(test)]
@@ -264,6 +276,25 @@ mod tests {
             );
             assert_eq!((why.because, why.wakes_when), (vec![because.to_owned()], wakes.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_live_run_names_its_hold_its_stopped_agents_and_its_unheard_mentions() {
+        let running = RunView { state: RunState::Running, mode: RunMode::Start, ..samples::run() };
+        let explain = |run: &RunView| explain_run(run, Vec::new(), samples::at(90));
+        let held = explain(&RunView { held: true, ..running.clone() });
+        assert_eq!(held.because[0], HELD_TEXT);
+        assert_eq!(held.wakes_when, "the hold ends: agent-worker daemon start");
+        let unheard = vec![samples::unheard(12, "coder", "reviewer")];
+        let because = explain(&RunView { unheard, ..running.clone() }).because;
+        assert!(because.contains(&"#12 of coder mentions reviewer, who was not messaged".into()));
+        let mut stopped = running;
+        stopped.agents[0].state = AgentState::Stopped { why: "auth: 401".into() };
+        let message = "a message is sent: agent-worker send @review:pr-1 \"…\"";
+        assert_eq!(explain(&stopped).wakes_when, message);
+        stopped.agents.truncate(1);
+        let resume = "an agent is resumed: agent-worker resume coder@review:pr-1";
+        assert_eq!(explain(&stopped).wakes_when, resume);
     }
 
     #[test]

@@ -2,7 +2,15 @@
 
 use std::io::{IsTerminal as _, Read as _};
 
-use crate::error::{CliError, CliErrorKind};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{
+    error::{CliError, CliErrorKind},
+    output::console::Console,
+};
+
+/// Time without text on stdin after which a command says that it waits.
+const STDIN_NOTICE_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// Returns the given text, or the content of stdin for `-`.
 pub(crate) fn read_text(typed: String) -> Result<String, CliError> {
@@ -22,10 +30,19 @@ pub(crate) fn read_text_or_stdin(typed: Option<String>) -> Result<String, CliErr
     }
 }
 
-/// Returns the text that is piped in; `None` if stdin is a terminal or has no text.
-pub(crate) fn read_piped_text() -> Result<Option<String>, CliError> {
-    if std::io::stdin().is_terminal() {
+/// Returns the text that is piped in; `None` if stdin is a terminal or has no text. A pipe may stay open without text,
+/// so a note says what the command waits for. `what` is the missing thing, such as `message`.
+pub(crate) fn read_piped_text(
+    what: &str,
+    console: &mut Console,
+) -> Result<Option<String>, CliError> {
+    let stdin = std::io::stdin();
+    if stdin.is_terminal() {
         return Ok(None);
+    }
+    let mut waited = [PollFd::new(&stdin, PollFlags::IN)];
+    if matches!(poll(&mut waited, Some(&STDIN_NOTICE_DELAY)), Ok(0)) {
+        console.note(&format!("waiting for the {what} on stdin"))?;
     }
     Ok(Some(read_stdin()?).filter(|text| !text.trim().is_empty()))
 }

@@ -73,10 +73,15 @@ impl CommandContext<'_> {
             self.console.hint(other.hint)?;
         }
         if health.status == HealthStatus::Held {
-            self.console.note(discovery::HELD_TEXT)?;
-            self.console.hint(discovery::START_HINT)?;
+            self.note_hold()?;
         }
         Ok(Some(client))
+    }
+
+    /// Says that the daemon is held, and names the command that ends the hold.
+    pub(crate) fn note_hold(&mut self) -> Result<(), CliError> {
+        self.console.note(discovery::HELD_TEXT)?;
+        self.console.hint(discovery::START_HINT)
     }
 
     /// Connects to a daemon of this version for commands that change existing state; an unused home gets no daemon.
@@ -95,9 +100,9 @@ impl CommandContext<'_> {
         let selected = LocalState::open(self.settings).default_agent(&self.settings.cwd);
         match (&selected, effect) {
             (None, _) | (Some(_), TargetEffect::Read) => {}
-            (Some(target), TargetEffect::List) => self
-                .console
-                .note(&format!("only {target}, selected with `use`; --all shows everything"))?,
+            (Some(target), TargetEffect::List) => self.console.note(&format!(
+                "showing only {target}, selected with `use`; --all ignores the selection"
+            ))?,
             (Some(target), TargetEffect::Change) => {
                 self.console.note(&format!("using {target}, selected with `use`"))?;
             }

@@ -23,6 +23,9 @@ const PLANNED_COMMANDS: [&str; 15] = [
     "turns", "rerun", "task", "tasks",
 ];
 
+/// Subcommands that delete; no misspelt command is corrected to one of them.
+const DELETING_COMMANDS: [&str; 5] = ["rm", "end", "drop", "clear", "revoke"];
+
 /// The role that this process takes.
 #[derive(Debug)]
 pub enum CliInvocation {
@@ -183,7 +186,10 @@ pub fn parse(
         Err(error) => match (file_help_command(&error, &words), parse_list_item(&error, &words)) {
             (Some(command), _) => Ok(CliInvocation::Command(CliCommand(Box::new(command)))),
             (None, Some(cli)) => Ok(into_invocation(cli.command)),
-            (None, None) => Err(print_parse_error(with_suggestion(error, &words), &words, console)),
+            (None, None) => {
+                let error = with_variable_name(with_suggestion(error, &words), &words);
+                Err(print_parse_error(error, &words, console))
+            }
         },
     }
 }
@@ -226,6 +232,7 @@ fn with_suggestion(mut error: clap::Error, words: &[OsString]) -> clap::Error {
         }
     }
     let shown = parent.get_subcommands().filter(|one| !one.is_hide_set());
+    let shown = shown.filter(|one| !DELETING_COMMANDS.contains(&one.get_name()));
     let names: Vec<&str> = shown.flat_map(|one| one.get_name_and_visible_aliases()).collect();
     // clap's own suggestion may be a hidden command.
     let suggested = match error.remove(ContextKind::SuggestedSubcommand) {
@@ -239,6 +246,25 @@ fn with_suggestion(mut error: clap::Error, words: &[OsString]) -> clap::Error {
         error.remove(ContextKind::Suggested);
     } else {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(near));
+    }
+    error
+}
+
+/// Names the variable in the error about a value that no argument has: `AGENT_WORKER_PORT` instead of `--port`.
+fn with_variable_name(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let mut grammar = DaemonArgs::augment_args(clap::Command::new("daemon"));
+    grammar.build();
+    let Some(arg) = grammar.get_arguments().find(|arg| arg.to_string() == *shown) else {
+        return error;
+    };
+    let flag = arg.get_long().map(|long| format!("--{long}")).unwrap_or_default();
+    let is_typed = words.iter().any(|word| word.to_string_lossy().starts_with(&flag));
+    if let Some(variable) = arg.get_env().filter(|_| !is_typed) {
+        let variable = variable.to_string_lossy().into_owned();
+        error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
     }
     error
 }
@@ -328,7 +354,10 @@ fn print_parse_error(error: clap::Error, words: &[OsString], console: &mut Conso
 mod tests {
     use std::io;
 
+    use agent_worker_protocol::Target;
+
     use super::*;
+    use crate::input::target_args::TargetArgs;
 
     #[test]
     fn no_two_words_of_the_grammar_are_in_each_others_way() {
@@ -384,9 +413,15 @@ mod tests {
             (&["lst"], "'ls'"),
             (&["daemon", "statsu"], "'status'"),
             (&["doc", "raed"], "'read'"),
+            (&["token", "lst"], "'list'"),
         ] {
             let hint = refused(words).hint.unwrap_or_default();
             assert!(hint.contains(expected), "{words:?}: {hint}");
+        }
+        for words in [&["agent", "send", "x"][..], &["agent", "edn", "x"], &["rmm"]] {
+            let hint = refused(words).hint.unwrap_or_default();
+            let quoted = DELETING_COMMANDS.map(|name| format!("'{name}'"));
+            assert!(!quoted.iter().any(|name| hint.contains(name.as_str())), "{words:?}: {hint}");
         }
         for name in PLANNED_COMMANDS {
             let error = refused(&[name, "coder", "set", "5m"]);
@@ -491,16 +526,42 @@ mod tests {
             (&["doc", "read", "notes.md"], &[]),
             (&["proposals"], &[]),
         ] {
-            let with = |target: &[&str]| {
-                let words: Vec<_> = [command, target, rest].concat();
-                reads(&words).unwrap()
-            };
-            let argument = with(&["@review:pr-1"]);
-            assert!(argument.contains("pr-1"), "{argument}");
+            let expected: Target = "@review:pr-1".parse().unwrap();
+            let with = |target: &[&str]| parsed_target(&[command, target, rest].concat());
+            assert_eq!(with(&["@review:pr-1"]), Some(expected.clone()), "{command:?}");
             for option in ["--target", "--to", "-t"] {
-                assert!(with(&[option, "@review:pr-1"]).contains("pr-1"), "{command:?} {option}");
+                let target = with(&[option, "@review:pr-1"]);
+                assert_eq!(target, Some(expected.clone()), "{command:?} {option}");
             }
         }
+    }
+
+    /// Returns the target of a command line, also from an optional argument in its place.
+    fn parsed_target(words: &[&str]) -> Option<Target> {
+        let words = ["agent-worker"].iter().chain(words);
+        let matches = full_clap_command().try_get_matches_from(words).unwrap();
+        let mut leaf = &matches;
+        while let Some((_, inner)) = leaf.subcommand() {
+            leaf = inner;
+        }
+        let typed = TargetArgs::from_arg_matches(leaf).unwrap().typed().unwrap();
+        typed.or_else(|| {
+            let mut first = ["id", "first"].iter().filter_map(|id| leaf.try_get_raw(id).ok()?);
+            first.find_map(|mut values| values.next()?.to_str()?.parse().ok())
+        })
+    }
+
+    #[test]
+    fn a_value_of_a_variable_is_refused_with_the_name_of_the_variable() {
+        let words: Vec<OsString> =
+            ["agent-worker", "daemon", "--port", "abc"].map(Into::into).into();
+        let typed = || parse_words(&words).unwrap_err();
+        let message = |words: &[OsString]| {
+            CliError::from(with_variable_name(typed(), words)).to_report_error().message
+        };
+        assert!(message(&words).contains("'--port <PORT>'"), "{}", message(&words));
+        let text = message(&words[..2]);
+        assert!(text.starts_with("invalid value 'abc' for 'AGENT_WORKER_PORT'"), "{text}");
     }
 
     #[test]

@@ -160,7 +160,7 @@ async fn folder_instance(
         several => {
             let names: Vec<_> =
                 several.iter().map(|one| Target::instance(&one.instance).to_string()).collect();
-            let what = format!("more than one instance matches: {}", names.join(", "));
+            let what = format!("several runs match: {}", names.join(", "));
             Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
                 .with_hint(format!("name one, such as {}", names[0])))
         }

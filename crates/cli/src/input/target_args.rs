@@ -1,19 +1,25 @@
 //! The target of a command: the same arguments and the same default for every command that takes one.
 //!
 //! A command without a target acts as if the target that `use` selected had been typed. Only commands that delete
-//! require a typed target.
+//! require a typed target: `rm`, `agent end`, and `dead drop` without a number.
 
 use agent_worker_protocol::Target;
 
 use crate::{
+    client::daemon_client::ScopeReach,
     error::{CliError, CliErrorKind},
     input::{argument_values, context::CommandContext},
+    output::console::Console,
 };
+
+/// The help of the target of a list.
+pub(crate) const LIST_TARGET_HELP: &str = "Target: `agent`, `agent@workflow:tag` or `@workflow:tag` \
+     [default: the target selected with `use`, else all of this folder]";
 
 /// The target of a command, as an argument or as an option.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TargetArgs {
-    /// Target: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: the one of `use`, else of this folder]
+    /// Target: `agent`, `agent@workflow:tag` or `@workflow:tag` [default: the target selected with `use`, else the only run of this folder]
     #[arg(value_name = "TARGET")]
     target: Option<Target>,
     /// Same as TARGET
@@ -65,6 +71,19 @@ impl TargetArgs {
         }
     }
 
+    /// Returns the target of a list: the typed one, else the one that `use` selected; a list of every folder ignores the
+    /// selection.
+    pub(crate) fn for_list(
+        self,
+        reach: ScopeReach,
+        ctx: &mut CommandContext<'_>,
+    ) -> Result<Option<Target>, CliError> {
+        match reach {
+            ScopeReach::CurrentProject => self.or_selected(TargetEffect::List, ctx),
+            ScopeReach::AllProjects => self.typed(),
+        }
+    }
+
     /// Separates the text from the target. A text that is only a target, such as `coder@review`, is the target if no
     /// other one is given; then the text is missing.
     pub(crate) fn split_text(self, text: Option<String>) -> (Option<String>, Self) {
@@ -84,11 +103,12 @@ impl TargetArgs {
         text: String,
         what: &str,
         command: &str,
+        console: &mut Console,
     ) -> Result<(String, Self), CliError> {
         let (text, target) = self.split_text(Some(text));
         let text = match (text, &target.target) {
             (Some(text), _) => argument_values::read_text(text)?,
-            (None, Some(bare)) => argument_values::read_piped_text()?
+            (None, Some(bare)) => argument_values::read_piped_text(what, console)?
                 .ok_or_else(|| target_without_text_error(bare, what, command))?,
             (None, None) => String::new(),
         };

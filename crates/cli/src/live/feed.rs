@@ -40,6 +40,8 @@ pub(crate) enum FeedUpdate {
     Disconnected,
     /// The feed resumes with this daemon.
     Reconnected(DaemonClient),
+    /// The feed resumes with this daemon, which is held: the run continues only after the hold.
+    Held(DaemonClient),
     /// No more events will come: the run has ended, or a `run` is paused and no agent works.
     End,
 }
@@ -108,7 +110,12 @@ impl FeedReader {
             match self.read_stream(stream.take(), sender).await {
                 Ok(FeedStreamEnd::AtRest) => return Ok(FeedUpdate::End),
                 Ok(FeedStreamEnd::Closed) => {
-                    self.client = discovery::wait_for_successor(&self.settings).await?;
+                    let found = discovery::wait_for_successor(&self.settings).await?;
+                    let is_held = found.is_held();
+                    self.client = found.client;
+                    if is_held {
+                        sender.send(Ok(FeedUpdate::Held(self.client.clone()))).await.ok();
+                    }
                     continue;
                 }
                 Err(error @ (DialError::Lost { .. } | DialError::Absent { .. })) => {
@@ -121,8 +128,13 @@ impl FeedReader {
             }
             sender.send(Ok(FeedUpdate::Disconnected)).await.ok();
             sleep(RECONNECT_DELAY * self.losses.saturating_sub(1)).await;
-            self.client = discovery::connect_or_start(&self.settings).await?;
-            sender.send(Ok(FeedUpdate::Reconnected(self.client.clone()))).await.ok();
+            let found = discovery::discover_or_start(&self.settings).await?;
+            let is_held = found.is_held();
+            self.client = found.client;
+            let client = self.client.clone();
+            let update =
+                if is_held { FeedUpdate::Held(client) } else { FeedUpdate::Reconnected(client) };
+            sender.send(Ok(update)).await.ok();
         }
     }
 

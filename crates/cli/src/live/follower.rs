@@ -131,7 +131,11 @@ impl Follower {
         if !matches!(&step, Ok(FollowStep::Over(report)) if !report.view.state.is_live()) {
             self.save_position(&show.last_event_id, ctx)?;
         }
-        let followed = match (step?, self.on_signal) {
+        let step = step.map_err(|error| {
+            let progress = show.replay.progress();
+            error.with_observed_run(progress.observed_run(self.started.run, clock::now()))
+        })?;
+        let followed = match (step, self.on_signal) {
             (FollowStep::Over(report), _) => FollowOutcome::Over(report),
             (FollowStep::Running, _) | (FollowStep::Signal, OnSignal::Leave) => {
                 FollowOutcome::Detached
@@ -205,17 +209,19 @@ impl Follower {
                         feed = self.open_feed(ctx, show);
                         continue;
                     }
-                    FeedUpdate::Disconnected => DAEMON_LOST,
+                    FeedUpdate::Disconnected => vec![StyledLine::new(Tone::Warn, DAEMON_LOST)],
                     FeedUpdate::Reconnected(client) => {
                         self.client = client;
-                        DAEMON_BACK
+                        vec![StyledLine::new(Tone::Warn, DAEMON_BACK)]
+                    }
+                    FeedUpdate::Held(client) => {
+                        self.client = client;
+                        held_lines()
                     }
                 },
             };
-            show.screen.print(
-                ctx.console,
-                vec![TranscriptLine::Notice(StyledLine::new(Tone::Warn, lines))],
-            )?;
+            let lines = lines.into_iter().map(TranscriptLine::Notice).collect();
+            show.screen.print(ctx.console, lines)?;
         }
     }
 
@@ -302,6 +308,12 @@ impl Follower {
             .ok_or_else(|| CliError::new(CliErrorKind::Failed, format!("{target} continues")))?;
         Ok(FollowOutcome::Over(Box::new(report)))
     }
+}
+
+/// Returns the lines about a daemon that is held: its state and the command that ends it.
+fn held_lines() -> Vec<StyledLine> {
+    let hint = format!("hint: {}", discovery::START_HINT);
+    vec![StyledLine::new(Tone::Warn, discovery::HELD_TEXT), StyledLine::new(Tone::Dim, hint)]
 }
 
 fn stop_timeout_error(target: &Target) -> CliError {

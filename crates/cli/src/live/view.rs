@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 
 use agent_worker_protocol::{
     AgentName, AgentState, ApprovalAnsweredData, ApprovalOpenData, AttemptEnd, AttemptEndedData,
-    DocumentPath, Event, EventBody, EventKind, InstanceRef, Message, Millis, QuestionId, RunState,
-    Seq, SuggestionAnsweredData, ToolCallData, ToolResultData,
+    DocumentPath, Event, EventBody, EventKind, InstanceRef, Message, Millis, QuestionId, RunId,
+    RunState, Seq, SuggestionAnsweredData, ToolCallData, ToolResultData,
     api::{AgentView, RunView},
 };
 
@@ -25,6 +25,7 @@ use self::event_text::{
 pub(crate) use self::event_text::{message_lines, reply_suffix};
 pub(crate) use self::replay::Replay;
 use crate::output::{
+    report::ObservedRun,
     styled_line::{StyledLine, Tone},
     text::{self, one_line},
 };
@@ -136,6 +137,18 @@ impl RunProgress {
             messages: run.messages as usize,
             agents: run.agents.iter().map(row).collect(),
             ..Self::new(run.instance.clone(), &[], detail)
+        }
+    }
+
+    /// Returns the figures of the run so far.
+    pub(crate) fn observed_run(&self, run: RunId, now: Millis) -> ObservedRun {
+        let lasted = self.started.map(|started| now.since(started)).unwrap_or_default();
+        ObservedRun {
+            instance: self.instance.clone(),
+            run,
+            duration_ms: u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX),
+            turns: u32::try_from(self.turns).unwrap_or(u32::MAX),
+            messages: u32::try_from(self.messages).unwrap_or(u32::MAX),
         }
     }
 

@@ -68,7 +68,7 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
             "change to the folder of the one you mean"
         }
         ProblemDetails::AmbiguousTarget { target: Some(_), .. } => {
-            "use the full name, agent@workflow:tag, or change to the folder of the one you mean"
+            "use the full name: agent@workflow:tag"
         }
         ProblemDetails::AmbiguousTarget { target: None, .. } => {
             "name the one you mean: @workflow:tag"

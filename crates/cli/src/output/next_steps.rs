@@ -1,6 +1,6 @@
 //! The next steps for a person: open questions and approvals, a limit, failures of agents. Pure.
 
-use agent_worker_backends::{BackendSpec, find_backend};
+use agent_worker_backends::{BackendSpec, find_backend, install_command};
 use agent_worker_protocol::{
     AgentName, AgentState, FailureClass, Outcome, PauseCause, RunState, Target,
     api::{AgentFailure, AgentView, LastFailure, QuestionView, RunView},
@@ -39,7 +39,17 @@ pub(crate) fn agent_next_steps(
 
 /// Returns a step for each open question and approval request of a live run.
 fn request_steps(agent: &AgentView, run: &RunView, open: &[QuestionView]) -> Vec<String> {
-    let AgentState::Waiting { questions, approvals, .. } = &agent.state else { return Vec::new() };
+    let (questions, approvals) = match &agent.state {
+        AgentState::Waiting { questions, approvals, .. } => (&questions[..], &approvals[..]),
+        _ => (&[][..], &[][..]),
+    };
+    // At a limit the agent's state names the limit, and its questions stay open.
+    let is_its = |question: &&QuestionView| {
+        run.state.is_live() && question.run == run.run && question.agent == agent.name
+    };
+    let others = open.iter().filter(is_its).map(|question| question.id);
+    let others = others.filter(|id| !questions.contains(id));
+    let questions: Vec<_> = questions.iter().copied().chain(others).collect();
     let (name, target) = (&agent.name, Target::instance(&run.instance));
     let approvals = approvals.iter().map(|id| {
         format!(
@@ -154,21 +164,26 @@ impl<'a> FailedAgent<'a> {
         Fix { what, retry }
     }
 
-    /// Names the command that installs the program. The registry knows it for a backend; for an agent of `acp`, and for
-    /// a file that is not executable, the worker's message ends with it.
+    /// Names the command that installs the program that the worker's message names; a `command` may replace the program
+    /// of a backend. For an agent of `acp`, and for a file that is not executable, the message ends with the command.
     fn program_fix(&self, message: &str) -> String {
         let Self { name, .. } = self;
-        let install = self.backend.and_then(|backend| backend.install);
-        let install = install.or_else(|| Some(message.split_once("; install it: ")?.1));
+        let program = message.split('`').nth(1);
+        let install = message.split_once("; install it: ").map(|(_, command)| command);
+        let install = install.or_else(|| match program {
+            Some(program) => install_command(program),
+            None => self.backend.and_then(|backend| backend.install),
+        });
         let mode = message.split_once("; make it executable: ").map(|(_, command)| command);
-        match (install, mode) {
-            (_, Some(command)) => format!("make the program of {name} executable: {command}"),
-            (Some(install), None) => format!("install the program of {name}: {install}"),
-            (None, None) => format!("install the program of {name}"),
+        match (install, mode, program) {
+            (_, Some(command), _) => format!("make the program of {name} executable: {command}"),
+            (Some(install), None, _) => format!("install the program of {name}: {install}"),
+            (None, None, Some(program)) => format!("install the program `{program}` of {name}"),
+            (None, None, None) => format!("install the program of {name}"),
         }
     }
 
-    /// Names the output of the agent, if the run keeps one.
+    /// Names the program, and its output if the run keeps one; a program may fail without any.
     fn output_fix(&self) -> String {
         let Self { name, .. } = self;
         if self.backend_word == MOCK {
@@ -178,18 +193,18 @@ impl<'a> FailedAgent<'a> {
             return format!("fix the cause of the failure of {name}");
         }
         let logs = Target::agent((*name).clone(), &self.run.instance);
-        format!("read the output of {name}: agent-worker logs {logs}")
+        format!("check the program of {name}; its output, if any: agent-worker logs {logs}")
     }
 
     /// Names the variable of the key and the program that logs in. A live run keeps the variables that it started
     /// with, so only a login takes effect in it.
     fn credentials_fix(&self) -> Fix {
         let Self { name, .. } = self;
-        let key = self.backend.and_then(|backend| backend.key_variables.first());
-        let key = key.map_or_else(
-            || format!("give {name} a valid key"),
-            |key| format!("set {key} to a valid key"),
-        );
+        let Some(key) = self.backend.and_then(|backend| backend.key_variables.first()) else {
+            // The key may be in a file or a service, where a live run finds it.
+            return Fix { what: format!("give {name} a valid key"), retry: self.resume() };
+        };
+        let key = format!("set {key} to a valid key");
         let login = self.backend.filter(|backend| !backend.login_files.is_empty());
         let login = login.and_then(|backend| backend.programs.first());
         let (resume, restart) = (self.resume(), self.restart());
@@ -277,7 +292,8 @@ mod tests {
             (
                 FailureClass::Crash,
                 "command",
-                "read the output of coder: agent-worker logs coder@review:pr-1; then: agent-worker restart @review:pr-1",
+                "check the program of coder; its output, if any: agent-worker logs coder@review:pr-1; \
+                 then: agent-worker restart @review:pr-1",
             ),
             (
                 FailureClass::Crash,
@@ -288,6 +304,13 @@ mod tests {
             let view = failed(backend, vec![samples::failure("coder", class)]);
             assert_eq!(run_next_steps(&view, &[]), [expected]);
         }
+    }
+
+    #[test]
+    fn a_program_that_replaces_that_of_the_backend_is_named() {
+        let failures = vec![missing("coder", "there is no program `./none`")];
+        let step = "install the program `./none` of coder, then: agent-worker restart @review:pr-1";
+        assert_eq!(run_next_steps(&failed("claude", failures), &[]), [step]);
     }
 
     #[test]
@@ -320,6 +343,14 @@ mod tests {
         assert_eq!(run_next_steps(&view, &[]).len(), 0);
         let agent = AgentView { last_failure: Some(failure), ..agent };
         assert_eq!(agent_next_steps(&agent, &view, &[]).len(), 0);
+    }
+
+    #[test]
+    fn a_key_that_no_variable_holds_needs_no_restart_of_a_live_run() {
+        let refused = samples::failure("coder", FailureClass::Auth);
+        let view = run("command", RunState::Running, vec![refused]);
+        let step = "give coder a valid key, then: agent-worker resume coder@review:pr-1";
+        assert_eq!(run_next_steps(&view, &[]), [step]);
     }
 
     #[test]
@@ -360,7 +391,13 @@ mod tests {
              or deny it: agent-worker deny 1 --target @review:pr-1",
             "answer question 2 of coder (which color?): agent-worker answer 2 \"…\" --target @review:pr-1",
         ];
-        assert_eq!(run_next_steps(&view, &[question]), expected);
+        assert_eq!(run_next_steps(&view, std::slice::from_ref(&question)), expected);
+        // At a limit the state of the agent does not name its question.
+        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
+        view.agents[0].state = AgentState::Paused { why: cause.to_string() };
+        view.state = RunState::Paused { cause };
+        let limit = "raise the limit: agent-worker resume @review:pr-1";
+        assert_eq!(run_next_steps(&view, &[question]), [expected[1], limit]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AgentState, Keyword as _, Receipt, RunId, RunState, Tag, Target, Usage,
+    AgentName, AgentState, InstanceRef, Keyword as _, Receipt, RunId, RunState, Tag, Target, Usage,
     VerdictOutcome, WorkflowName,
     api::{
         AgentFailure, AgentStopped, AgentView, AnswerView, ReportError, RunErrorCode, RunReport,
@@ -44,7 +44,22 @@ pub(crate) enum Envelope {
     Failure(Box<FailedRunReport>),
 }
 
-/// The report of a command that has no run.
+/// The figures of a run that a command followed, up to the loss of its daemon.
+#[derive(Clone, Debug)]
+pub(crate) struct ObservedRun {
+    /// Instance of the run.
+    pub(crate) instance: InstanceRef,
+    /// Id of the run.
+    pub(crate) run: RunId,
+    /// Time since the start of the run.
+    pub(crate) duration_ms: u64,
+    /// Number of turns so far.
+    pub(crate) turns: u32,
+    /// Number of messages so far.
+    pub(crate) messages: u32,
+}
+
+/// The report of a command without the final state of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct FailedRunReport {
     outcome: RunVerdict,
@@ -194,16 +209,17 @@ fn is_waiting_for_approval(agent: &AgentView) -> bool {
 }
 
 impl Envelope {
-    /// Builds the envelope for a run that did not start or whose state is unknown.
+    /// Builds the envelope for a run that did not start or whose final state is unknown.
     pub(crate) fn from_error(error: &CliError) -> Self {
+        let seen = error.observed_run();
         Self::Failure(Box::new(FailedRunReport {
             outcome: error.verdict(),
-            workflow: None,
-            tag: None,
-            run: None,
-            duration_ms: 0,
-            turns: 0,
-            messages: 0,
+            workflow: seen.map(|seen| seen.instance.name.clone()),
+            tag: seen.map(|seen| seen.instance.tag.clone()),
+            run: seen.map(|seen| seen.run),
+            duration_ms: seen.map_or(0, |seen| seen.duration_ms),
+            turns: seen.map_or(0, |seen| seen.turns),
+            messages: seen.map_or(0, |seen| seen.messages),
             usage: Usage::default(),
             dead_letters: [],
             dropped: [],

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentState, Millis, Outcome, RunState, Usage,
-    api::{RunError, RunErrorCode, RunView, UnheardMention},
+    AgentState, Millis, Outcome, Receipt, RunState, Usage,
+    api::{RunError, RunErrorCode, RunView, TeamVerdict, UnheardMention},
 };
 
 use crate::output::{
@@ -43,34 +43,53 @@ pub(crate) fn unheard_text(mention: &UnheardMention) -> String {
     format!("#{seq} of {from} mentions {agent}, who was not messaged{cause}")
 }
 
-/// Describes the state of a run, with its cause if the state does not name it.
+/// Describes the state of a run, with its cause if the state does not name it, and with the newest failure of its agents
+/// that is not recovered.
 pub(crate) fn run_state_text(run: &RunView) -> String {
-    let why = match (&run.state, &run.error, run.dead_letters.first().or(run.dropped.first())) {
-        (RunState::Ended { .. }, Some(error), _) => Some(run_error_text(run, error)),
-        (RunState::Ended { outcome: Outcome::Failed }, None, _)
-            if let Some(failed) = failure_text::newest_failure(run) =>
-        {
-            Some(failed.to_string())
+    let failed = failure_text::newest_failure(run).map(ToString::to_string);
+    let undone = run.dead_letters.first().or(run.dropped.first());
+    let whys: Vec<String> = match (&run.state, &run.error) {
+        (RunState::Ended { .. }, Some(error)) => vec![run_error_text(run, error)],
+        (RunState::Ended { outcome: Outcome::Done }, None) => {
+            run.verdict.iter().map(|verdict| verdict_text(verdict, &verdict.summary)).collect()
         }
-        (RunState::Ended { .. }, None, Some(first)) if !is_stopped(run) => {
-            let why = first.why.as_deref().unwrap_or("no reason given");
-            Some(format!("#{} for {} is {}: {why}", first.seq, first.agent, first.state))
+        (RunState::Ended { outcome: Outcome::Failed }, None) => {
+            failed.or_else(|| undone.map(undone_text)).into_iter().collect()
         }
-        _ if run.held => Some("held, because the daemon was stopped".to_owned()),
-        _ => None,
+        (RunState::Ended { outcome: Outcome::Stopped }, None) => failed.into_iter().collect(),
+        (RunState::Setup | RunState::Electing | RunState::Running | RunState::Paused { .. }, _) => {
+            let held = run.held.then(|| "held, because the daemon was stopped".to_owned());
+            held.into_iter().chain(failed).collect()
+        }
     };
-    match why {
-        Some(why) => one_line(&format!("{}: {why}", run.state)),
-        None => one_line(&run.state.to_string()),
+    let state = run.state.to_string();
+    if whys.is_empty() {
+        return one_line(&state);
     }
+    // The state of a paused run names the cause of the pause.
+    let separator = if state.contains(": ") { "; " } else { ": " };
+    one_line(&format!("{state}{separator}{}", whys.join("; ")))
+}
+
+fn undone_text(receipt: &Receipt) -> String {
+    let Receipt { seq, agent, state, .. } = receipt;
+    let why = receipt.why.as_deref().unwrap_or("no reason given");
+    format!("#{seq} for {agent} is {state}: {why}")
+}
+
+fn verdict_text(verdict: &TeamVerdict, summary: &str) -> String {
+    format!("verdict of {}: {summary}", verdict.by)
+}
+
+/// Completes a sentence about a run or an agent with its state: `is running`, `failed: …`.
+pub(crate) fn state_sentence(state: &str) -> String {
+    if state.starts_with("failed") { state.to_owned() } else { format!("is {state}") }
 }
 
 /// Describes the error of a run; the summary of a verdict has an author.
 pub(crate) fn run_error_text(run: &RunView, error: &RunError) -> String {
     match (&run.verdict, error.code) {
-        (Some(verdict), RunErrorCode::Verdict) => {
-            format!("verdict of {}: {}", verdict.by, error.message)
-        }
+        (Some(verdict), RunErrorCode::Verdict) => verdict_text(verdict, &error.message),
         _ => error.message.clone(),
     }
 }
@@ -85,10 +104,6 @@ pub(crate) fn wall_text(run: &RunView) -> Option<String> {
 pub(crate) fn grace_text(run: &RunView, now: Millis) -> Option<String> {
     let end = run.grace_ends?;
     Some(format!("may finish until {}", clock::format_local_time(end, now)))
-}
-
-fn is_stopped(run: &RunView) -> bool {
-    matches!(run.state, RunState::Ended { outcome: Outcome::Stopped })
 }
 
 /// Formats the time since `at`: `3m ago`.
@@ -133,7 +148,7 @@ fn format_dollars(micros: u64) -> String {
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        AttemptId, DeliveryState, FailureClass, LimitKind, PauseCause, Receipt,
+        AttemptId, DeliveryState, FailureClass, LimitKind, PauseCause, VerdictOutcome,
     };
 
     use super::*;
@@ -173,6 +188,14 @@ mod tests {
             ..samples::receipt(7, "coder", DeliveryState::Dead)
         };
         let error = RunError { code: RunErrorCode::SetupFailed, message: "`x` exited".into() };
+        let failures = vec![samples::failure("coder", FailureClass::Auth)];
+        let in_state = |state| RunView { state, ..samples::run() };
+        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let verdict = TeamVerdict {
+            outcome: VerdictOutcome::Done,
+            summary: "all tests\npass".into(),
+            by: samples::agent_name("coder"),
+        };
         for (view, expected) in [
             (samples::run(), "done"),
             (ended(Outcome::Failed), "failed"),
@@ -189,6 +212,22 @@ mod tests {
                 "failed: coder failed (auth): 401 bad key",
             ),
             (RunView { dropped: vec![dead], ..ended(Outcome::Stopped) }, "stopped"),
+            (
+                RunView { last_failures: failures.clone(), ..ended(Outcome::Stopped) },
+                "stopped: coder failed (auth): 401 bad key",
+            ),
+            (
+                RunView { last_failures: failures.clone(), ..in_state(RunState::Running) },
+                "running: coder failed (auth): 401 bad key",
+            ),
+            (
+                RunView { last_failures: failures, ..in_state(RunState::Paused { cause }) },
+                "paused: hop limit (51 of 50); coder failed (auth): 401 bad key",
+            ),
+            (
+                RunView { verdict: Some(verdict), ..samples::run() },
+                "done: verdict of coder: all tests pass",
+            ),
             (RunView { error: Some(error), ..ended(Outcome::Failed) }, "failed: `x` exited"),
         ] {
             assert_eq!(run_state_text(&view), expected);

@@ -54,9 +54,7 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
         WakeCondition::NextTurn => {
             "it is already working; new messages are shown in its next turn".to_owned()
         }
-        WakeCondition::HoldReleased => {
-            "the daemon may start work again: agent-worker daemon start".to_owned()
-        }
+        WakeCondition::HoldReleased => "the hold ends: agent-worker daemon start".to_owned(),
         WakeCondition::FreeSlot => "a worker slot is free".to_owned(),
         WakeCondition::Mention => format!("a message mentions @{}", agent.view.name),
     }

@@ -16,7 +16,8 @@ pub(crate) enum InstanceChoice {
     /// An ended instance of the caller's folder comes before a live one of another folder: a message must not reach the
     /// team of another project because the caller's own has ended.
     Nearest,
-    /// To change or delete the instance itself: like `Nearest`, but several ended instances are ambiguous.
+    /// To change or delete the instance itself: like `Nearest`, but an instance of exactly the caller's folder comes first,
+    /// and several ended instances are ambiguous.
     Exact,
 }
 
@@ -34,9 +35,11 @@ pub(crate) fn choose_instance(
     let is_here = |one: &Instance| is_near(one, project);
     let is_live = |one: &Instance| one.live.is_some();
     let is_live_here = |one: &Instance| is_here(one) && is_live(one);
+    let is_own =
+        |one: &Instance| choice == InstanceChoice::Exact && project == Some(one.project.as_str());
     let nearest = match standalone {
         Some(at) => candidates.into_iter().skip(at).take(1).collect(),
-        None => closest(candidates, &[&is_live_here, &is_here, &is_live, &|_| true]),
+        None => closest(candidates, &[&is_own, &is_live_here, &is_here, &is_live, &|_| true]),
     };
     single(nearest, choice).map_err(|several| match (&several[..], &target.workflow) {
         ([], Some(_)) => Error::NoInstance(format!("instance `{target}`")),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use agent_worker_protocol::{
     AgentName, EffectKey, Message, MessageKind, Millis, Permission, Priority, Receipt, ResourceId,
-    Role, RunId, RunState, Sender, Seq, ToolName,
+    Role, RunId, RunState, Sender, Seq, Target, ToolName,
     api::{ListPage, MessagesReply, SendReply, SendRequest},
     hash,
 };
@@ -255,8 +255,16 @@ impl Kernel {
         sender: &Sender,
         run_context: &RunContext,
     ) -> Result<Recipients> {
-        let mut reached =
-            resolve_recipients(address, sender, &run_context.team).map_err(Error::NoAgent)?;
+        let resolved = resolve_recipients(address, sender, &run_context.team);
+        let mut reached = resolved.map_err(|unknown| match sender {
+            Sender::Agent(_) => Error::NoAgent(unknown),
+            Sender::User | Sender::System | Sender::Client(_) => Error::UnknownTarget {
+                wanted: format!("agent `{}` in @{}", unknown.name, run_context.instance),
+                suggestion: unknown
+                    .suggestion
+                    .map(|agent| Target::agent(agent, &run_context.instance)),
+            },
+        })?;
         if reached.list.is_empty() {
             let roles = self.store.run_roles(run_context.run).await?;
             let coordinator = roles.into_iter().find(|(role, _)| *role == Role::Coordinator);

@@ -63,20 +63,12 @@ async fn a_target_means_the_nearest_match_and_an_ambiguous_target_is_reported() 
         ("@review", "one", "one/review"),
         ("@review", "one/deep/inside", "one/review"),
         ("@review", "two", "two/review"),
-        (
-            "@review",
-            "three",
-            "`@review` is ambiguous: it could be `@review` in one or `@review` in two",
-        ),
+        ("@review", "three", "several runs match `@review`: `@review` in one, `@review` in two"),
         ("@review:pr-1", "three", "one/review:pr-1"),
         ("lead", "three", "one/review:pr-1"),
         ("LEAD", "three", "one/review:pr-1"),
         ("coder", "two", "two/review"),
-        (
-            "coder",
-            "one",
-            "`coder` is ambiguous: it could be `@review` in one or `@review:pr-1` in one",
-        ),
+        ("coder", "one", "several runs match `coder`: `@review` in one, `@review:pr-1` in one"),
         ("coder@review", "one", "one/review"),
         ("zoe", "one", "there is no agent `zoe`"),
         ("@rewiev", "one", "there is no instance `@rewiev`"),
@@ -93,7 +85,7 @@ async fn a_bare_name_is_a_standalone_agents_while_they_live() {
     assert_eq!(meant(&world, "alice@docs:pr-3", "three").await, "three/docs:pr-3");
     assert_eq!(meant(&world, "@global", "one").await, "global");
     world.kernel.agents().remove(&Principal::User, &at(&world, "alice", "three")).await.unwrap();
-    let doubt = "`alice` is ambiguous: it could be `@docs:pr-3` in three or `@plan:pr-3` in three";
+    let doubt = "several runs match `alice`: `@docs:pr-3` in three, `@plan:pr-3` in three";
     assert_eq!(meant(&world, "alice", "three").await, doubt);
 }
 
@@ -106,7 +98,7 @@ async fn the_older_spelling_names_a_tag_where_no_workflow_has_that_name() {
         (
             "alice@pr-3",
             "one",
-            "`alice@pr-3` is ambiguous: it could be `@docs:pr-3` in three or `@plan:pr-3` in three",
+            "several runs match `alice@pr-3`: `@docs:pr-3` in three, `@plan:pr-3` in three",
         ),
         ("coder@pr-4", "one", "there is no instance `coder@pr-4`"),
         // The default tag was formerly called `default`.

@@ -73,7 +73,7 @@ async fn the_state_of_an_agent_is_shown_with_the_event_that_would_wake_it() {
     let stopped = shown("stopped: stopped by the user", WakeCondition::AgentResumed);
     assert_eq!(words(&world, "coder").await, stopped);
     world.stop(run).await.unwrap();
-    let over = shown("stopped: its run is stopped", WakeCondition::NewRun);
+    let over = shown("stopped: its run was stopped", WakeCondition::NewRun);
     assert_eq!(words(&world, "coder").await, over);
 }
 
@@ -287,7 +287,7 @@ async fn the_state_of_an_agent_is_shown_with_its_start_time() {
     assert_eq!(since().await, ("stopped: stopped by the user".into(), 30_000));
     world.stop(run).await.unwrap();
     world.pass_time(Duration::from_secs(10)).await;
-    assert_eq!(since().await, ("stopped: its run is stopped".into(), 40_000));
+    assert_eq!(since().await, ("stopped: its run was stopped".into(), 40_000));
     assert_eq!(world.wall_after(world.view(run).await.state_since), 40_000);
 }
 

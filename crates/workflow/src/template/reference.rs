@@ -212,7 +212,7 @@ impl Reference {
         let names: Vec<String> = outputs.chain(params).chain(fixed).collect();
         match nearest(&self.to_string(), names.iter().map(String::as_str)) {
             Some(name) => flaw.with_hint(format!("did you mean `{name}`?")),
-            None => flaw.with_hint(format!("there are: {}", names.join(", "))),
+            None => flaw.with_hint(format!("known names: {}", names.join(", "))),
         }
     }
 }
@@ -312,7 +312,7 @@ mod tests {
             ("target", "unknown name `target`", "did you mean `params.target`?"),
             ("params.taget", "unknown name `params.taget`", "did you mean `params.target`?"),
             ("log", "comes later", "move that step up"),
-            ("zebra", "unknown name `zebra`", "there are: diff, params.target"),
+            ("zebra", "unknown name `zebra`", "known names: diff, params.target"),
             ("env.api_key", "secret by its name", "`env:`"),
             ("env.GITHUB_TOKEN", "secret by its name", "`env:`"),
         ] {

@@ -248,7 +248,7 @@ fn of_a_very_long_line_what_surrounds_the_mistake_is_shown() {
       |                       ^^^^^^^^^^
       |
       = note: at team.yaml:2:512
-      = help: there are: workflow.name, workflow.tag, instance
+      = help: known names: workflow.name, workflow.tag, instance
     ");
 }
 

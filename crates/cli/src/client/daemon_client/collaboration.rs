@@ -5,15 +5,15 @@ use agent_worker_protocol::{
     api::{
         AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, ApprovalView,
         CancelRequest, ConsentRequest, DocumentDiff, DocumentEntry, DocumentNamed, DocumentRequest,
-        DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply, MAX_PAGE_ITEMS,
-        ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply, QuestionView, SendReply,
-        StoreReport, SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView, VoteRequest,
+        DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome,
+        ProposalRequest, ProposalView, ProposalsReply, QuestionView, SendReply, StoreReport,
+        SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView, VoteRequest,
     },
 };
 
 use super::{
     ClientResult, CommandScope, DaemonClient, ListExtent, ProposalSelection, UrlBuilder,
-    percent_encode,
+    pages::ALL_PAGES, percent_encode,
 };
 
 impl DaemonClient {
@@ -39,15 +39,7 @@ impl DaemonClient {
 
     /// Sends `GET /inbox`, page by page; an agent without a target gets its own inbox.
     pub(crate) async fn inbox(&self, scope: &CommandScope) -> ClientResult<InboxReply> {
-        let url = scope.url_for("/inbox").with_param("limit", Some(&MAX_PAGE_ITEMS.to_string()));
-        let mut reply: InboxReply = self.daemon.get(&url.clone().build()).await?;
-        while let Some(after) = reply.next.take() {
-            let url = url.clone().with_param("after", Some(&after));
-            let more: InboxReply = self.daemon.get(&url.build()).await?;
-            reply.items.extend(more.items);
-            reply.next = more.next;
-        }
-        Ok(reply)
+        self.get_pages(&scope.url_for("/inbox"), ALL_PAGES).await
     }
 
     /// Sends `GET /inbox` for one message, to learn whether the caller may read the inbox.
@@ -155,16 +147,7 @@ impl DaemonClient {
             ProposalSelection::Open => None,
             ProposalSelection::All => Some("true"),
         };
-        let url = scope.url_for("/proposals").with_param("all", all);
-        let url = url.with_param("limit", Some(&MAX_PAGE_ITEMS.to_string()));
-        let mut reply: ProposalsReply = self.daemon.get(&url.clone().build()).await?;
-        while let Some(after) = reply.next.take() {
-            let url = url.clone().with_param("after", Some(&after));
-            let more: ProposalsReply = self.daemon.get(&url.build()).await?;
-            reply.items.extend(more.items);
-            reply.next = more.next;
-        }
-        Ok(reply)
+        self.get_pages(&scope.url_for("/proposals").with_param("all", all), ALL_PAGES).await
     }
 
     /// Sends `GET /proposals/{id}`.

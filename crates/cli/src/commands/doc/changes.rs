@@ -142,7 +142,8 @@ pub(super) async fn run(
         }
         DocChangeCommand::Suggest { file, text, old, new, whose } => {
             let command = format!("doc suggest {file}");
-            let (text, target) = whose.target.split_required_text(text, "description", &command)?;
+            let (text, target) =
+                whose.target.split_required_text(text, "description", &command, ctx.console)?;
             let request = SuggestRequest {
                 target: target.or_selected(TargetEffect::Change, ctx)?,
                 project: Some(ctx.settings.cwd.clone()),
