@@ -81,7 +81,7 @@ fn an_invalid_agent_is_reported_before_a_daemon_is_started_for_it() {
         agent-worker new all -b mock
     "), @r#"
     $ agent-worker new
-    ! error: an agent needs a backend
+    ! error: an agent needs a backend: direct access to a model (`api`) is not in this version
     ! hint: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice -b sdk

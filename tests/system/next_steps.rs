@@ -1,7 +1,9 @@
 //! The next step after a failure, at a limit and for a question; a target in place of a text.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Write as _},
+    os::unix::fs::PermissionsExt as _,
     process::{Command, Stdio},
 };
 
@@ -233,19 +235,27 @@ fn each_final_failure_is_printed_once_and_the_restart_once() {
 fn a_program_that_is_not_executable_is_tried_once_and_has_its_fix() {
     let world = World::new();
     world.file("noexec.sh", "echo hi\n");
+    let script = world.file("bad.sh", "#!/no/such/interp\n");
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
     let team = "name: ne\nagents:\n  a: { backend: command, command: [./noexec.sh], retry: { backoff: 1ms } }\n  \
-                g: { backend: acp, agent: gemini }\nkickoff: '@a @g go'\n";
+                g: { backend: acp, agent: gemini }\n  \
+                b: { backend: command, command: ./bad.sh, retry: { backoff: 1ms } }\nkickoff: '@a @g @b go'\n";
     world.file("ne.yaml", team);
     let checked = world.run(&["validate", "./ne.yaml"]);
     let warning = "warning: agent `a`: `./noexec.sh` is not executable\nhint: make it executable: chmod +x noexec.sh\n";
     assert!(checked.stderr.starts_with(warning), "{checked:?}");
+    let warning =
+        "agent `b`: `./bad.sh` needs the interpreter `/no/such/interp`, which does not exist\n";
+    assert!(checked.stderr.contains(warning), "{checked:?}");
     let (code, report) = world.envelope(&["run", "ne.yaml", "--json"]);
-    assert_eq!((code, &report["turns"]), (1, &2.into()), "{report}");
+    assert_eq!((code, &report["turns"]), (1, &3.into()), "{report}");
+    assert_eq!(report["agents"]["b"]["last_failure"]["class"], "missing_program", "{report}");
     let why = world.run(&["why", "@ne"]).stdout;
     let script = world.project().canonicalize().unwrap().join("noexec.sh");
     let step = format!("make the program of a executable: chmod +x {}\n", script.display());
     assert!(why.contains(&step), "{why}");
     assert!(why.contains("install the program of g: npm install "), "{why}");
+    assert!(why.contains("for b: correct the first line of the file"), "{why}");
     let new = world.run(&["new", "n", "-b", "command", "--command", "nosuch --x"]);
     assert!(new.stderr.contains("warning: there is no program `nosuch` on the PATH\n"), "{new:?}");
     assert_eq!(world.run(&["new", "gg", "-b", "acp", "--agent", "gemini"]).code, 0);

@@ -17,6 +17,8 @@ pub struct AcpAgentSpec {
     pub name: &'static str,
     /// The usual name of its program.
     pub program: &'static str,
+    /// A command that installs the program.
+    pub install: &'static str,
     /// Arguments that make it speak the protocol.
     pub args: &'static [&'static str],
     /// Further arguments when it is isolated.
@@ -92,6 +94,7 @@ pub enum AcpToolNaming {
 const EMPTY: AcpAgentSpec = AcpAgentSpec {
     name: "",
     program: "",
+    install: "",
     args: &[],
     isolated_args: &[],
     env: &[],
@@ -112,6 +115,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
     AcpAgentSpec {
         name: "claude",
         program: "claude-agent-acp",
+        install: "npm install --global @agentclientprotocol/claude-agent-acp",
         env: &[
             ("ENABLE_TOOL_SEARCH", "false"),
             ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
@@ -132,6 +136,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
     AcpAgentSpec {
         name: "codex",
         program: "codex-acp",
+        install: "npm install --global @agentclientprotocol/codex-acp",
         homes: &[("CODEX_HOME", "codex")],
         variables: CODEX_VARIABLES,
         endpoint: EndpointSource::Provider("openai"),
@@ -146,6 +151,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
     AcpAgentSpec {
         name: "copilot",
         program: "copilot",
+        install: "npm install --global @github/copilot",
         args: &[
             "--acp",
             "--no-auto-update",
@@ -174,6 +180,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
     AcpAgentSpec {
         name: "gemini",
         program: "gemini",
+        install: "npm install --global @google/gemini-cli",
         args: &["--acp", "--skip-trust", "--allowed-mcp-server-names", TEAM_SERVER_NAME],
         env: &[("GEMINI_CLI_NO_RELAUNCH", "true")],
         homes: &[("GEMINI_CLI_HOME", "gemini")],
@@ -189,6 +196,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
     AcpAgentSpec {
         name: "opencode",
         program: "opencode",
+        install: "npm install --global opencode-ai",
         args: &["acp", "--pure"],
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
         homes: &[
@@ -223,6 +231,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
     AcpAgentSpec {
         name: "qwen",
         program: "qwen",
+        install: "npm install --global @qwen-code/qwen-code",
         args: &["--acp", "--allowed-tools", "mcp__team"],
         // Without settings it knows no way to log in.
         isolated_args: &["--auth-type", "openai"],

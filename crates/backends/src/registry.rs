@@ -3,7 +3,7 @@
 use agent_worker_protocol::Backend;
 
 use crate::{
-    acp_agents::find_acp_agent,
+    acp_agents::{ACP_AGENTS, find_acp_agent},
     models::ModelNames,
     providers::EndpointSource,
     spec::{
@@ -292,13 +292,15 @@ pub fn backend_programs(backend: &Backend) -> Vec<&str> {
 
 /// Returns the command that installs a program.
 pub fn install_command(program: &str) -> Option<&'static str> {
-    BACKENDS.iter().find(|row| row.programs.contains(&program)).and_then(|row| row.install)
+    let backend = BACKENDS.iter().find(|row| row.programs.contains(&program));
+    let agent = || ACP_AGENTS.iter().find(|row| row.program == program).map(|row| row.install);
+    backend.and_then(|row| row.install).or_else(agent)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{acp_agents::ACP_AGENTS, spec::CapabilitySupport};
+    use crate::spec::CapabilitySupport;
 
     #[test]
     fn the_macro_names_every_row_with_a_program() {
@@ -336,6 +338,17 @@ mod tests {
                 assert!(gets, "{} does not get {variable}", row.name);
             }
         }
+    }
+
+    #[test]
+    fn every_program_has_one_command_that_installs_it() {
+        let rows = BACKENDS.iter().flat_map(|row| row.programs.iter().map(|it| (*it, row.install)));
+        let agents = ACP_AGENTS.iter().map(|row| (row.program, Some(row.install)));
+        for (program, install) in rows.chain(agents) {
+            assert!(install.is_some_and(|install| !install.is_empty()), "{program}");
+            assert_eq!(install_command(program), install, "{program}");
+        }
+        assert_eq!(install_command("nosuch"), None);
     }
 
     #[test]

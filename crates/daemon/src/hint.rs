@@ -2,23 +2,21 @@
 //!
 //! `http/hint.rs` and `mcp/hint.rs` word the others, and pass the rest on to here.
 
+use std::fmt::Display;
+
 use agent_worker_protocol::{ProblemDetails, RunMode, api::ResumeRequest};
 
 /// The hint that fits every interface. The words for the rest are the interface's own.
 pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
     let hint = match details {
         ProblemDetails::UnknownAgent { suggestion, .. } => {
-            return suggestion.as_ref().map(|name| format!("did you mean `{name}`?"));
+            return did_you_mean(suggestion.as_ref());
         }
         ProblemDetails::UnknownTarget { suggestion, .. } => {
-            return suggestion.as_ref().map(|target| format!("did you mean `{target}`?"));
+            return did_you_mean(suggestion.as_ref());
         }
         ProblemDetails::InvalidAgent { correction } => return Some(correction.clone()),
-        ProblemDetails::GateClosed { gate, .. } => {
-            return Some(format!(
-                "a binding proposal with gate `{gate}` opens it when `approve` wins"
-            ));
-        }
+        ProblemDetails::GateClosed { gate, .. } => return Some(gate_hint(gate)),
         ProblemDetails::AmbiguousTarget { same_instance: true, .. } => {
             "pass `project`, the folder of the one you mean"
         }
@@ -68,6 +66,19 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
         | ProblemDetails::RunContinues { .. } => return None,
     };
     Some(hint.to_owned())
+}
+
+fn gate_hint(gate: &str) -> String {
+    format!("a binding proposal with gate `{gate}` opens it when `approve` wins")
+}
+
+fn did_you_mean(suggestion: Option<impl Display>) -> Option<String> {
+    suggestion.map(|name| format!("did you mean `{name}`?"))
+}
+
+/// Returns true if an unknown target is an agent.
+pub(crate) fn is_agent(wanted: &str) -> bool {
+    wanted.starts_with("agent ")
 }
 
 /// The hint at a limit; `resume` says how this interface raises it.

@@ -55,6 +55,8 @@ use tokio_util::task::TaskTracker;
 
 pub(crate) use admission::own_origins;
 pub(crate) use body::BODY_LIMIT;
+#[cfg(test)]
+pub(crate) use hint::HTTP_CALLS;
 pub(crate) use idempotency::effect_key;
 #[cfg(test)]
 pub(crate) use openapi::document as openapi;

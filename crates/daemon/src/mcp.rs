@@ -52,6 +52,8 @@ use rmcp::transport::streamable_http_server::{
 
 use crate::http::{AppState, BODY_LIMIT, own_origins};
 use dispatcher::McpDispatcher;
+#[cfg(test)]
+pub(crate) use hint::MCP_CALLS;
 use server::McpServer;
 use session_registry::SessionRegistry;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Interfaces of the machine: lock files, process trees, control groups, peers of TCP connections, and the client side of
-//! the daemon's socket.
+//! Interfaces of the machine: lock files, process trees, control groups, programs, peers of TCP connections, and the client
+//! side of the daemon's socket.
 //!
 //! Every crate that runs as a process uses this one. Nothing here knows the concept of an agent.
 
@@ -17,6 +17,7 @@ mod lock;
 mod mcp_client;
 mod process_tree;
 mod procfs;
+mod program_search;
 mod shortage;
 mod socket_peer;
 mod tcp_peer;
@@ -39,6 +40,7 @@ pub use process_tree::{
     process_chain, reap,
 };
 pub use procfs::process_name;
+pub use program_search::{ProgramDefect, find_program};
 pub use shortage::{EXIT_SHORTAGE, is_shortage};
 pub use socket_peer::SocketPeer;
 pub use tcp_peer::{

@@ -244,6 +244,8 @@ impl Kernel {
             pending,
             held: false,
             imminent: None,
+            // Each interface words its own.
+            hint: None,
             run: row.id,
             needs,
             file: origin.file,

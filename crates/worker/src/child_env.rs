@@ -6,13 +6,13 @@
 
 use std::{
     collections::BTreeMap,
-    os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
 };
 
-use agent_worker_host::ATTEMPT_MARKER;
+use agent_worker_host::{ATTEMPT_MARKER, ProgramDefect, find_program};
 use agent_worker_protocol::WorkerJob;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
@@ -62,31 +62,10 @@ impl ChildEnv {
     }
 
     /// Finds a program by the `PATH` of the agent, or by its own path.
-    pub(crate) fn find_program(&self, name: &str) -> ProgramLookup {
-        let candidates: Vec<PathBuf> = if name.contains('/') {
-            vec![self.cwd.join(name)]
-        } else {
-            let folders = self.env.get("PATH").map(String::as_str).unwrap_or_default();
-            std::env::split_paths(folders).map(|folder| self.cwd.join(folder).join(name)).collect()
-        };
-        match candidates.iter().find(|path| is_executable(path)) {
-            Some(path) => ProgramLookup::Found(path.clone()),
-            None if candidates.iter().any(|path| path.is_file()) => ProgramLookup::NotExecutable,
-            None => ProgramLookup::Missing,
-        }
+    pub(crate) fn find_program(&self, name: &str) -> Result<PathBuf, ProgramDefect> {
+        let path = self.env.get("PATH").map(String::as_str).unwrap_or_default();
+        find_program(name, &self.cwd, path)
     }
-}
-
-/// The result of searching a program.
-pub(crate) enum ProgramLookup {
-    Found(PathBuf),
-    /// A file of this name exists, and its mode forbids its execution.
-    NotExecutable,
-    Missing,
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 /// The tail of a stream.

@@ -205,7 +205,9 @@ impl ToolSet {
             let why = match answer {
                 Ok(result) => return result,
                 Err(DaemonCallError::Refused(why)) => {
-                    return ToolResult::Failed(format!("{tool}: {why}"));
+                    // The daemon's own message begins with the tool; a reader of the result knows it.
+                    let why = why.strip_prefix(&format!("{tool}: ")).unwrap_or(&why);
+                    return ToolResult::Failed(why.to_owned());
                 }
                 Err(DaemonCallError::Unavailable(why)) => why,
             };

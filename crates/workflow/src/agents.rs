@@ -12,11 +12,9 @@ use std::{
 };
 
 use agent_worker_backends::{
-    BackendCapabilities, BackendSpec, CapabilitySupport, available_backends, find_backend,
+    BackendCapabilities, BackendSpec, CapabilitySupport, available_backends,
 };
-use agent_worker_protocol::{
-    AgentName, AgentSettings, Backend, Keyword as _, RetryPolicy, Span, ToolName,
-};
+use agent_worker_protocol::{AgentName, AgentSettings, Keyword as _, RetryPolicy, Span, ToolName};
 
 use crate::{
     agents::prompt::PromptFolder,
@@ -107,17 +105,16 @@ fn read_agent(
     }
     let fields = field.fields(&AGENT_KEYS, diagnostics)?;
     let span = |field: &YamlField<'_>| field.span(MIN_SPAN..=MAX_SPAN);
-    let backend = backend::read(key, &fields, diagnostics);
+    let (backend, spec) = backend::read(key, &fields, diagnostics);
     let model = fields.read_with("model", diagnostics, |field| field.text().map(str::to_owned));
     let system_prompt =
         fields.read_with("system_prompt", diagnostics, |field| prompt::read(field, folder));
-    let can = find_backend(backend.word()).map_or(BackendCapabilities::NONE, |row| row.can);
     let max_tokens = fields.read_with("max_tokens", diagnostics, |field| {
-        require_limit("max_tokens", can.max_tokens, &backend, field)?;
+        require_limit("max_tokens", |can| can.max_tokens, spec, field)?;
         field.integer(1..=10_000_000)
     });
     let max_steps = fields.read_with("max_steps", diagnostics, |field| {
-        require_limit("max_steps", can.max_steps, &backend, field)?;
+        require_limit("max_steps", |can| can.max_steps, spec, field)?;
         field.integer(1..=10_000)
     });
     let timeout = fields.read_with("timeout", diagnostics, span);
@@ -126,7 +123,7 @@ fn read_agent(
     let cwd = fields.read_with("cwd", diagnostics, folder_name);
     let env = fields.get("env").map(|field| read_env_names(&field, diagnostics));
     let permissions =
-        fields.get("permissions").map(|field| permissions::read(&field, &backend, diagnostics));
+        fields.get("permissions").map(|field| permissions::read(&field, spec, diagnostics));
     let requires = fields.get("requires").map(|field| read_required_gates(&field, diagnostics));
     Some(AgentSettings {
         name: name?,
@@ -162,23 +159,28 @@ pub(crate) fn read_member(
     })
 }
 
-/// Refuses a limit that the backend cannot enforce.
+/// Returns the backends that can enforce a limit.
+pub(crate) fn limiting_backends(
+    support: fn(BackendCapabilities) -> CapabilitySupport,
+) -> Vec<&'static str> {
+    let has_it = |spec: &&BackendSpec| support(spec.can) != CapabilitySupport::No;
+    available_backends().filter(has_it).map(|spec| spec.name).collect()
+}
+
+/// Refuses a limit that the backend cannot enforce. An unknown backend has its own diagnostic.
 fn require_limit(
     key: &str,
-    support: CapabilitySupport,
-    backend: &Backend,
+    support: fn(BackendCapabilities) -> CapabilitySupport,
+    backend: Option<&BackendSpec>,
     field: &YamlField<'_>,
 ) -> Result<(), Diagnostic> {
-    if support != CapabilitySupport::No {
+    let Some(backend) = backend.filter(|spec| support(spec.can) == CapabilitySupport::No) else {
         return Ok(());
-    }
-    let has_it = |spec: &&BackendSpec| {
-        spec.can.entries().iter().any(|(word, can)| *word == key && *can != CapabilitySupport::No)
     };
-    let names = available_backends().filter(has_it).map(|spec| format!("`{}`", spec.name));
+    let names = limiting_backends(support).into_iter().map(|name| format!("`{name}`"));
     let names: Vec<_> = names.collect();
     Err(field
-        .diagnostic(format!("`{key}` is not supported by backend `{}`", backend.word()))
+        .diagnostic(format!("`{key}` is not supported by backend `{}`", backend.name))
         .with_hint(format!(
             "it is supported by {}; `timeout` limits every backend",
             names.join(" and ")

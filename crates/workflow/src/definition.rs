@@ -6,6 +6,7 @@ pub(crate) mod gates;
 pub(crate) mod layout;
 pub(crate) mod limits;
 pub(crate) mod load;
+pub(crate) mod nearby_file;
 pub(crate) mod params;
 pub(crate) mod schema;
 pub(crate) mod setup;

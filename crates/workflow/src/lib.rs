@@ -5,7 +5,7 @@
 //! [`ShellTemplate`] becomes a script in which no value is ever code. [`mentions()`] reads the recipients of a text.
 //!
 //! This crate executes nothing and reads neither the environment nor the network. Its only I/O is reading the file
-//! that the caller names and the prompt files beneath its folder.
+//! that the caller names, the prompt files beneath its folder, and the names in that folder if the file is missing.
 
 mod agents;
 mod definition;
@@ -17,7 +17,7 @@ mod shell;
 mod template;
 mod yaml;
 
-pub use agents::backend::backend_choices as backend_choice;
+pub use agents::backend::{NO_DEFAULT as NO_DEFAULT_BACKEND, backend_choices as backend_choice};
 pub use agents::standalone::{AgentDraft, AgentDraftError, parse_mock_script};
 pub use definition::answers::AnswerHandling;
 pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContext};
@@ -25,6 +25,7 @@ pub use definition::gates::GateSettings;
 pub use definition::layout::Layout;
 pub use definition::limits::LimitSettings;
 pub use definition::load::{load, load_file, parse};
+pub use definition::nearby_file::nearest_workflow_file;
 pub use definition::params::{Param, ParamType, RESERVED_OPTIONS};
 pub use definition::schema::schema;
 pub use definition::setup::SetupStep;

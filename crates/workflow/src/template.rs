@@ -88,6 +88,32 @@ pub(crate) fn split_references(text: &str) -> (Vec<Piece<'_>>, Option<FlawedRefe
     (pieces, flawed)
 }
 
+/// Places of the references of a value in the source of its file. YAML has no other usual way to write `${{`, so the nth
+/// in the value is the nth in the source; if the counts differ, every reference has the place of the whole value.
+pub(crate) struct ReferencePlaces {
+    whole: Range<usize>,
+    ranges: Vec<Range<usize>>,
+}
+
+impl ReferencePlaces {
+    /// Finds the references of `value`, which the file's `source` has at `whole`.
+    pub(crate) fn new(whole: &Range<usize>, value: &str, source: &str) -> Self {
+        let written = source.get(whole.clone()).unwrap_or_default();
+        let range = |(offset, _): (usize, &str)| {
+            let close = written[offset..].find(CLOSE).map(|close| close + CLOSE.len());
+            whole.start + offset..whole.start + offset + close.unwrap_or(OPEN.len())
+        };
+        let ranges: Vec<_> = written.match_indices(OPEN).map(range).collect();
+        let is_same = ranges.len() == value.matches(OPEN).count();
+        Self { whole: whole.clone(), ranges: if is_same { ranges } else { Vec::new() } }
+    }
+
+    /// Returns the place of the reference with this index, with its braces.
+    pub(crate) fn range(&self, nth: usize) -> Range<usize> {
+        self.ranges.get(nth).unwrap_or(&self.whole).clone()
+    }
+}
+
 impl Template {
     /// Parses a text in which every reference must be known.
     pub(crate) fn read(text: &str, known: &KnownNames) -> Result<Self, Vec<FlawedReference>> {

@@ -178,9 +178,10 @@ impl DaemonClient {
         Ok(page.items.into_iter().next())
     }
 
-    /// Sends `GET /runs/{id}`.
+    /// Sends `GET /runs/{id}`. A command words its own hint.
     pub(crate) async fn run(&self, run: RunId) -> ClientResult<RunView> {
-        self.daemon.get(&format!("/runs/{run}")).await
+        let view: RunView = self.daemon.get(&format!("/runs/{run}")).await?;
+        Ok(RunView { hint: None, ..view })
     }
 
     /// Sends `POST /runs`.

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs::File,
     path::{Path, PathBuf},
 };
 
@@ -11,7 +11,7 @@ use agent_worker_protocol::{
     BASE_ENV, RunMode, Tag,
     api::{RunRequest, RunStarted},
 };
-use agent_worker_workflow::{Workflow, nearest, unset_env};
+use agent_worker_workflow::{Workflow, nearest_workflow_file, unset_env};
 use clap::Args;
 
 use crate::{
@@ -272,25 +272,6 @@ pub(crate) fn load_workflow(file: &Path, typed: &Path) -> Result<Workflow, CliEr
     })
 }
 
-/// Returns the workflow file in the folder of `file` whose name is nearest, with or without its ending.
-fn nearest_workflow_file(file: &Path) -> Option<String> {
-    let name = file.file_name()?.to_str()?;
-    let entries = fs::read_dir(file.parent()?).ok()?.flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let ending = |name: &str| {
-        let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
-        ending.is_some_and(|ending| ["yaml", "yml"].contains(&ending))
-    };
-    let mut names: Vec<String> = names.filter(|name| ending(name)).collect();
-    names.sort_unstable();
-    let stem = |name: &str| name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned();
-    let stems: Vec<String> = names.iter().map(|name| stem(name)).collect();
-    let typed = if ending(name) { stem(name) } else { name.to_owned() };
-    let near = nearest(&typed, stems.iter().map(String::as_str))?;
-    let at = stems.iter().position(|stem| stem == near)?;
-    names.into_iter().nth(at)
-}
-
 /// Refuses a `run` that wakes no agent; a `start` waits for messages.
 fn require_kickoff(workflow: &Workflow, mode: RunMode) -> Result<(), CliError> {
     match (mode, workflow.kickoff_problem()) {
@@ -303,28 +284,4 @@ fn require_kickoff(workflow: &Workflow, mode: RunMode) -> Result<(), CliError> {
 
 fn is_forwarded_variable(name: &str, workflow: &Workflow) -> bool {
     BASE_ENV.contains(&name) || workflow.env_names.iter().any(|wanted| wanted == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_file_of_the_folder_is_suggested() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["review.yaml", "docs.yml", "notes.md"] {
-            fs::write(folder.path().join(name), "").unwrap();
-        }
-        for (typed, expected) in [
-            ("reveiw.yaml", Some("review.yaml")),
-            ("review", Some("review.yaml")),
-            ("review.yml", Some("review.yaml")),
-            ("dosc.yaml", Some("docs.yml")),
-            ("notes", None),
-            ("other.yaml", None),
-        ] {
-            let found = nearest_workflow_file(&folder.path().join(typed));
-            assert_eq!(found.as_deref(), expected, "{typed}");
-        }
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -12,6 +11,7 @@ use agent_worker_backends::{
     BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport, backend_programs,
     install_command,
 };
+use agent_worker_host::{ProgramDefect, find_program};
 use agent_worker_protocol::Backend;
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
@@ -228,9 +228,8 @@ fn unverified_notes(known: &BackendSpec, backend: &BackendStatus) -> Vec<String>
     other.into_iter().chain(known.unverified.iter().map(|what| (*what).to_owned())).collect()
 }
 
-pub(super) fn find_on_path(program: &str, settings: &CliSettings) -> Option<PathBuf> {
-    let path = settings.env.get("PATH")?;
-    std::env::split_paths(path).map(|folder| folder.join(program)).find(|file| is_executable(file))
+fn find_on_path(program: &str, settings: &CliSettings) -> Option<PathBuf> {
+    find_program(program, &settings.cwd, settings.env.get("PATH")?).ok()
 }
 
 /// The reason why an agent's program cannot start in this environment, and the fix.
@@ -245,35 +244,21 @@ pub(super) fn find_program_problem(
     folder: &Path,
     settings: &CliSettings,
 ) -> Option<ProgramProblem> {
-    let programs = backend_programs(backend);
-    let name = *programs.first()?;
-    let is_there = |program: &&str| {
-        if program.contains('/') {
-            is_executable(&folder.join(program))
-        } else {
-            find_on_path(program, settings).is_some()
-        }
-    };
-    if programs.iter().any(is_there) {
-        return None;
+    let path = settings.env.get("PATH").map(String::as_str).unwrap_or_default();
+    let mut defects: Vec<ProgramDefect> = Vec::new();
+    for program in backend_programs(backend) {
+        // One of the names is enough.
+        defects.push(find_program(program, folder, path).err()?);
     }
-    if name.contains('/') && folder.join(name).is_file() {
-        let file = name.strip_prefix("./").unwrap_or(name);
-        return Some(ProgramProblem {
-            message: format!("`{name}` is not executable"),
-            hint: format!("make it executable: chmod +x {file}"),
-        });
-    }
-    let place = if name.contains('/') { "" } else { " on the PATH" };
-    let hint = match install_command(name) {
-        Some(install) => format!("install it: {install}"),
-        None => "the agent fails until you install this program".to_owned(),
+    let defect = defects.iter().find(|defect| !defect.is_missing()).or(defects.first())?;
+    let otherwise = if defect.name().contains('/') {
+        "the agent fails until the file exists"
+    } else {
+        "the agent fails until you install this program"
     };
-    Some(ProgramProblem { message: format!("there is no program `{name}`{place}"), hint })
-}
-
-fn is_executable(file: &Path) -> bool {
-    file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    let correction = defect.correction(install_command(defect.name()));
+    let hint = correction.unwrap_or_else(|| otherwise.to_owned());
+    Some(ProgramProblem { message: defect.to_string(), hint })
 }
 
 /// Returns the first line of the program's version output, or `None` if none arrives in time.

@@ -172,7 +172,9 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend)
     let command = args.command.map(|text| split_command(&text)).transpose()?.unwrap_or_default();
     let has_backend = args.backend.is_some() || args.model.is_some() || !command.is_empty();
     if name.is_none() && !has_backend && mock.is_empty() {
-        return Err(CliError::new(CliErrorKind::Usage, "an agent needs a backend")
+        let message =
+            format!("an agent needs a backend: {}", agent_worker_workflow::NO_DEFAULT_BACKEND);
+        return Err(CliError::new(CliErrorKind::Usage, message)
             .with_hint(format!("{}, {EXAMPLE}", agent_worker_workflow::backend_choice())));
     }
     let agent = validate_draft(AgentDraft {
@@ -199,6 +201,7 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend)
         target,
         create_instance,
         project: Some(project),
+        connection_folder: None,
         cwd: None,
         env,
     };

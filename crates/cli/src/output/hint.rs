@@ -118,11 +118,8 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
 /// Returns a hint about documents and votes; `None` for the problems that are worded above.
 fn document_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
-        ProblemDetails::StaleRevision { .. } => {
+        ProblemDetails::StaleRevision { .. } | ProblemDetails::RevisionNotRead { .. } => {
             "read it with `agent-worker doc read`, then write with its revision as --base"
-        }
-        ProblemDetails::RevisionNotRead { .. } => {
-            "read it first with `agent-worker doc read`, then write again"
         }
         ProblemDetails::SuggestionNotNeeded => {
             "write the document with `agent-worker doc write` or `agent-worker doc append`"

@@ -164,22 +164,26 @@ impl<'a> FailedAgent<'a> {
         Fix { what, retry }
     }
 
-    /// Names the command that installs the program that the worker's message names; a `command` may replace the program
-    /// of a backend. For an agent of `acp`, and for a file that is not executable, the message ends with the command.
+    /// Names the correction of a program that cannot start, with which the worker's message ends. A path of the user's
+    /// own needs no installation.
     fn program_fix(&self, message: &str) -> String {
         let Self { name, .. } = self;
-        let program = message.split('`').nth(1);
-        let install = message.split_once("; install it: ").map(|(_, command)| command);
-        let install = install.or_else(|| match program {
-            Some(program) => install_command(program),
-            None => self.backend.and_then(|backend| backend.install),
-        });
-        let mode = message.split_once("; make it executable: ").map(|(_, command)| command);
-        match (install, mode, program) {
-            (_, Some(command), _) => format!("make the program of {name} executable: {command}"),
-            (Some(install), None, _) => format!("install the program of {name}: {install}"),
-            (None, None, Some(program)) => format!("install the program `{program}` of {name}"),
-            (None, None, None) => format!("install the program of {name}"),
+        let correction = message.split_once("; ").map(|(_, correction)| correction);
+        if let Some(install) = correction.and_then(|it| it.strip_prefix("install it: ")) {
+            return format!("install the program of {name}: {install}");
+        }
+        if let Some(command) = correction.and_then(|it| it.strip_prefix("make it executable: ")) {
+            return format!("make the program of {name} executable: {command}");
+        }
+        match correction {
+            Some(correction) => format!("for {name}: {correction}"),
+            None if message.ends_with(" does not exist") => {
+                format!("correct the path in `command` of {name}")
+            }
+            None => match self.backend.and_then(|backend| backend.install) {
+                Some(install) => format!("install the program of {name}: {install}"),
+                None => format!("install the program of {name}"),
+            },
         }
     }
 
@@ -318,10 +322,17 @@ mod tests {
         let failures = vec![
             missing("coder", "there is no program `gemini`; install it: npm install gemini"),
             missing("reviewer", "`./a.sh` is not executable; make it executable: chmod +x a.sh"),
+            missing("tester", "the program `/p/b.sh` does not exist"),
+            missing(
+                "writer",
+                "`./c.sh` needs the interpreter `x`, which does not exist; install x",
+            ),
         ];
         let expected = [
             "install the program of coder: npm install gemini",
             "make the program of reviewer executable: chmod +x a.sh",
+            "correct the path in `command` of tester",
+            "for writer: install x",
             "then: agent-worker restart @review:pr-1",
         ];
         assert_eq!(run_next_steps(&failed("acp", failures), &[]), expected);

@@ -56,6 +56,7 @@ pub(crate) fn run() -> RunView {
         pending: 0,
         held: false,
         imminent: None,
+        hint: None,
         position: Position::default(),
         agents: vec![agent("coder", AgentState::Idle), agent("reviewer", AgentState::Idle)],
     }

@@ -5,7 +5,7 @@ use std::{convert::Infallible, path::PathBuf};
 use agent_worker_kernel::{InstanceSelector, ListingScope, PageRequest, Principal};
 use agent_worker_protocol::{Code, Problem, Target};
 use axum::{
-    Json, RequestPartsExt as _,
+    RequestPartsExt as _,
     body::{Bytes, to_bytes},
     extract::{FromRequest, FromRequestParts, Request},
     http::{header::AUTHORIZATION, request::Parts},
@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{body::BODY_LIMIT, problem_response::ProblemResponse};
+use crate::input;
 
 /// The caller, as identified at admission.
 pub(super) struct Requester(pub(super) Principal);
@@ -149,6 +150,10 @@ impl AgentStopQuery {
     }
 }
 
+fn refused_address(rejection: &str) -> ProblemResponse {
+    bad_request(input::plain_rejection(rejection))
+}
+
 fn bad_request(message: String) -> ProblemResponse {
     Problem::new(Code::BadRequest, message).into()
 }
@@ -195,15 +200,14 @@ async fn read_body(request: Request) -> Result<Bytes, ProblemResponse> {
 }
 
 fn parse_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, ProblemResponse> {
-    let parsed = Json::from_bytes(body);
-    parsed.map(|Json(value)| value).map_err(|error| bad_request(error.body_text()))
+    input::from_json(body).map_err(bad_request)
 }
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for UrlQuery<T> {
     type Rejection = ProblemResponse;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemResponse> {
         let parsed = axum::extract::Query::try_from_uri(&parts.uri);
-        parsed.map(|query| Self(query.0)).map_err(|error| bad_request(error.body_text()))
+        parsed.map(|query| Self(query.0)).map_err(|error| refused_address(&error.body_text()))
     }
 }
 
@@ -211,6 +215,6 @@ impl<S: Sync, T: DeserializeOwned + Send + 'static> FromRequestParts<S> for UrlP
     type Rejection = ProblemResponse;
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ProblemResponse> {
         let parsed = parts.extract::<axum::extract::Path<T>>().await;
-        parsed.map(|path| Self(path.0)).map_err(|error| bad_request(error.body_text()))
+        parsed.map(|path| Self(path.0)).map_err(|error| refused_address(&error.body_text()))
     }
 }

@@ -1,8 +1,29 @@
 //! The hint of a problem in the words of the HTTP interface: routes, headers and fields.
 
-use agent_worker_protocol::{Problem, ProblemDetails};
+use agent_worker_protocol::{Problem, ProblemDetails, Target};
+use serde_json::json;
 
-use crate::hint::{limit_hint, limits_json, neutral_hint};
+use crate::{
+    hint::{is_agent, limit_hint, limits_json, neutral_hint},
+    next_step::StepCalls,
+};
+
+/// The requests that the next step after a run names.
+pub(crate) const HTTP_CALLS: StepCalls = StepCalls {
+    answer: |id, run| {
+        let target = Target::instance(&run.instance);
+        let body = json!({ "target": target, "answer": "…" });
+        format!("`POST /questions/{id}/answer` with {body}")
+    },
+    decide: |id, run| {
+        let body = json!({ "target": Target::instance(&run.instance) });
+        format!("`POST /approvals/{id}/approve` or `POST /approvals/{id}/deny` with {body}")
+    },
+    resume_run: |run| format!("`POST /runs/{}/resume` with {}", run.run, limits_json(&run.needs)),
+    resume_agent: |target| format!("`POST /agents/{target}/resume`"),
+    start: "`POST /runs`",
+    add_agent: "`POST /agents`",
+};
 
 /// The next thing an HTTP client can try.
 pub(crate) fn hint(problem: &Problem) -> Option<String> {
@@ -37,6 +58,9 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
 /// A hint that is the same for every problem of its kind.
 fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
     let hint = match details {
+        ProblemDetails::UnknownTarget { suggestion: None, wanted } if is_agent(wanted) => {
+            "`GET /agents` lists the agents"
+        }
         ProblemDetails::UnknownTarget { suggestion: None, .. } => {
             "`GET /workflows` lists the instances"
         }
@@ -54,10 +78,9 @@ fn fixed_hint(details: &ProblemDetails) -> Option<&'static str> {
         ProblemDetails::TextTooLarge { .. } => {
             "put the rest into a resource with `POST /resources`"
         }
-        ProblemDetails::StaleRevision { .. } => {
+        ProblemDetails::StaleRevision { .. } | ProblemDetails::RevisionNotRead { .. } => {
             "read it, then write with its revision as `base_revision`"
         }
-        ProblemDetails::RevisionNotRead { .. } => "read it first, then write again",
         ProblemDetails::SuggestionNotNeeded => "write it with `POST /documents/{path}`",
         ProblemDetails::OtherDatabase { .. } => {
             "restore `context.config.db`, or delete the instance with `POST /workflows/remove`"
@@ -79,6 +102,18 @@ mod tests {
     use agent_worker_protocol::Code;
 
     use super::*;
+
+    #[test]
+    fn an_unknown_agent_is_found_in_the_list_of_agents() {
+        for (wanted, expected) in [
+            ("agent `ghost` in @team", "`GET /agents` lists the agents"),
+            ("instance `@ghost`", "`GET /workflows` lists the instances"),
+        ] {
+            let details = ProblemDetails::UnknownTarget { wanted: wanted.into(), suggestion: None };
+            let problem = Problem::new(Code::NotFound, "no").with_details(details);
+            assert_eq!(hint(&problem).as_deref(), Some(expected));
+        }
+    }
 
     #[test]
     fn every_reason_has_a_hint() {

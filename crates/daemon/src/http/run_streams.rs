@@ -16,8 +16,10 @@ use axum::{Json, extract::State, response::IntoResponse};
 use super::{
     AppState, events,
     extractors::{JsonBody, Requester},
+    hint::HTTP_CALLS,
     problem_response::{HandlerResult, ProblemResponse},
 };
+use crate::next_step::run_hint;
 
 /// Handles `POST /run`.
 pub(super) async fn run(
@@ -43,7 +45,12 @@ pub(super) async fn serve(
         }
         let view = app.kernel.runs().view(&who, run).await?;
         match RunReport::of(&view).filter(|_| view.is_at_rest()) {
-            Some(report) => return Ok(Json(report)),
+            Some(mut report) => {
+                if let Some(error) = &mut report.error {
+                    error.hint = run_hint(&view, &HTTP_CALLS);
+                }
+                return Ok(Json(report));
+            }
             // Another client has already resumed the run.
             None => feed = watch_run(&app, &who, run).await?,
         }

@@ -14,9 +14,11 @@ use serde_json::json;
 use super::{
     AppState,
     extractors::{JsonBody, ListQuery, Requester, UrlPath, UrlQuery},
+    hint::HTTP_CALLS,
     idempotency::IdempotencyKey,
     problem_response::HandlerResult,
 };
+use crate::next_step::run_hint;
 
 /// The mode of a stop.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -52,7 +54,8 @@ pub(super) async fn show(
     Requester(who): Requester,
     UrlPath(run): UrlPath<RunId>,
 ) -> HandlerResult<RunView> {
-    Ok(Json(app.kernel.runs().view(&who, run).await?))
+    let view = app.kernel.runs().view(&who, run).await?;
+    Ok(Json(RunView { hint: run_hint(&view, &HTTP_CALLS), ..view }))
 }
 
 /// Handles `POST /runs/{id}/stop`: replies after every process of the run has ended.

@@ -40,8 +40,8 @@ pub(super) async fn show(kernel: &Kernel, who: &Principal, mut call: McpToolCall
 /// Implements the `agent_new` tool.
 pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentNewArgs { name, backend, command, agent, model, system, cwd, env } = call.args()?;
-    let InstanceSelector { target, project } = call.place;
-    let env = pairs(&env)?;
+    let InstanceSelector { target, project: connection_folder } = call.place;
+    let (project, env) = (call.project, pairs(&env)?);
     let rest = AgentRequest::default();
     let request = AgentRequest {
         name,
@@ -54,6 +54,7 @@ pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall)
         env,
         target,
         project,
+        connection_folder,
         ..rest
     };
     to_tool_result(kernel.agents().create(who, call.key, request).await)

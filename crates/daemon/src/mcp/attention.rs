@@ -15,6 +15,7 @@ use super::{
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ApprovalAnswerArgs {
+    #[serde(alias = "id")]
     approval: ApprovalId,
     allow: bool,
     reason: Option<String>,
@@ -23,6 +24,7 @@ struct ApprovalAnswerArgs {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct QuestionAnswerArgs {
+    #[serde(alias = "id")]
     question: QuestionId,
     answer: String,
 }

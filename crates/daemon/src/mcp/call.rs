@@ -8,10 +8,13 @@ use agent_worker_protocol::{
     mcp_wire::{IDEMPOTENCY_KEY_ARGUMENT, PROJECT_HEADER},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{legacy_arguments, rpc::JsonObject};
-use crate::http::{client_problem, effect_key};
+use crate::{
+    http::{client_problem, effect_key},
+    input,
+};
 
 const TARGET_FIELD: &str = "target";
 const PROJECT_FIELD: &str = "project";
@@ -24,7 +27,7 @@ pub(super) struct McpToolCall {
     /// The instance; an agent may omit it. Its folder is that of the call, else that of the connection.
     pub(super) place: InstanceSelector,
     /// The folder that the call itself names.
-    project: Option<PathBuf>,
+    pub(super) project: Option<PathBuf>,
     args: JsonObject,
 }
 
@@ -60,10 +63,8 @@ impl McpToolCall {
                 return Err(malformed(format!("`{IDEMPOTENCY_KEY_ARGUMENT}` must be a string")));
             }
         };
-        let target =
-            args.remove(TARGET_FIELD).map(deserialize::<Option<Target>>).transpose()?.flatten();
-        let project =
-            args.remove(PROJECT_FIELD).map(deserialize::<Option<PathBuf>>).transpose()?.flatten();
+        let target: Option<Target> = take_field(&mut args, TARGET_FIELD)?;
+        let project: Option<PathBuf> = take_field(&mut args, PROJECT_FIELD)?;
         for (name, path) in [(PROJECT_FIELD, &project), (PROJECT_HEADER, &folder)] {
             if path.as_ref().is_some_and(|path| !path.is_absolute()) {
                 let message = format!("`{name}` must be an absolute path");
@@ -94,7 +95,8 @@ impl McpToolCall {
 
     /// Parses the arguments of this tool.
     pub(super) fn args<T: DeserializeOwned>(&mut self) -> Result<T, McpFailure> {
-        deserialize(Value::Object(std::mem::take(&mut self.args)))
+        let args = Value::Object(std::mem::take(&mut self.args));
+        input::from_value(args, &[TARGET_FIELD, PROJECT_FIELD]).map_err(malformed)
     }
 }
 
@@ -127,8 +129,15 @@ fn malformed(message: impl Into<String>) -> McpFailure {
     McpFailure::Malformed(message.into())
 }
 
-fn deserialize<T: DeserializeOwned>(value: Value) -> Result<T, McpFailure> {
-    serde_json::from_value(value).map_err(|error| malformed(error.to_string()))
+/// Removes a field that every tool takes; a null counts as none.
+fn take_field<T: DeserializeOwned>(
+    args: &mut JsonObject,
+    name: &str,
+) -> Result<Option<T>, McpFailure> {
+    let Some(value) = args.remove(name) else { return Ok(None) };
+    let mut field: BTreeMap<String, Option<T>> =
+        input::from_value(json!({ name: value }), &[]).map_err(malformed)?;
+    Ok(field.remove(name).flatten())
 }
 
 fn object(value: Value) -> JsonObject {

@@ -23,7 +23,10 @@ use super::{
     tool_execution,
     tools::{self, McpTool},
 };
-use crate::http::{ProblemResponse, client_problem};
+use crate::{
+    http::{ProblemResponse, client_problem},
+    input,
+};
 
 /// The media types that a client must accept, also if the response uses only the first.
 const REQUIRED_ACCEPT_TYPES: [&str; 2] = ["application/json", "text/event-stream"];
@@ -156,8 +159,8 @@ async fn call_tool(
     params: JsonObject,
     folder: Option<PathBuf>,
 ) -> Result<ToolsReply, McpRpcError> {
-    let params = serde_json::from_value(Value::Object(params));
-    let CallParams { name, arguments } = params.map_err(|error| malformed(error.to_string()))?;
+    let params = input::from_value(Value::Object(params), &[]);
+    let CallParams { name, arguments } = params.map_err(malformed)?;
     let (structured_content, is_error) =
         match tool_execution::call_tool_by_name(kernel, who, &name, arguments, folder).await {
             Ok(given) => (given, false),

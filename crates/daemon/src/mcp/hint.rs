@@ -1,9 +1,42 @@
 //! The hint of a problem in the words of the MCP interface: tools and their arguments.
 
 use agent_worker_kernel::{AgentExplanation, WakeCondition};
-use agent_worker_protocol::{Problem, ProblemBody, ProblemDetails, api::AgentView};
+use agent_worker_protocol::{Problem, ProblemBody, ProblemDetails, Target, api::AgentView};
+use serde_json::{Value, json};
 
-use crate::hint::{limit_hint, limits_json, neutral_hint};
+use crate::{
+    hint::{is_agent, limit_hint, limits_json, neutral_hint},
+    next_step::StepCalls,
+};
+
+/// The tool calls that the next step after a run names.
+pub(crate) const MCP_CALLS: StepCalls = StepCalls {
+    answer: |id, run| {
+        let target = Target::instance(&run.instance);
+        format!(
+            "question_answer with {}",
+            json!({ "target": target, "question": id, "answer": "…" })
+        )
+    },
+    decide: |id, run| {
+        let target = Target::instance(&run.instance);
+        format!(
+            "approval_answer with {}",
+            json!({ "target": target, "approval": id, "allow": true })
+        )
+    },
+    resume_run: |run| {
+        let mut args = json!({ "run": run.run });
+        let needs = serde_json::to_value(run.needs).unwrap_or_default();
+        if let (Value::Object(args), Value::Object(needs)) = (&mut args, needs) {
+            args.extend(needs);
+        }
+        format!("run_resume with {args}")
+    },
+    resume_agent: |target| format!("agent_resume with {}", json!({ "target": target })),
+    start: "run_start",
+    add_agent: "agent_new",
+};
 
 /// The problem as an MCP client and its model read it.
 pub(super) fn problem_body(problem: Problem) -> ProblemBody {
@@ -15,6 +48,9 @@ pub(super) fn problem_body(problem: Problem) -> ProblemBody {
 fn hint(problem: &Problem) -> Option<String> {
     let details = problem.details.as_deref()?;
     let hint = match details {
+        ProblemDetails::UnknownTarget { suggestion: None, wanted } if is_agent(wanted) => {
+            "workflow_agents lists the agents".to_owned()
+        }
         ProblemDetails::UnknownTarget { suggestion: None, .. } => {
             "workflow_list lists the instances".to_owned()
         }
@@ -42,11 +78,10 @@ fn hint(problem: &Problem) -> Option<String> {
         ProblemDetails::TextTooLarge { .. } => {
             "put the rest into a resource with resource_create".to_owned()
         }
-        ProblemDetails::StaleRevision { .. } => {
-            "read it, then document_write with its revision as base_revision".to_owned()
-        }
-        ProblemDetails::RevisionNotRead { .. } => {
-            "read it first with document_read, then write again".to_owned()
+        // Only an agent has a last read, so the revision is the way for every caller.
+        ProblemDetails::StaleRevision { .. } | ProblemDetails::RevisionNotRead { .. } => {
+            "read it with document_read, then document_write with its revision as base_revision"
+                .to_owned()
         }
         ProblemDetails::NotOwner { owner } => {
             format!("suggest the change to @{owner} with document_suggest")

@@ -3,7 +3,7 @@
 //! `tools/call` accepts them, and `tools/list` does not contain them. Invariant: a call that gives the old and the current
 //! spelling with different values is refused, so no value is ignored.
 
-use agent_worker_protocol::ToolName;
+use agent_worker_protocol::{Span, ToolName};
 use serde_json::{Number, Value};
 
 use super::{
@@ -106,11 +106,21 @@ fn take(args: &mut JsonObject, name: &str) -> Option<Value> {
 /// Sets the value of `new` that the call gave as `old`.
 fn set(args: &mut JsonObject, old: &str, new: &str, value: Value) -> Result<(), McpFailure> {
     match args.insert(new.to_owned(), value) {
-        Some(given) if !given.is_null() && Some(&given) != args.get(new) => {
+        Some(given)
+            if !given.is_null() && args.get(new).is_none_or(|value| !is_same(&given, value)) =>
+        {
             Err(McpFailure::Malformed(format!("`{old}` and `{new}` differ; give one of them")))
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// Returns true if two spellings have the same value: equal JSON, equal numbers or equal lengths of time.
+fn is_same(one: &Value, other: &Value) -> bool {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (one, other) = (text(one), text(other));
+    let spans = (one.parse::<Span>().ok(), other.parse::<Span>().ok());
+    one == other || matches!(spans, (Some(one), Some(other)) if one == other)
 }
 
 #[cfg(test)]
@@ -179,6 +189,13 @@ mod tests {
     fn two_spellings_with_different_values_are_refused() {
         let same = json!({"title": "t", "type": "decision", "kind": "decision"});
         assert!(converted("proposal_create", same).is_ok());
+        for same in [
+            json!({"timeoutSeconds": 60, "deadline": "1m"}),
+            json!({"timeoutSeconds": "60", "deadline": "60s"}),
+            json!({"quorum": "2", "resolution": {"quorum": 2}}),
+        ] {
+            assert!(converted("proposal_create", same.clone()).is_ok(), "{same}");
+        }
         for (args, expected) in [
             (
                 json!({"type": "decision", "kind": "election"}),

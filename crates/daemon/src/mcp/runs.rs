@@ -5,12 +5,16 @@ use std::path::PathBuf;
 use agent_worker_kernel::{Kernel, ListingScope, PageRequest, Principal};
 use agent_worker_protocol::{
     Code, Permission, Problem, RunId, RunMode, Span, Tag,
-    api::{FinishRequest, ResumeRequest, RunRequest},
+    api::{FinishRequest, ResumeRequest, RunRequest, RunView},
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use super::call::{McpFailure, McpToolCall, McpToolResult, kernel_refusal, pairs, to_tool_result};
+use super::{
+    call::{McpFailure, McpToolCall, McpToolResult, kernel_refusal, pairs, to_tool_result},
+    hint::MCP_CALLS,
+};
+use crate::next_step::run_hint;
 
 /// The arguments of a tool that lists something.
 #[derive(Deserialize)]
@@ -91,7 +95,8 @@ pub(super) async fn status(
 ) -> McpToolResult {
     let RunIdArgs { run } = call.args()?;
     let run = selected_run(kernel, who, &call, run, Permission::Read).await?;
-    to_tool_result(kernel.runs().view(who, run).await)
+    let view = kernel.runs().view(who, run).await;
+    to_tool_result(view.map(|view| RunView { hint: run_hint(&view, &MCP_CALLS), ..view }))
 }
 
 /// Implements the `run_start` tool.

@@ -67,6 +67,32 @@ async fn every_kind_of_invalid_request_is_answered_with_a_problem() {
 }
 
 #[tokio::test]
+async fn a_refusal_names_the_field_without_the_words_of_a_library() {
+    let fixture = DaemonFixture::open().await;
+    for (question, expected) in [
+        (send(r#"{"message": 7}"#), "`message` must be text, not 7"),
+        (send(r#"{"target": "@team"}"#), "`message` is missing"),
+        (TestRequest::get("/messages?target=@team&limit=x"), "`limit` must be a whole number"),
+        (TestRequest::get("/agents?live=perhaps"), "`live` must be true or false"),
+        (TestRequest::get("/agents?taget=coder"), "unknown field `taget`; the fields are `target`"),
+        (TestRequest::get("/runs/not-an-id"), "must be an id, such as `"),
+        (TestRequest::get("/messages/one/receipts?target=@team"), "must be a whole number"),
+        (TestRequest::post("/shutdown", r#"{"mode": "perhaps"}"#), "`mode` must be `"),
+        (
+            TestRequest::post("/agents", r#"{"backend": "command", "command": "./x"}"#),
+            "`command` must be a list, not \"./x\"",
+        ),
+    ] {
+        let answer = fixture.as_user(question).await;
+        let message = answer.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(expected), "{message}");
+        for word in ["deserialize", "UUID", "invalid type", "expected", "u32", "i64"] {
+            assert!(!message.contains(word), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn missing_and_impossible_resources_are_reported_as_such() {
     let fixture = DaemonFixture::open().await;
     let some_run = "00000000-0000-0000-0000-000000000000";

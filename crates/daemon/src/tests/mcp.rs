@@ -311,13 +311,13 @@ async fn a_document_is_replaced_only_by_who_has_read_it() {
     };
     assert_eq!(fixture.as_user(append("plan.md")).await.status, 200);
     assert_eq!(fixture.as_user(append("other.md")).await.status, 200);
-    for (file, hint) in [("plan.md", "read it, then document_write"), ("other.md", "read it first")]
-    {
+    let hint = "read it with document_read, then document_write with its revision as base_revision";
+    for file in ["plan.md", "other.md"] {
         let blind = json!({"file": file, "content": "d"});
         let refused = coder.call("document_write", blind.clone()).await;
         assert_eq!(refused["structuredContent"]["code"], "conflict", "{file}");
         let told = refused["structuredContent"]["hint"].as_str().unwrap();
-        assert!(told.starts_with(hint), "{file}: {told}");
+        assert_eq!(told, hint, "{file}");
         let read = coder.call_ok("document_read", json!({"file": file})).await;
         let next = read["revision"].as_i64().unwrap() + 1;
         assert_eq!(coder.call_ok("document_write", blind).await["revision"], json!(next), "{file}");
@@ -336,7 +336,7 @@ async fn calls_that_make_no_sense_are_errors_that_help() {
     for (tool, args, expected) in [
         ("chanel_send", json!({}), "`channel_send`"),
         ("frobnicate", json!({}), "document_list"),
-        ("channel_send", json!({}), "missing field `message`"),
+        ("channel_send", json!({}), "`message` is missing"),
         ("channel_send", json!({"message": "x", "too": "coder"}), "unknown field `too`"),
         ("channel_send", json!({"message": "x", "to": "co der"}), "`co der`"),
         ("channel_send", json!({"message": "x", "idempotency_key": 1}), "idempotency_key"),
@@ -344,7 +344,7 @@ async fn calls_that_make_no_sense_are_errors_that_help() {
         ("channel_read", json!({"since": "yesterday"}), "yesterday"),
         ("document_read", json!({"file": "../../etc/passwd"}), "etc/passwd"),
         ("resource_read", json!({"id": "12"}), "64 hex digits"),
-        ("workflow_agents", json!({"x": 1}), "unknown field `x`"),
+        ("workflow_agents", json!({"x": 1}), "unknown field `x`; the fields are `target`"),
     ] {
         let message = coder.call_malformed(tool, args.clone()).await;
         assert!(message.contains(expected) && message.contains(tool), "{tool} {args}: {message}");

@@ -95,6 +95,96 @@ async fn a_workflow_that_is_live_in_two_folders_is_addressed_by_the_callers_fold
 }
 
 #[tokio::test]
+async fn a_mistake_in_the_arguments_is_worded_without_the_words_of_a_library() {
+    let fixture = DaemonFixture::open().await;
+    for (tool, args, expected) in [
+        ("vote", json!({"proposal": "abc"}), "`proposal` must be a whole number, not \"abc\""),
+        (
+            "channel_read",
+            json!({"limit": []}),
+            "`limit` must be a whole number of 0 or more, not a list",
+        ),
+        ("run_status", json!({"run": "nope"}), "`run` must be an id, such as `"),
+        ("agent_new", json!({"command": "./x"}), "`command` must be a list, not \"./x\""),
+        ("channel_send", json!({"target": 1}), "`target` must be text, not 1"),
+        (
+            "run_finish",
+            json!({"outcome": "bogus", "summary": ""}),
+            "`outcome` must be `done` or `failed`, not `bogus`",
+        ),
+        (
+            "question_answer",
+            json!({"no": 1}),
+            "unknown field `no`; the fields are `id`, `question`, `answer`, `target`, `project`",
+        ),
+    ] {
+        let params = json!({"name": tool, "arguments": args});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let request = TestRequest::post("/mcp", body.to_string())
+            .header("Accept", "application/json, text/event-stream")
+            .header("MCP-Protocol-Version", "2025-11-25");
+        let reply = fixture.as_user(request).await.json();
+        let message = reply["error"]["message"].as_str().unwrap_or_else(|| panic!("{reply}"));
+        assert!(message.starts_with(&format!("{tool}: {expected}")), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_folder_of_a_connection_is_no_working_folder_of_a_new_agent() {
+    let fixture = DaemonFixture::open().await;
+    let [a, _] = start_twins(&fixture).await;
+    let token = fixture.token_for("global", Permission::ALL, &["@global"]).await;
+    let new = |args: Value| json!({"name": "agent_new", "arguments": args});
+    let call = async |args: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": new(args)});
+        let request = TestRequest::post("/mcp", body.to_string())
+            .header("Accept", "application/json, text/event-stream")
+            .header("MCP-Protocol-Version", "2025-11-25")
+            .header(PROJECT_HEADER, &a);
+        let reply = fixture.over_tcp(request.token(&token)).await;
+        reply.json()["result"]["structuredContent"].clone()
+    };
+    let joined = call(json!({"name": "helper", "backend": "mock"})).await;
+    assert_eq!(joined["name"], "helper", "{joined}");
+    let refused = call(json!({"name": "other", "backend": "mock", "project": a})).await;
+    assert_eq!(refused["code"], "forbidden", "{refused}");
+}
+
+#[tokio::test]
+async fn a_wrong_file_names_the_nearest_one_and_a_paused_run_its_next_step() {
+    let fixture = DaemonFixture::open().await;
+    let [a, _] = start_twins(&fixture).await;
+    let refused =
+        user_call(&fixture, "run_start", json!({"file": format!("{a}/twni.yaml")}), None).await;
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.ends_with(&format!("did you mean `{a}/twin.yaml`?")), "{message}");
+    let here = json!({"target": "@twin", "project": a});
+    let run = user_call(&fixture, "run_status", here.clone(), None).await;
+    assert_eq!(run["hint"], Value::Null, "{run}");
+    let pause = format!("/runs/{}/pause", run["run"].as_str().unwrap());
+    assert_eq!(fixture.as_user(TestRequest::post(&pause, "")).await.status, 200);
+    let run = user_call(&fixture, "run_status", here, None).await;
+    let hint = run["hint"].as_str().unwrap_or_else(|| panic!("{run}"));
+    assert!(hint.starts_with("continue the run: run_resume with {\"run\":"), "{hint}");
+    let shown = TestRequest::get(&format!("/runs/{}", run["run"].as_str().unwrap()));
+    let hint = fixture.as_user(shown).await.json()["hint"].as_str().unwrap().to_owned();
+    assert!(hint.starts_with("continue the run: `POST /runs/"), "{hint}");
+}
+
+#[tokio::test]
+async fn a_client_is_told_to_write_with_the_revision_that_it_read() {
+    let fixture = DaemonFixture::open().await;
+    let write = |base: Value| json!({"target": "@team", "content": "x", "base_revision": base});
+    let first = user_call(&fixture, "document_write", write(json!(0)), None).await;
+    assert_eq!(first["revision"], 1, "{first}");
+    let refused = user_call(&fixture, "document_write", write(Value::Null), None).await;
+    let hint = "read it with document_read, then document_write with its revision as base_revision";
+    assert_eq!(refused["hint"], hint, "{refused}");
+    let second = user_call(&fixture, "document_write", write(json!(1)), None).await;
+    assert_eq!(second["revision"], 2, "{second}");
+}
+
+#[tokio::test]
 async fn a_list_is_narrowed_by_the_folder_of_the_call_and_not_by_that_of_the_connection() {
     let fixture = DaemonFixture::open().await;
     let [a, b] = start_twins(&fixture).await;
@@ -150,7 +240,7 @@ async fn a_token_that_allows_approve_answers_questions_and_requests() {
     let open = call(&fixture, &judge, "question_list", json!({})).await;
     assert_eq!((&open["items"][0]["id"], &open["next"]), (&json!(1), &Value::Null), "{open}");
     assert!(open["items"][0]["project"].is_string(), "{open}");
-    let answer = json!({"target": "@team", "question": 1, "answer": "blue"});
+    let answer = json!({"target": "@team", "id": 1, "answer": "blue"});
     let answered = call(&fixture, &judge, "question_answer", answer).await;
     assert_eq!(answered["woken"], json!(["coder"]), "{answered}");
     assert_eq!(call(&fixture, &judge, "question_list", json!({})).await["items"], json!([]));

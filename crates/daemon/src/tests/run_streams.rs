@@ -111,6 +111,8 @@ async fn what_a_run_came_to_is_one_document() {
         (&json!("failed"), &json!("dead_letters"))
     );
     assert_eq!(failed["dead_letters"][0]["agent"], "fragile");
+    let hint = failed["error"]["hint"].as_str().unwrap_or_else(|| panic!("{failed}"));
+    assert!(hint.ends_with("then start the run again: `POST /runs`"), "{hint}");
 }
 
 #[tokio::test]
@@ -138,6 +140,8 @@ async fn the_stream_of_a_run_that_pauses_ends_once_no_agent_works_and_the_run_is
     request["replace"] = json!(true);
     let (report, ()) = tokio::join!(serve(&fixture, &request), stop_worker_at_pause(&fixture));
     assert_eq!(report["outcome"], "limit");
+    let resume = format!("`POST /runs/{}/resume` with {{", report["run"].as_str().unwrap());
+    assert!(report["error"]["hint"].as_str().unwrap().contains(&resume), "{report}");
     let works = |agent: &Value| agent["state"] == "running";
     assert!(!report["agents"].as_object().unwrap().values().any(works), "{report}");
     assert_ne!(report["run"], runs[0]["run"]);

@@ -166,7 +166,8 @@ impl Kernel {
             let instance = InstanceRef { name, tag: Tag::default() };
             return Ok(JoinPlace::WithoutFile { project: GLOBAL_PROJECT.to_owned(), instance });
         };
-        let (target, project) = (request.target.clone(), request.project.clone());
+        let project = request.project.clone().or_else(|| request.connection_folder.clone());
+        let target = request.target.clone();
         let selector = InstanceSelector { target, project };
         let found = if request.create_instance {
             self.resolve_instance_here(who, &selector).await

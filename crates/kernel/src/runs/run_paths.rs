@@ -7,12 +7,14 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::Seek as _,
+    io::{ErrorKind, Seek as _},
     path::{Path, PathBuf},
 };
 
 use agent_worker_protocol::{FolderScope, has_parent_component};
-use agent_worker_workflow::{Error as WorkflowError, OpenFolder, Workflow, load_file, unset_env};
+use agent_worker_workflow::{
+    Error as WorkflowError, OpenFolder, Workflow, load_file, nearest_workflow_file, unset_env,
+};
 
 use crate::{
     error::{Error, Result},
@@ -52,7 +54,10 @@ pub(super) fn open_run_file(who: &Principal, file: &Path, cwd: &Path) -> Result<
         (Ok(opened), _) => opened,
         (Err(_), true) => return Err(not_found()),
         (Err(error), false) => {
-            let (path, why) = (file.to_owned(), error.to_string());
+            let near = nearest_workflow_file(file).filter(|_| error.kind() == ErrorKind::NotFound);
+            let near = near.map(|name| file.with_file_name(name));
+            let near = near.map(|near| format!("; did you mean `{}`?", near.display()));
+            let (path, why) = (file.to_owned(), format!("{error}{}", near.unwrap_or_default()));
             return Err(WorkflowError::Unreadable { path, why }.into());
         }
     };

@@ -116,6 +116,10 @@ pub struct AgentRequest {
     /// The caller's folder: its project's instances come first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
+    /// The folder of the caller's connection: it ranks instances after `project`, and is no working folder. No body has
+    /// it.
+    #[serde(skip)]
+    pub connection_folder: Option<PathBuf>,
     /// Working folder; absent: the folder of the run, or of the caller for a standalone agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,

@@ -139,6 +139,9 @@ pub struct RunView {
     /// The change that the daemon is about to make by itself, if one is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imminent: Option<ImminentChange>,
+    /// Suggestion for the next step of a run that waits or failed; only a reply about one run has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// Newest event that this view includes; later events change it.
     #[serde(default)]
     pub position: Position,

@@ -39,7 +39,7 @@ use super::{
     ModelEndpoint, ProgramExit, ProgramInvocation, ProgramTurn,
     event_recorder::EventRecorder,
     io_failure,
-    launch::{ProgramLaunch, open_tool_server, serve_tools},
+    launch::{ProgramLaunch, open_tool_server, serve_tools, start_failure},
     line_reader::ProgramLineReader,
     unknown_backend,
 };
@@ -130,12 +130,8 @@ async fn run_agent(
         prompt: &request.prompt,
         session: turn.session.as_ref(),
     });
-    let mut child = command
-        .args(&invocation.args)
-        .envs(&invocation.env)
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(io_failure("start the agent"))?;
+    command.args(&invocation.args).envs(&invocation.env).stdin(Stdio::piped());
+    let mut child = command.spawn().map_err(start_failure(&command))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (say, said) = mpsc::unbounded_channel();
     let mut errors = OutputTail::default();

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use agent_worker_backends::install_command;
+use agent_worker_host::ProgramDefect;
 use agent_worker_protocol::{CredentialMode, FailureClass, SessionPolicy};
 use serde_json::Value;
 use tokio::process::Command;
 
 use super::{endpoint::ModelEndpoint, io_failure};
 use crate::{
-    child_env::{ChildEnv, ProgramLookup},
+    child_env::ChildEnv,
     tool_server::ToolServer,
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
@@ -50,30 +51,17 @@ impl ProgramLaunch {
         self.command.first().map_or("", String::as_str)
     }
 
-    /// Finds the program. A program that is missing or not executable fails the turn for good: a retry finds the same.
+    /// Finds the program. One that cannot start fails the turn for good: a retry finds the same.
     pub(super) fn resolve_path(&self, child_env: &ChildEnv) -> Result<PathBuf, TurnFailure> {
-        let name = self.name();
-        let found = match (child_env.find_program(name), self.alias) {
-            (ProgramLookup::Missing, Some(alias)) => child_env.find_program(alias),
-            (found, _) => found,
-        };
-        let why = match (found, install_command(name)) {
-            (ProgramLookup::Found(path), _) => return Ok(path),
-            (ProgramLookup::NotExecutable, _) => {
-                let file = name.strip_prefix("./").unwrap_or(name);
-                format!("`{name}` is not executable; make it executable: chmod +x {file}")
+        child_env.find_program(self.name()).or_else(|defect| {
+            let alias = self.alias.filter(|_| defect.is_missing());
+            match alias.map(|alias| child_env.find_program(alias)) {
+                None => Err(defect_failure(&defect)),
+                Some(found) => found.map_err(|other| {
+                    defect_failure(if other.is_missing() { &defect } else { &other })
+                }),
             }
-            (ProgramLookup::Missing, _) if name.contains('/') => {
-                format!("there is no program `{name}`")
-            }
-            (ProgramLookup::Missing, Some(install)) => {
-                format!("there is no program `{name}` on the agent's PATH; install it: {install}")
-            }
-            (ProgramLookup::Missing, None) => {
-                format!("there is no program `{name}` on the agent's PATH")
-            }
-        };
-        Err(TurnFailure::new(FailureClass::MissingProgram, why))
+        })
     }
 
     /// Returns the command at `path`, without the arguments of the turn.
@@ -94,6 +82,21 @@ impl ProgramLaunch {
     pub(super) fn session(&self, context: &TurnContext) -> Option<Value> {
         context.request.session.clone().filter(|_| self.session == SessionPolicy::Continue)
     }
+}
+
+/// Converts an error of starting a command: a file that the system cannot execute fails the turn for good.
+pub(super) fn start_failure(command: &Command) -> impl Fn(std::io::Error) -> TurnFailure + use<> {
+    let program = command.as_std().get_program().to_string_lossy().into_owned();
+    move |error| match ProgramDefect::of_start(&program, &error) {
+        Some(defect) => defect_failure(&defect),
+        None => io_failure("start the program")(error),
+    }
+}
+
+fn defect_failure(defect: &ProgramDefect) -> TurnFailure {
+    let correction = defect.correction(install_command(defect.name()));
+    let correction = correction.map(|correction| format!("; {correction}")).unwrap_or_default();
+    TurnFailure::new(FailureClass::MissingProgram, format!("{defect}{correction}"))
 }
 
 /// Opens the server for the tools and approvals of a program.

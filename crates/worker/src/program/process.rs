@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     ProgramAdapter, ProgramExit, ProgramInvocation, ProgramOutcome, event_recorder::EventRecorder,
-    io_failure, output_reader::OutputReader,
+    io_failure, launch::start_failure, output_reader::OutputReader,
 };
 use crate::{
     child_env::{OutputTail, PIPE_DRAIN_TIMEOUT},
@@ -24,12 +24,8 @@ pub(super) async fn run_program(
     adapter: &mut dyn ProgramAdapter,
     recorder: &EventRecorder<'_>,
 ) -> Result<ProgramOutcome, TurnFailure> {
-    let mut child = command
-        .args(&invocation.args)
-        .envs(&invocation.env)
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(io_failure("start the program"))?;
+    command.args(&invocation.args).envs(&invocation.env).stdin(Stdio::piped());
+    let mut child = command.spawn().map_err(start_failure(&command))?;
     let stdin = child.stdin.take();
     let told = async {
         write_prompt(stdin, &invocation.stdin).await;

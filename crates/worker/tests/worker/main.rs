@@ -4,6 +4,7 @@
 
 mod acp;
 mod failures;
+mod missing_programs;
 mod mock_rules;
 mod process;
 mod programs;

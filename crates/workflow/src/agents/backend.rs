@@ -20,6 +20,9 @@ use crate::{
 /// Error message about a word, and a suggestion.
 pub(crate) type BackendChoiceError = (String, String);
 
+/// The reason why no backend is the default.
+pub const NO_DEFAULT: &str = "direct access to a model (`api`) is not in this version";
+
 /// Returns the list of available backends as a sentence.
 pub fn backend_choices() -> String {
     format!(
@@ -141,13 +144,23 @@ fn read_session(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Optio
     fields.read_with("session", diagnostics, |field| one_of(field, &policies))
 }
 
-/// Reads the backend of an agent from its keys.
+/// Reads the backend of an agent from its keys, with its row. Without a row the backend is unknown, which has a
+/// diagnostic, and stands for any.
 pub(crate) fn read(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
     diagnostics: &mut Diagnostics,
+) -> (Backend, Option<&'static BackendSpec>) {
+    let spec = diagnostics.ok_or_add(read_spec(key, fields)).flatten();
+    (read_parts(spec, key, fields, diagnostics), spec)
+}
+
+fn read_parts(
+    spec: Option<&'static BackendSpec>,
+    key: &YamlKey<'_>,
+    fields: &YamlFields<'_>,
+    diagnostics: &mut Diagnostics,
 ) -> Backend {
-    let spec = diagnostics.ok_or_add(read_spec(key, fields));
     let kind = spec.map(|spec| spec.kind);
     let rules = fields.get("mock").map(|field| mock::read(&field, diagnostics));
     let command = fields.get("command").map(|field| read_command(&field, diagnostics));
@@ -207,30 +220,35 @@ pub(crate) fn read(
     }
 }
 
-/// Reads the kind, or derives it from the other keys: only a mock has a script.
+/// Reads the row, or derives it from the other keys: only a mock has a script. None if another diagnostic explains why
+/// the row is unknown.
 fn read_spec(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
-) -> Result<&'static BackendSpec, Diagnostic> {
+) -> Result<Option<&'static BackendSpec>, Diagnostic> {
     let strange = |field: &YamlField<'_>, (message, hint): BackendChoiceError| {
         field.diagnostic(message).with_hint(hint)
     };
     if let Some(field) = fields.get("backend") {
-        return backend_of_word(field.text()?).map_err(|why| strange(&field, why));
+        return backend_of_word(field.text()?).map(Some).map_err(|why| strange(&field, why));
     }
-    if fields.get("mock").is_some() || fields.has_unknown_keys {
-        return Ok(of_kind(BackendKind::Mock));
+    if fields.get("mock").is_some() {
+        return Ok(Some(of_kind(BackendKind::Mock)));
+    }
+    if fields.has_unknown_keys {
+        return Ok(None);
     }
     let by_model = match fields.get("model") {
         None => Err(missing_backend(key)),
         // The reader of `model` reports a value that is not text.
         Some(field) => match field.text() {
-            Ok(model) => backend_of_model(model).map_err(|why| strange(&field, why)),
-            Err(_) => Ok(of_kind(BackendKind::Mock)),
+            Ok(model) => backend_of_model(model).map(Some).map_err(|why| strange(&field, why)),
+            Err(_) => Ok(None),
         },
     };
     // With `model: claude/opus`, a command is the path of that program.
-    by_model.or_else(|why| fields.get("command").map(|_| of_kind(BackendKind::Command)).ok_or(why))
+    let by_command = fields.get("command").map(|_| of_kind(BackendKind::Command));
+    by_model.or_else(|why| by_command.map(Some).ok_or(why))
 }
 
 /// Returns the backend of a kind that has only one.

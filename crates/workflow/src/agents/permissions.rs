@@ -1,9 +1,7 @@
 //! `permissions:` section: calls that an agent may make alone, and calls that need an approval.
 
-use agent_worker_backends::{PermissionSupport, available_backends, find_backend};
-use agent_worker_protocol::{
-    Backend, Keyword as _, OnAsk, PermissionAction, Permissions, ToolPattern,
-};
+use agent_worker_backends::{BackendSpec, PermissionSupport, available_backends};
+use agent_worker_protocol::{Keyword as _, OnAsk, PermissionAction, Permissions, ToolPattern};
 
 use crate::{
     agents::backend::one_of,
@@ -16,16 +14,18 @@ const PERMISSION_KEYS: AllowedKeys =
 /// Keys that have a meaning only if the backend asks for each call.
 const PER_CALL_KEYS: [&str; 4] = ["allow", "ask", "deny", "on_ask"];
 
-/// Reads the permissions of an agent, as far as its backend supports them.
+/// Reads the permissions of an agent, as far as its backend supports them. An unknown backend has its own diagnostic.
 pub(crate) fn read(
     field: &YamlField<'_>,
-    backend: &Backend,
+    backend: Option<&BackendSpec>,
     diagnostics: &mut Diagnostics,
 ) -> Permissions {
     let Some(fields) = field.fields(&PERMISSION_KEYS, diagnostics) else {
         return Permissions::default();
     };
-    check_backend_support(field, &fields, backend, diagnostics);
+    if let Some(backend) = backend {
+        check_backend_support(field, &fields, backend, diagnostics);
+    }
     let default = fields.read_with("default", diagnostics, |field| {
         one_of(
             field,
@@ -45,19 +45,15 @@ pub(crate) fn read(
     Permissions { default, allow, ask, deny, on_ask }
 }
 
-fn permission_support(backend: &Backend) -> PermissionSupport {
-    find_backend(backend.word()).map_or(PermissionSupport::Unsupported, |spec| spec.permissions)
-}
-
 /// Reports rules that the backend would not keep.
 fn check_backend_support(
     field: &YamlField<'_>,
     fields: &YamlFields<'_>,
-    backend: &Backend,
+    backend: &BackendSpec,
     diagnostics: &mut Diagnostics,
 ) {
-    let name = backend.word();
-    match permission_support(backend) {
+    let name = backend.name;
+    match backend.permissions {
         PermissionSupport::PerTool | PermissionSupport::PerKind(_) => {}
         PermissionSupport::DefaultOnly { hint } => {
             for field in PER_CALL_KEYS.iter().filter_map(|name| fields.get(name)) {
@@ -91,7 +87,7 @@ fn support_hint() -> String {
 
 fn patterns(
     field: &YamlField<'_>,
-    backend: &Backend,
+    backend: Option<&BackendSpec>,
     diagnostics: &mut Diagnostics,
 ) -> Vec<ToolPattern> {
     let mut patterns = Vec::new();
@@ -104,14 +100,17 @@ fn patterns(
     patterns
 }
 
-fn pattern(field: &YamlField<'_>, backend: &Backend) -> Result<ToolPattern, Diagnostic> {
+fn pattern(
+    field: &YamlField<'_>,
+    backend: Option<&BackendSpec>,
+) -> Result<ToolPattern, Diagnostic> {
     let text = field.literal_text()?;
     let pattern: ToolPattern =
         text.parse().map_err(|bad| field.diagnostic(format!("`{text}`: {bad}")))?;
-    match permission_support(backend) {
+    match backend.map(|spec| (spec.name, spec.permissions)) {
         // A pattern that fits no call would have no effect.
-        PermissionSupport::PerKind(kinds) if !kinds.contains(&pattern.tool()) => {
-            let (name, tool) = (backend.word(), pattern.tool());
+        Some((name, PermissionSupport::PerKind(kinds))) if !kinds.contains(&pattern.tool()) => {
+            let tool = pattern.tool();
             let message =
                 format!("with `{name}` a rule must name a kind of call, and `{tool}` is not one");
             let hint = format!("kinds are {}", kinds.join(", "));

@@ -86,7 +86,8 @@ impl AgentDraft {
             (None, Some(model)) => backend_of_model(model),
             (None, None) if !self.command.is_empty() => Ok(backend::of_kind(BackendKind::Command)),
             (None, None) => {
-                Err((format!("`{}` needs a backend", self.name), backend::backend_choices()))
+                let message = format!("`{}` needs a backend: {}", self.name, backend::NO_DEFAULT);
+                Err((message, backend::backend_choices()))
             }
         };
         let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
@@ -200,7 +201,12 @@ mod tests {
     #[test]
     fn an_invalid_draft_is_refused_with_a_suggestion() {
         for (backend, model, message, hint) in [
-            (None, None, "`alice` needs a backend", CHOICE),
+            (
+                None,
+                None,
+                "`alice` needs a backend: direct access to a model (`api`) is not in this version",
+                CHOICE,
+            ),
             (Some("sdk"), None, "the backend `sdk` is not in this version", CHOICE),
             (Some("mok"), None, "there is no backend `mok`", "did you mean `mock`?"),
             (

@@ -17,7 +17,7 @@ use crate::{
     error::Error,
     open_folder::OpenFolder,
     template::reference::{KnownNames, Reference, parse_reference},
-    template::{FlawedReference, OPEN, Piece, Template, split_references},
+    template::{FlawedReference, Piece, ReferencePlaces, Template, split_references},
     yaml,
     yaml::{
         fields::{AllowedKeys, YamlField, YamlFields},
@@ -199,26 +199,16 @@ fn read_kickoff(
     read.map_err(|flaws| diagnostics.add_all(locate_flaws(field, text, source, flaws))).ok()
 }
 
-/// Locates the flaws at the references themselves. YAML has no other usual way to write `${{`, so the nth in the text
-/// is the nth in the source; if the counts differ, the diagnostic points at the whole value.
+/// Locates the flaws at the references themselves.
 pub(crate) fn locate_flaws(
     field: &YamlField<'_>,
     text: &str,
     source: &str,
     flaws: Vec<FlawedReference>,
 ) -> impl Iterator<Item = Diagnostic> {
-    let whole = field.node.at.clone();
-    let written = source.get(whole.clone()).unwrap_or_default();
-    let opens: Vec<usize> = written.match_indices(OPEN).map(|(offset, _)| offset).collect();
-    let same = opens.len() == text.matches(OPEN).count();
+    let places = ReferencePlaces::new(&field.node.at, text, source);
     flaws.into_iter().map(move |flawed| {
-        let at = match opens.get(flawed.nth).filter(|_| same) {
-            Some(offset) => {
-                let length = written[*offset..].find("}}").map_or(OPEN.len(), |close| close + 2);
-                whole.start + offset..whole.start + offset + length
-            }
-            None => whole.clone(),
-        };
+        let at = places.range(flawed.nth);
         Diagnostic { at, message: flawed.flaw.message, hint: flawed.flaw.hint }
     })
 }

@@ -8,7 +8,10 @@ use agent_worker_backends::ACP_AGENTS;
 use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
 use serde_json::{Map, Value, json};
 
-use crate::{agents::backend, definition::params::RESERVED_OPTIONS};
+use crate::{
+    agents::{self, backend},
+    definition::params::RESERVED_OPTIONS,
+};
 
 /// Draft that the YAML support of every editor knows.
 const SCHEMA_DRAFT_URL: &str = "http://json-schema.org/draft-07/schema#";
@@ -181,11 +184,16 @@ fn agent() -> Value {
 }
 
 fn max_tokens() -> Value {
-    integer("Maximum number of tokens of one answer of the model (claude).", 1, 10_000_000)
+    let backends = agents::limiting_backends(|can| can.max_tokens).join(", ");
+    let about = format!("Maximum number of tokens of one answer of the model ({backends}).");
+    integer(&about, 1, 10_000_000)
 }
 
 fn max_steps() -> Value {
-    integer("Maximum number of model calls of one attempt (mock: 30; claude).", 1, 10_000)
+    let backends = agents::limiting_backends(|can| can.max_steps).join(", ");
+    let about =
+        format!("Maximum number of model calls of one attempt ({backends}; 30 for `mock`).");
+    integer(&about, 1, 10_000)
 }
 
 fn command() -> Value {

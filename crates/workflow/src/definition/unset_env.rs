@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
+    ops::Range,
     path::Path,
 };
 
@@ -11,11 +12,11 @@ use crate::{
     diagnostics::diagnostic::{Diagnostic, Diagnostics},
     error::Error,
     template::{
-        Piece,
+        Piece, ReferencePlaces,
         reference::{Reference, parse_reference},
         split_references,
     },
-    yaml::text_file,
+    yaml::{self, Node, Yaml, text_file},
 };
 
 /// Returns the error for references of `workflow` to variables that `env` lacks; a variable may be empty. `file` is the
@@ -42,24 +43,46 @@ pub fn unset_env(
     (!diagnostics.is_empty()).then(|| Error::invalid(path, &text, diagnostics))
 }
 
-/// Finds the references to these variables in a file's text, without comments.
-fn find_references<'a>(
-    text: &'a str,
-    missing: &'a BTreeSet<&str>,
-) -> impl Iterator<Item = Diagnostic> + 'a {
-    let (pieces, _) = split_references(text);
-    pieces.into_iter().filter_map(move |piece| {
-        let Piece::Reference { inner, .. } = piece else { return None };
-        let Ok((Reference::Env(name), _)) = parse_reference(inner) else { return None };
-        let start = inner.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
-        let line = text[..start].rfind('\n').map_or(0, |end| end + 1);
-        let is_comment = text[line..].trim_start().starts_with('#');
-        (missing.contains(name.as_str()) && !is_comment).then(|| {
-            let trimmed = inner.len() - inner.trim_start().len();
-            let at = start + trimmed..start + trimmed + inner.trim().len();
-            Diagnostic::new(at, format!("the variable {name} is not set")).with_hint(format!(
-                "set it: `export {name}=…`; for a default use a parameter (`params:`)"
-            ))
-        })
-    })
+/// Finds the references to these variables in the values of a file. A comment is no value; a line of a block that starts
+/// with `#` is part of one.
+fn find_references(text: &str, missing: &BTreeSet<&str>) -> Vec<Diagnostic> {
+    let Ok(root) = yaml::read(text) else { return Vec::new() };
+    let mut found = Vec::new();
+    for_each_text(&root, &mut |node, value| {
+        let places = ReferencePlaces::new(&node.at, value, text);
+        for piece in split_references(value).0 {
+            let Piece::Reference { inner, nth } = piece else { continue };
+            let Ok((Reference::Env(name), _)) = parse_reference(inner) else { continue };
+            if missing.contains(name.as_str()) {
+                found.push(unset_diagnostic(&name, inside_braces(places.range(nth), text)));
+            }
+        }
+    });
+    found.sort_by_key(|diagnostic| diagnostic.at.start);
+    // An alias repeats the value of its anchor.
+    found.dedup();
+    found
+}
+
+fn for_each_text<'a>(node: &'a Node, visit: &mut impl FnMut(&'a Node, &'a str)) {
+    match &node.value {
+        Yaml::Text(value) => visit(node, value),
+        Yaml::List(items) => items.iter().for_each(|item| for_each_text(item, visit)),
+        Yaml::Map(entries) => entries.iter().for_each(|entry| for_each_text(&entry.value, visit)),
+        Yaml::Null | Yaml::Bool(_) | Yaml::Whole(_) | Yaml::Decimal(_) => {}
+    }
+}
+
+fn unset_diagnostic(name: &str, at: Range<usize>) -> Diagnostic {
+    Diagnostic::new(at, format!("the variable {name} is not set"))
+        .with_hint(format!("set it: `export {name}=…`; for a default use a parameter (`params:`)"))
+}
+
+/// Returns the place of the name inside the braces of a reference; of anything else, the whole place.
+fn inside_braces(whole: Range<usize>, text: &str) -> Range<usize> {
+    let written = text.get(whole.clone()).unwrap_or_default();
+    let inner = written.strip_prefix("${{").and_then(|rest| rest.strip_suffix("}}"));
+    let Some(inner) = inner else { return whole };
+    let start = whole.start + "${{".len() + (inner.len() - inner.trim_start().len());
+    start..start + inner.trim().len()
 }

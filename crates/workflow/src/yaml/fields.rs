@@ -31,7 +31,7 @@ pub(crate) struct YamlField<'a> {
 pub(crate) struct YamlFields<'a> {
     mapping: YamlField<'a>,
     entries: Vec<(YamlKey<'a>, YamlField<'a>)>,
-    /// True if the mapping has an unknown key, which has a diagnostic.
+    /// True if the mapping has an unknown key, which has a diagnostic. A key of a later version is known.
     pub(crate) has_unknown_keys: bool,
 }
 
@@ -141,16 +141,20 @@ impl<'a> YamlField<'a> {
         words: &[(&'static str, T)],
         later: &[&'static str],
     ) -> Result<T, Diagnostic> {
-        let text = self.text()?;
+        let names = || words.iter().map(|(word, _)| *word);
+        let list: Vec<String> = names().map(|word| format!("`{word}`")).collect();
+        let list = list.join(" or ");
+        let Yaml::Text(text) = &self.node.value else {
+            return Err(self.must_be(format_args!("{list}, not {}", value_text(&self.node.value))));
+        };
+        let text = text.as_str();
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Ok(*value);
         }
         if later.contains(&text) {
             return Err(self.not_supported_yet(format_args!("`{}: {text}`", self.path)));
         }
-        let names = || words.iter().map(|(word, _)| *word);
-        let list: Vec<String> = names().map(|word| format!("`{word}`")).collect();
-        let diagnostic = self.must_be(format_args!("{}, not `{text}`", list.join(" or ")));
+        let diagnostic = self.must_be(format_args!("{list}, not `{text}`"));
         Err(match nearest(text, names().chain(later.iter().copied())) {
             Some(word) => diagnostic.with_hint(format!("did you mean `{word}`?")),
             None => diagnostic,
@@ -252,8 +256,8 @@ impl<'a> YamlFields<'a> {
         diagnostics: &mut Diagnostics,
     ) {
         let strange = self.entries.iter().filter(|(key, _)| !keys.known.contains(&key.text));
-        let mut strange = strange.peekable();
-        self.has_unknown_keys = strange.peek().is_some();
+        let mut misspelt = strange.clone().filter(|(key, _)| !keys.planned.contains(&key.text));
+        self.has_unknown_keys = misspelt.next().is_some();
         diagnostics.add_all(strange.map(|(key, field)| unknown_key(key, field, keys)));
     }
 }
@@ -266,6 +270,17 @@ fn unknown_key(key: &YamlKey<'_>, field: &YamlField<'_>, keys: &AllowedKeys) -> 
     match nearest(key.text, keys.known.iter().chain(keys.planned).copied()) {
         Some(word) => diagnostic.with_hint(format!("did you mean `{word}`?")),
         None => diagnostic.with_hint(format!("the keys here are: {}", keys.known.join(", "))),
+    }
+}
+
+/// Names a value that is not text: itself if it is short, else its type.
+fn value_text(value: &Yaml) -> String {
+    match value {
+        Yaml::Bool(value) => format!("`{value}`"),
+        Yaml::Whole(value) => format!("`{value}`"),
+        Yaml::Null | Yaml::Decimal(_) | Yaml::Text(_) | Yaml::List(_) | Yaml::Map(_) => {
+            type_name(value).to_owned()
+        }
     }
 }
 

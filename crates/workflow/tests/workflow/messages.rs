@@ -180,7 +180,7 @@ limits: { hops: 0, turns: x, wall: 5 }
 ";
     insta::assert_snapshot!(mistakes(text), @r"
     2:22 `context.provider` must be `sqlite` or `memory` or `file`, not `sqlit`
-    2:40 `context.documents` must be text, not a list
+    2:40 `context.documents` must be `file` or `store` or `sqlite`, not a list
     3:18 `a-b` cannot be a parameter's name
     3:33 `params[0].required` must be `true` or `false`, not a number
     3:59 `params[1].default` must be text, not a number

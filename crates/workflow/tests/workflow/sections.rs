@@ -420,3 +420,40 @@ fn a_limit_is_refused_where_the_backend_cannot_enforce_it() {
         }
     }
 }
+
+#[test]
+fn an_unknown_backend_is_the_only_mistake_of_its_limits_and_permissions() {
+    for (agent, expected) in [
+        (
+            "model: anthropic/claude-sonnet-4-5, max_tokens: 4096",
+            &[
+                "the model `anthropic/claude-sonnet-4-5` needs the backend `api`, which is not in this version",
+            ][..],
+        ),
+        (
+            "model: anthropic/claude-sonnet-4-5, tools: [read_file], max_tokens: 4096",
+            &[
+                "`agents.a.tools` is not in this version",
+                "the model `anthropic/claude-sonnet-4-5` needs the backend `api`, which is not in this version",
+            ],
+        ),
+        (
+            "backnd: claude, max_tokens: 4096, permissions: { default: ask }, mode: login",
+            &["unknown key `agents.a.backnd`"],
+        ),
+        ("backend: clade, max_tokens: 4096", &["there is no backend `clade`"]),
+    ] {
+        let error = read(&format!("agents:\n  a: {{ {agent} }}\n")).unwrap_err();
+        let mut told: Vec<_> = error.mistakes().into_iter().map(|one| one.message).collect();
+        told.sort();
+        assert_eq!(told, expected, "{agent}");
+    }
+}
+
+#[test]
+fn a_word_that_must_be_one_of_a_few_is_not_asked_to_be_quoted() {
+    let error = read_with_agent("context: { documents: false }\n").unwrap_err();
+    let mistake = &error.mistakes()[0];
+    let expected = "`context.documents` must be `file` or `store` or `sqlite`, not `false`";
+    assert_eq!((mistake.message.as_str(), &mistake.hint), (expected, &None));
+}

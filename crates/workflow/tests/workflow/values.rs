@@ -131,6 +131,28 @@ kickoff: '@a build ${{env.CI}} for $${{ env.CI }}'
 }
 
 #[test]
+fn a_heading_in_a_block_is_no_comment_and_an_alias_is_reported_once() {
+    let text = "\
+agents:
+  a: { backend: mock }
+setup:
+  - shell: &line echo ${{ env.CI }}
+  - shell: *line # ${{ env.CI }}
+kickoff: |
+  # Build ${{ env.CI }}
+  @a go
+";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("team.yaml");
+    std::fs::write(&file, text).unwrap();
+    let workflow = load(&file).unwrap();
+    let opened = std::fs::File::open(&file).unwrap();
+    let error = unset_env(opened, Path::new("team.yaml"), &workflow, &map(&[])).unwrap();
+    let places: Vec<_> = error.mistakes().iter().map(|one| (one.line, one.column)).collect();
+    assert_eq!(places, [(4, 27), (7, 15)]);
+}
+
+#[test]
 fn an_error_without_a_position_is_rendered_in_the_same_way() {
     let error = scope(&[("taget", "x")], &[]).unwrap_err();
     insta::assert_snapshot!(error.render(RenderStyle::Plain), @r"

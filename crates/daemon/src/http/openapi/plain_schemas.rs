@@ -38,14 +38,25 @@ fn constants_to_enums(schema: &mut Value) {
     children(schema).for_each(constants_to_enums);
     let Some(fields) = schema.as_object_mut() else { return };
     let Some(Value::Array(variants)) = fields.get("oneOf") else { return };
-    let words: Option<Vec<Value>> = variants.iter().map(|one| one.get("const").cloned()).collect();
-    let Some(words) = words else { return };
-    let meanings = variants.iter().zip(&words).map(|(variant, word)| meaning(word, variant, &[]));
+    let is_constant = |one: &Value| one.get("const").is_some_and(Value::is_string);
+    let (constants, others): (Vec<Value>, Vec<Value>) =
+        variants.iter().cloned().partition(is_constant);
+    if constants.is_empty() {
+        return;
+    }
+    let words: Vec<Value> = constants.iter().map(|one| one["const"].clone()).collect();
+    let meanings = constants.iter().zip(&words).map(|(one, word)| meaning(word, one, &[]));
     let description = describe(fields, "Values", &meanings.collect::<Vec<_>>());
-    fields.remove("oneOf");
-    fields.insert("type".into(), json!("string"));
-    fields.insert("enum".into(), Value::Array(words));
     fields.insert("description".into(), description);
+    if others.is_empty() {
+        fields.remove("oneOf");
+        fields.insert("type".into(), json!("string"));
+        fields.insert("enum".into(), Value::Array(words));
+    } else {
+        let words = json!({ "type": "string", "enum": words });
+        let variants: Vec<Value> = std::iter::once(words).chain(others).collect();
+        fields.insert("oneOf".into(), Value::Array(variants));
+    }
 }
 
 fn merge_all(schema: &mut Value, derived: &Schema) {
@@ -227,6 +238,21 @@ mod tests {
             "description": "A colour.\n\nValues:\n\n- `red`: Stop.\n- `green`",
         });
         assert_eq!(rewritten(json!({"Colour": colour}))["Colour"], expected);
+    }
+
+    #[test]
+    fn constants_next_to_an_object_become_one_variant() {
+        let exit = json!({"type": "object", "properties": {"exit": {"type": "integer"}}});
+        let failure = json!({"description": "A failure.", "oneOf": [
+            {"const": "crash", "type": "string", "description": "Dies."},
+            {"const": "hang", "type": "string"},
+            exit,
+        ]});
+        let expected = json!({
+            "description": "A failure.\n\nValues:\n\n- `crash`: Dies.\n- `hang`",
+            "oneOf": [{"type": "string", "enum": ["crash", "hang"]}, exit],
+        });
+        assert_eq!(rewritten(json!({"Failure": failure}))["Failure"], expected);
     }
 
     #[test]

@@ -20,6 +20,7 @@ const RUN_FIELDS: &[ToolField] = &[
     optional("ended", Text),
     required("turns", Number),
     required("messages", Number),
+    optional("hint", Text).about("the next step, from run_status"),
 ];
 const AGENT_FIELDS: &[ToolField] = &[
     required("name", Text),

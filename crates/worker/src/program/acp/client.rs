@@ -428,7 +428,7 @@ impl<'a> AcpClient<'a> {
             // Some agents stop this way after a refusal, and leave the rest of the work undone.
             Some("cancelled") if self.was_refused && !self.is_cancelled => Err(TurnFailure::new(
                 FailureClass::Permission,
-                "the agent stopped after a request of its was denied",
+                "the agent stopped because a request was denied",
             )),
             // In all other cases the worker cancelled the turn, or the agent stopped by itself.
             Some("cancelled") => Err(TurnFailure::new(

@@ -187,7 +187,7 @@ fn an_agent_that_stops_after_a_denied_request_has_failed() {
         + &permit_request_line(&json!({"toolCallId": "c", "kind": "edit"}), &["reject_once"])
         + &prompt_result_line("cancelled");
     let read = replay.read(&stream);
-    let expected = "= permission: the agent stopped after a request of its was denied";
+    let expected = "= permission: the agent stopped because a request was denied";
     assert_eq!(read.lines().last(), Some(expected), "{read}");
 }
 

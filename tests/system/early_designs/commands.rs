@@ -1,0 +1,153 @@
+//! The commands of the design documents.
+
+use super::Expected::{self, NotFound, Refused, Runs};
+
+/// The team of the commands, in `review.yaml` and `review.yml`.
+pub(super) const TEAM: &str = "\
+name: review
+agents:
+  reviewer: { backend: mock, mock: [{ say: Reviewed. }] }
+  coder: { backend: mock, mock: [{ say: Fixed. }] }
+kickoff: '@reviewer please review.'
+";
+
+/// Commands in an order in which each has its target: document and line, command, end.
+pub(super) const COMMANDS: [(&str, &str, Expected); 92] = [
+    ("000:823", "agent-worker run review.yaml", Runs),
+    ("000:824", "agent-worker run review.yaml --instance pr-123", Runs),
+    ("000:825", "agent-worker run review.yaml --verbose", Runs),
+    ("000:826", "agent-worker run review.yaml --json", Runs),
+    ("002:190", "agent-worker run ./review.yml", Runs),
+    ("002:191", "agent-worker run ./review.yml --lazy", Runs),
+    ("002:192", "agent-worker run ./review.yml --instance pr-123", Runs),
+    ("002:193", "agent-worker run ./review.yml --json", Runs),
+    ("002:194", "agent-worker run ./review.yml --verbose", Runs),
+    ("003:293", "agent-worker run review.yaml --tag pr-123", Runs),
+    ("002:210", "agent-worker up ./review.yml", Runs),
+    ("002:227", "agent-worker down", Runs),
+    ("002:212", "agent-worker up ./review.yml --lazy", Runs),
+    ("002:211", "agent-worker up ./review.yml --instance pr-123", Runs),
+    ("002:230", "agent-worker down reviewer@pr-123", Runs),
+    ("002:228", "agent-worker down pr-123", Runs),
+    ("002:229", "agent-worker down --all", Runs),
+    ("000:846", "agent-worker start review.yaml --background", Runs),
+    ("003:296", "agent-worker start review.yaml --tag pr-123 --background", Runs),
+    ("000:807", "agent-worker list", Runs),
+    ("000:808 003:303", "agent-worker ls", Runs),
+    ("000:900 001:919", "agent-worker list --json", Runs),
+    ("003:304", "agent-worker ls @review:pr-123", Runs),
+    ("002:238", "agent-worker ps", Runs),
+    ("002:301", "agent-worker ps --json", Runs),
+    ("000:889", "agent-worker send \"hello\" --to coder@pr-123", Runs),
+    ("000:900 002:301", "agent-worker send \"hello\" --to coder@pr-123 --json", Runs),
+    ("002:266", "agent-worker send \"Review this code\" --to reviewer@pr-123", Runs),
+    ("003:307", "agent-worker send coder@review:pr-123 \"fix the bug\"", Runs),
+    ("003:308", "agent-worker send @review:pr-123 \"@all sync up\"", Runs),
+    ("000:641", "agent-worker context read --agent reviewer@pr-123", Runs),
+    // The wrapper is for the agent itself; the user sends as the user.
+    (
+        "000:640",
+        "agent-worker context send \"message\" --agent reviewer@pr-123",
+        Refused("only reviewer@pr-123 itself can send as reviewer@pr-123"),
+    ),
+    ("000:897", "agent-worker peek --to reviewer@pr-123", Runs),
+    ("002:301", "agent-worker peek --to reviewer@pr-123 --json", Runs),
+    ("004:327", "agent-worker stats --to reviewer@pr-123", Runs),
+    ("004:327", "agent-worker export @review:pr-123", Runs),
+    ("004:327", "agent-worker clear @review:pr-123", Runs),
+    ("004:326", "agent-worker info @review:pr-123", Runs),
+    ("004:332", "agent-worker doc append notes.md x --target @review:pr-123", Runs),
+    ("004:332", "agent-worker doc list --target @review:pr-123", Runs),
+    ("000:862", "agent-worker stop reviewer@pr-123", Runs),
+    ("003:300", "agent-worker stop reviewer@review:pr-123", Runs),
+    ("000:863", "agent-worker stop @pr-123", Runs),
+    ("000:845", "agent-worker start review.yaml --instance pr-123 --background", Runs),
+    ("003:299", "agent-worker stop @review:pr-123", Runs),
+    ("000:864", "agent-worker stop --all", Runs),
+    ("002:254", "agent-worker new reviewer -m anthropic/claude-sonnet-4-5", Runs),
+    ("002:265", "agent-worker send \"Review this code\" --to reviewer", Runs),
+    ("000:888 002:475", "agent-worker send \"hello\" --to reviewer", Runs),
+    ("002:165", "agent-worker agent use reviewer", Runs),
+    ("000:887", "agent-worker send \"hello\"", Runs),
+    ("002:264", "agent-worker send \"Review this code\"", Runs),
+    ("002:267", "agent-worker send \"Review this code\" --wait", Runs),
+    ("000:813", "agent-worker peek", Runs),
+    ("004:327", "agent-worker stats", Runs),
+    ("002:163", "agent-worker agent list", Runs),
+    ("002:164", "agent-worker agent status reviewer", Runs),
+    ("002:255", "agent-worker new reviewer -m anthropic/claude-sonnet-4-5 --instance pr-124", Runs),
+    ("002:279", "agent-worker send \"hello\" --to reviewer@pr-124", Runs),
+    ("000:861", "agent-worker stop reviewer", Runs),
+    ("002:166", "agent-worker agent end reviewer", Runs),
+    ("002:256", "agent-worker new reviewer -f ./prompts/reviewer.txt", Runs),
+    ("002:483", "agent-worker down reviewer", Runs),
+    ("002:477", "agent-worker session end reviewer", Runs),
+    (
+        "002:474",
+        "agent-worker session new -m anthropic/claude-sonnet-4-5 -n reviewer -b mock",
+        Runs,
+    ),
+    ("002:476", "agent-worker session list", Runs),
+    ("002:164", "agent-worker session status reviewer", Runs),
+    ("002:165", "agent-worker session use reviewer", Runs),
+    ("000:1058", "agent-worker new helper --context", Runs),
+    ("000:1061", "agent-worker send \"Check the notes in the document\"", Runs),
+    ("002:162", "agent-worker agent new generator -b mock", Runs),
+    (
+        "003:311",
+        "agent-worker schedule alice set 30s",
+        Refused("`schedule` is not in this version"),
+    ),
+    (
+        "003:312",
+        "agent-worker schedule reviewer@review set 5m",
+        Refused("`schedule` is not in this version"),
+    ),
+    (
+        "003:313",
+        "agent-worker schedule reviewer@review:pr-123 set 30s",
+        Refused("`schedule` is not in this version"),
+    ),
+    (
+        "003:314",
+        "agent-worker schedule @review:pr-123 set 1h",
+        Refused("`schedule` is not in this version"),
+    ),
+    ("004:328", "agent-worker tool list", Refused("`tool` is not in this version")),
+    ("004:328", "agent-worker tool add x", Refused("`tool` is not in this version")),
+    ("004:328", "agent-worker tool import x.ts", Refused("`tool` is not in this version")),
+    ("004:328", "agent-worker tool mock x", Refused("`tool` is not in this version")),
+    ("004:377", "agent-worker skill list", Refused("`skill` is not in this version")),
+    ("004:334", "agent-worker mock", Refused("`mock` is not in this version")),
+    ("004:330", "agent-worker pending", Runs),
+    ("004:330", "agent-worker approve 1", NotFound("there is no approval request #1")),
+    ("004:330", "agent-worker deny 1", NotFound("there is no approval request #1")),
+    ("004:331", "agent-worker providers", Runs),
+    ("004:331", "agent-worker backends", Runs),
+    ("004:333", "agent-worker feedback list", Runs),
+    (
+        "002:256, as written",
+        "agent-worker new reviewer -f ./prompts/reviewer.txt",
+        Refused(
+            "`reviewer` needs a backend: direct access to a model (`api`) is not in this version",
+        ),
+    ),
+    (
+        "000:1058, as written",
+        "agent-worker new helper --context",
+        Refused(
+            "`helper` needs a backend: direct access to a model (`api`) is not in this version",
+        ),
+    ),
+    (
+        "002:254, as written",
+        "agent-worker agent new other -m anthropic/claude-sonnet-4-5",
+        Refused("needs the backend `api`, which is not in this version"),
+    ),
+    (
+        "004:308",
+        "agent-worker agent new other -b sdk",
+        Refused("the backend `sdk` is not in this version"),
+    ),
+    ("001:112", "agent-worker agent new other -b mock -m claude-haiku-3-5-20250514", Runs),
+];
