@@ -1,6 +1,6 @@
 //! The next steps for a person: open questions and approvals, a limit, failures of agents. Pure.
 
-use agent_worker_backends::{BackendSpec, find_backend, install_command};
+use agent_worker_backends::{BackendSpec, find_backend};
 use agent_worker_protocol::{
     AgentName, AgentState, FailureClass, Outcome, PauseCause, RunState, Target,
     api::{AgentFailure, AgentView, LastFailure, QuestionView, RunView},
