@@ -15,7 +15,9 @@ pub use acp_agents::{
     ACP_AGENTS, AcpAgentSpec, AcpModelSetting, AcpSessionSupport, AcpToolNaming, AcpUsageScope,
     find_acp_agent,
 };
-pub use models::{ModelNames, ModelPrice, find_price, model_name, request_window};
+pub use models::{
+    ModelNames, ModelPrice, PriceSource, find_price, model_name, model_prices, request_window,
+};
 pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
 pub use registry::{
     BACKENDS, available_backends, backend_programs, backend_variables, find_backend,
