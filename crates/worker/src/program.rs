@@ -10,6 +10,7 @@ mod adapters;
 mod endpoint;
 mod event_recorder;
 mod executable;
+mod file_mentions;
 mod launch;
 mod line_reader;
 mod output_reader;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status, endpoint::provider_url, private_files,
+    class_of_status, endpoint::provider_url, file_mentions::escape_file_mentions, private_files,
 };
 use crate::{
     model::ToolResult,
@@ -122,6 +122,7 @@ impl ProgramAdapter for Gemini {
     fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { request, folders, limits, .. } = turn.context;
         let mut invocation = ProgramInvocation::default();
+        let folder = &turn.context.child_env.cwd;
         let mut settings = mcp_settings(turn.tool_server);
         add_limit_settings(&mut settings, limits);
         match turn.mode {
@@ -137,7 +138,7 @@ impl ProgramAdapter for Gemini {
                     &fenced(&request.system_prompt),
                 )?;
                 invocation.env("GEMINI_CLI_HOME", &private_files::create_private_folder(&home)?);
-                invocation.stdin = escape_mentions(&request.prompt);
+                invocation.stdin = escape_file_mentions(&request.prompt, folder);
             }
             CredentialMode::Login => {
                 let settings = private_files::write_private_file(
@@ -147,8 +148,8 @@ impl ProgramAdapter for Gemini {
                 )?;
                 invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
                 // The program has no option for a system prompt in addition to the user's own.
-                invocation.stdin =
-                    escape_mentions(&format!("{}\n\n{}", request.system_prompt, request.prompt));
+                let prompt = format!("{}\n\n{}", request.system_prompt, request.prompt);
+                invocation.stdin = escape_file_mentions(&prompt, folder);
             }
         }
         invocation.args(["-o", "stream-json", "--skip-trust"]);
@@ -261,6 +262,8 @@ impl GeminiTokens {
 fn mcp_settings(endpoint: &ToolServerEndpoint) -> Value {
     let headers = json!({"Authorization": format!("Bearer {}", endpoint.token)});
     let mut settings = general_settings();
+    // Without it, the program would search all folders for a file whose name contains that of an agent.
+    settings["context"] = json!({"fileFiltering": {"enableRecursiveFileSearch": false}});
     settings["mcpServers"] = json!({TEAM_SERVER_NAME: {"type": "http", "url": endpoint.url, "headers": headers, "trust": true}});
     settings
 }
@@ -322,12 +325,6 @@ pub(in crate::program) fn write_acp_settings(
     }
     set_model_endpoint(turn, invocation);
     Ok(())
-}
-
-/// Escapes `@` in a prompt: the program would replace `@coder` by the content of the file `coder`, and any other
-/// such path in a message.
-fn escape_mentions(prompt: &str) -> String {
-    prompt.replace('@', "\\@")
 }
 
 /// Fences a text, because the program expands no mention inside a fence. The fence is longer than any in the text.
