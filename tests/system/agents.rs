@@ -5,6 +5,7 @@ mod acp;
 mod approvals;
 mod daemon_kills;
 mod failures;
+mod isolation;
 mod leftovers;
 mod secrets;
 mod testbed;

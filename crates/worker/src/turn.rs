@@ -101,6 +101,9 @@ impl TurnContext {
         cancelled: CancellationToken,
     ) -> Self {
         let log = WorkerLog::new(&job.env);
+        let tools = ToolSet::new(McpClient::new(daemon.clone()), reporter.clone(), log.clone());
+        let approvals =
+            ToolApprovalGate::new(daemon.clone(), job.attempt, reporter.clone(), tools.clone());
         Self {
             identity: TurnIdentity {
                 agent: job.agent.clone(),
@@ -116,8 +119,8 @@ impl TurnContext {
                 session: job.session.clone(),
             },
             permissions: job.permissions.clone(),
-            tools: ToolSet::new(McpClient::new(daemon.clone()), reporter.clone(), log.clone()),
-            approvals: ToolApprovalGate::new(daemon.clone(), job.attempt, reporter.clone()),
+            tools,
+            approvals,
             reporter: reporter.clone(),
             log,
             cancelled,

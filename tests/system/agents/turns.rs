@@ -72,6 +72,8 @@ const OWN_TOOLS: [(Cli, &[&str], &[&str]); 2] = [
         &["isolated", "login"],
         &[
             "Agent",
+            // Becomes `ask_human`.
+            "AskUserQuestion",
             "Bash",
             "Edit",
             "EnterPlanMode",
@@ -137,6 +139,28 @@ fn a_question_of_codex_to_its_own_user_does_not_stop_the_turn() {
         "options": [{"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"}]}]});
     let answer = testbed.ask("me", &format!("CALL request_user_input {question}\nECHO"));
     assert!(answer.contains("unavailable"), "{answer}");
+}
+
+#[test]
+fn a_question_of_claude_code_to_its_user_is_answered_by_a_person_and_is_no_approval() {
+    let Some(testbed) = AgentTestbed::open(&[Cli::Claude], "a question of Claude Code") else {
+        return;
+    };
+    testbed.start(&[AgentEntry { name: "me", cli: Cli::Claude, settings: "" }], "");
+    let question = json!({"questions": [{"question": "Which colour?", "header": "Colour", "multiSelect": false,
+        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]}]});
+    let asked = testbed.ask("me", &format!("CALL AskUserQuestion {question}\nECHO"));
+    assert!(asked.contains("passed on to a person"), "{asked}");
+    assert_eq!(testbed.world.list(&["pending", "@team", "--json"]), json!([]));
+    let questions = testbed.world.list(&["answer", "--target", "@team", "--json"]);
+    let text = "Which colour?\none of:\n- Red: warm\n- Blue: cold";
+    assert_eq!((&questions[0]["agent"], &questions[0]["question"]), (&json!("me"), &json!(text)));
+    let answered = testbed.world.run(&["answer", "1", "SAY Green it is.", "--target", "@team"]);
+    assert_eq!(answered.code, 0, "{answered:?}");
+    crate::world::wait_for("the turn that the answer woke", || {
+        let last = testbed.models.requests().pop()?.body.to_string();
+        last.contains("Green it is").then_some(())
+    });
 }
 
 /// Checks that an agent learns in its second turn about an agent that joined after its first.

@@ -78,7 +78,9 @@ pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
                 Text("SOURCE"),
             ];
             ctx.console.print_table(head, &rows)?;
-            ctx.console.note("dollars per million tokens; a model that is not listed has the cost `unknown`")
+            ctx.console.note(
+                "dollars per million tokens; a model that is not listed has the cost `unknown`",
+            )
         }
     }?;
     Ok(RunVerdict::Done)

@@ -11,7 +11,7 @@ use super::super::{
     adapters::{claude, codex, gemini},
     private_files,
 };
-use crate::tool_server::ToolServerEndpoint;
+use crate::{tool_server::ToolServerEndpoint, user_question::QUESTION_TOOL};
 
 /// An agent with a row in the registry.
 #[derive(Clone, Copy)]
@@ -128,11 +128,13 @@ fn write_claude_servers(turn: &ProgramTurn<'_>) -> io::Result<String> {
 }
 
 fn claude_meta(system: &str, servers: Option<&str>) -> Value {
+    // The protocol cannot carry the answer to a question; the model has `ask_human`.
+    let never = [&claude::BYPASSING_TOOLS[..], &[QUESTION_TOOL]].concat();
     let options = json!({
         "extraArgs": {"mcp-config": servers},
         "strictMcpConfig": true,
         "allowedTools": [format!("mcp__{TEAM_SERVER_NAME}")],
-        "disallowedTools": claude::BYPASSING_TOOLS,
+        "disallowedTools": never,
     });
     json!({"systemPrompt": {"append": system}, "claudeCode": {"options": options}})
 }

@@ -33,9 +33,8 @@ const MAX_RETRIES: &str = "3";
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Tools that act past the daemon: they reach other sessions of the program, or work after the end of the turn, without a
-/// receipt, a limit or an approval. A question to the user is asked with the team's own tool.
-pub(in crate::program) const BYPASSING_TOOLS: [&str; 9] = [
-    "AskUserQuestion",
+/// receipt, a limit or an approval.
+pub(in crate::program) const BYPASSING_TOOLS: [&str; 8] = [
     "CronCreate",
     "CronDelete",
     "CronList",
