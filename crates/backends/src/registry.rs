@@ -58,6 +58,7 @@ const EMPTY: BackendSpec = BackendSpec {
     model_names: ModelNames::AsWritten,
     can: BackendCapabilities::NONE,
     permissions: PermissionSupport::Unsupported,
+    oldest_version: None,
     tested_version: None,
     unverified: &[],
 };

@@ -50,6 +50,8 @@ pub struct BackendSpec {
     pub can: BackendCapabilities,
     /// The part of `permissions:` that it keeps.
     pub permissions: PermissionSupport,
+    /// The oldest version of its program that knows every option that its adapter passes.
+    pub oldest_version: Option<&'static str>,
     /// The version of its program that the tests run.
     pub tested_version: Option<&'static str>,
     /// Aspects that no test covers, apart from other versions.

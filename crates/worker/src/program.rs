@@ -18,6 +18,7 @@ mod private_files;
 mod process;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::{collections::BTreeMap, path::Path, process::ExitStatus};
 
@@ -34,6 +35,7 @@ use self::{
     event_recorder::EventRecorder,
     executable::Executable,
     launch::{ProgramLaunch, open_tool_server, serve_tools},
+    version::SupportedVersions,
 };
 use crate::{
     backend::AgentBackend,
@@ -164,6 +166,7 @@ impl ProgramBackend {
 
     async fn run(&self, context: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
         let path = self.launch.resolve_path(&context.child_env)?;
+        self.check_version(&path, context).await?;
         let tools = context.until_cancelled(open_tool_server(context)).await?;
         let (tool_server, gate) = (tools.endpoint.clone(), tools.gate_endpoint.clone());
         let model = self.spec.and_then(|spec| spec.model_name(context.request.model.as_deref()));
@@ -193,6 +196,17 @@ impl ProgramBackend {
             Some(_) => served.require_tool_listing(self.launch.name()),
             None => served.done,
         }
+    }
+
+    /// Checks the version of a vendor's program before the first turn of a conversation.
+    async fn check_version(&self, path: &Path, context: &TurnContext) -> Result<(), TurnFailure> {
+        let Some(spec) = self.spec.filter(|_| self.launch.session(context).is_none()) else {
+            return Ok(());
+        };
+        let Some(oldest) = spec.oldest_version else { return Ok(()) };
+        let supported = SupportedVersions { program: spec.name, oldest, install: spec.install };
+        let command = self.launch.command(path, &context.child_env);
+        context.until_cancelled(supported.check(command)).await
     }
 
     /// Starts the program, and once more without its conversation if the program has lost that conversation.

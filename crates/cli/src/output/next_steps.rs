@@ -149,6 +149,7 @@ impl<'a> FailedAgent<'a> {
                 (format!("shorten the messages for {name}"), self.restart())
             }
             FailureClass::MissingProgram => (self.program_fix(&failure.message), self.resume()),
+            FailureClass::OutdatedProgram => (self.update_fix(), self.resume()),
             FailureClass::Crash | FailureClass::Fatal => (self.output_fix(), self.resume()),
         };
         Fix { what, retry }
@@ -165,6 +166,15 @@ impl<'a> FailedAgent<'a> {
             (_, Some(command)) => format!("make the program of {name} executable: {command}"),
             (Some(install), None) => format!("install the program of {name}: {install}"),
             (None, None) => format!("install the program of {name}"),
+        }
+    }
+
+    /// Names the command that updates the program.
+    fn update_fix(&self) -> String {
+        let Self { name, .. } = self;
+        match self.backend.and_then(|backend| backend.install) {
+            Some(install) => format!("update the program of {name}: {install}"),
+            None => format!("update the program of {name}"),
         }
     }
 
