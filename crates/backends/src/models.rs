@@ -286,7 +286,13 @@ mod tests {
     /// Returns the names after `model:` in a text, without placeholders.
     fn named_models(text: &str) -> Vec<&str> {
         let ends = |c: char| c.is_whitespace() || ",}`\"'…".contains(c);
-        let names = text.split("model: ").skip(1).map(|rest| rest.split(ends).next().unwrap());
+        // In prose, a word precedes `model:`.
+        let is_key = |at: usize| {
+            let line = text[..at].rsplit('\n').next().unwrap().trim_end();
+            line.is_empty() || line.ends_with(['{', ',', '`'])
+        };
+        let keys = text.match_indices("model: ").filter(|(at, _)| is_key(*at));
+        let names = keys.map(|(at, key)| text[at + key.len()..].split(ends).next().unwrap());
         names.filter(|name| !["", "any/name", "auto"].contains(name)).collect()
     }
 

@@ -7,7 +7,7 @@ use std::{io, path::PathBuf};
 
 use agent_worker_host::{DaemonSocket, is_shortage};
 use agent_worker_protocol::{
-    AgentName, FailureClass, InstanceRef, Millis, Permissions, WorkerJob, WorkerOutcome,
+    AgentName, Effort, FailureClass, InstanceRef, Millis, Permissions, WorkerJob, WorkerOutcome,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,10 @@ pub(crate) struct TurnRequest {
     pub(crate) woken_by: String,
     /// The model, as the workflow file writes it.
     pub(crate) model: Option<String>,
+    /// The effort of the model's reasoning.
+    pub(crate) effort: Option<Effort>,
+    /// The names of the team's agents.
+    pub(crate) team: Vec<AgentName>,
     /// The conversation of the agent's previous turn, in the format of its backend.
     pub(crate) session: Option<Value>,
 }
@@ -116,6 +120,8 @@ impl TurnContext {
                 prompt: job.prompt.clone(),
                 woken_by: job.woken_by.clone(),
                 model: job.model.clone(),
+                effort: job.effort,
+                team: job.team.clone(),
                 session: job.session.clone(),
             },
             permissions: job.permissions.clone(),

@@ -15,7 +15,7 @@ use agent_worker_backends::{
     BackendCapabilities, BackendSpec, CapabilitySupport, available_backends, find_backend,
 };
 use agent_worker_protocol::{
-    AgentName, AgentSettings, Backend, Keyword as _, RetryPolicy, Span, ToolName,
+    AgentName, AgentSettings, Backend, Effort, Keyword as _, RetryPolicy, Span, ToolName,
 };
 
 use crate::{
@@ -37,6 +37,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "system_prompt",
         "max_tokens",
         "max_steps",
+        "effort",
         "timeout",
         "silence",
         "retry",
@@ -113,13 +114,14 @@ fn read_agent(
         fields.read_with("system_prompt", diagnostics, |field| prompt::read(field, folder));
     let can = find_backend(backend.word()).map_or(BackendCapabilities::NONE, |row| row.can);
     let max_tokens = fields.read_with("max_tokens", diagnostics, |field| {
-        require_limit("max_tokens", can.max_tokens, &backend, field)?;
+        require_support("max_tokens", can.max_tokens, &backend, field)?;
         field.integer(1..=10_000_000)
     });
     let max_steps = fields.read_with("max_steps", diagnostics, |field| {
-        require_limit("max_steps", can.max_steps, &backend, field)?;
+        require_support("max_steps", can.max_steps, &backend, field)?;
         field.integer(1..=10_000)
     });
+    let effort = fields.read_with("effort", diagnostics, |field| read_effort(field, &backend, can));
     let timeout = fields.read_with("timeout", diagnostics, span);
     let silence = fields.read_with("silence", diagnostics, span);
     let retry = fields.get("retry").map(|field| read_retry(&field, diagnostics));
@@ -135,6 +137,7 @@ fn read_agent(
         system_prompt,
         max_tokens,
         max_steps,
+        effort,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
         silence: silence.unwrap_or(DEFAULT_SILENCE),
         retry: retry.unwrap_or_default(),
@@ -162,8 +165,29 @@ pub(crate) fn read_member(
     })
 }
 
-/// Refuses a limit that the backend cannot enforce.
-fn require_limit(
+/// Reads an effort that the backend can select.
+fn read_effort(
+    field: &YamlField<'_>,
+    backend: &Backend,
+    can: BackendCapabilities,
+) -> Result<Effort, Diagnostic> {
+    require_support("effort", can.effort, backend, field)?;
+    let known = find_backend(backend.word()).map_or(&[][..], |row| row.efforts);
+    let text = field.text()?;
+    if let Some(effort) = known.iter().find(|effort| effort.word() == text) {
+        return Ok(*effort);
+    }
+    let words: Vec<_> = known.iter().map(|effort| effort.word()).collect();
+    let diagnostic =
+        field.diagnostic(format!("backend `{}` has no effort `{text}`", backend.word()));
+    Err(match nearest(text, words.iter().copied()) {
+        Some(near) => diagnostic.with_hint(format!("did you mean `{near}`?")),
+        None => diagnostic.with_hint(format!("it has: {}", words.join(", "))),
+    })
+}
+
+/// Refuses a setting that the backend cannot apply.
+fn require_support(
     key: &str,
     support: CapabilitySupport,
     backend: &Backend,
@@ -177,12 +201,10 @@ fn require_limit(
     };
     let names = available_backends().filter(has_it).map(|spec| format!("`{}`", spec.name));
     let names: Vec<_> = names.collect();
+    let rest = if key == "effort" { "" } else { "; `timeout` limits every backend" };
     Err(field
         .diagnostic(format!("`{key}` is not supported by backend `{}`", backend.word()))
-        .with_hint(format!(
-            "it is supported by {}; `timeout` limits every backend",
-            names.join(" and ")
-        )))
+        .with_hint(format!("it is supported by {}{rest}", names.join(", "))))
 }
 
 /// Reads the tools that stay locked until a vote opens their gate.

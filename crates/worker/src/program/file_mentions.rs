@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use agent_worker_protocol::AgentName;
+
 /// Characters that end a path in a mention. A full stop ends it too, if a blank or the end follows.
 const PATH_ENDS: &str = " \t\n\r,;!?()[]{}";
 
@@ -25,6 +27,40 @@ pub(super) fn escape_file_mentions(text: &str, folder: &Path) -> String {
     }
     escaped.push_str(rest);
     escaped
+}
+
+/// Puts a character without width before each `@` that mentions an agent of the team at the start of a word, so that a
+/// program does not take the name for a file. A model that repeats the character still mentions the agent.
+pub(super) fn mask_agent_mentions(text: &str, team: &[AgentName]) -> String {
+    const ZERO_WIDTH: char = '\u{200b}';
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('@') {
+        let (before, mention) = rest.split_at(at);
+        let after = &mention['@'.len_utf8()..];
+        masked.push_str(before);
+        let starts_word = masked
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || "\u{feff}。、？！".contains(c));
+        let name: &str = after
+            .split(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)))
+            .next()
+            .unwrap_or_default();
+        if starts_word && is_addressee(name, team) {
+            masked.push(ZERO_WIDTH);
+        }
+        masked.push('@');
+        rest = after;
+    }
+    masked.push_str(rest);
+    masked
+}
+
+fn is_addressee(name: &str, team: &[AgentName]) -> bool {
+    // `@name` is the example in the description of the team.
+    let general = ["all", "user", "name"].iter().any(|word| word.eq_ignore_ascii_case(name));
+    general || team.iter().any(|agent| agent.as_str().eq_ignore_ascii_case(name))
 }
 
 /// Returns the text after an `@` that a program reads as a path.
@@ -58,6 +94,21 @@ fn names_file(path: &str, folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_mentions_of_the_team_at_the_start_of_a_word_are_masked() {
+        let team: Vec<AgentName> = ["coder", "lead"].map(|name| name.parse().unwrap()).to_vec();
+        for (text, expected) in [
+            ("@coder fix it", "\u{200b}@coder fix it"),
+            ("ask @Lead, @all.", "ask \u{200b}@Lead, \u{200b}@all."),
+            ("line\n@lead", "line\n\u{200b}@lead"),
+            ("(@lead) a@lead", "(@lead) a@lead"),
+            ("@Override @leader @", "@Override @leader @"),
+            ("no mention", "no mention"),
+        ] {
+            assert_eq!(mask_agent_mentions(text, &team), expected);
+        }
+    }
 
     #[test]
     fn only_names_of_files_are_escaped() {

@@ -50,6 +50,8 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         permissions: agent_worker_protocol::Permissions::default(),
         max_steps: Some(30),
         max_tokens: None,
+        effort: None,
+        team: Vec::new(),
         limits: JobLimits {
             wall: Span::from_secs(30),
             silence: Span::from_secs(30),

@@ -425,8 +425,9 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
     assert_eq!(asked.into_iter().map(|(_, args)| args).collect::<Vec<_>>(), expected);
     let log = worker.log();
     assert!(log.contains("--permission-prompt-tool mcp__gate__approve"), "{log}");
-    let rules = "--settings {\"permissions\":{\"ask\":[\"Bash\"]}} --disallowedTools AskUserQuestion,CronCreate,CronDelete,CronList,ListAgents,Monitor,ScheduleWakeup,SendMessage,TaskStop,WebFetch --max-turns 30 ";
-    assert!(log.contains(rules) && !log.contains("--tools"), "{log}");
+    let denied = "--disallowedTools CronCreate,CronDelete,CronList,DesignSync,EnterPlanMode,EnterWorktree,ExitPlanMode,ExitWorktree,ListAgents,Monitor,ScheduleWakeup,SendMessage,TaskOutput,TaskStop,WebFetch,Workflow,mcp__gate__approve ";
+    let asked = "--settings {\"permissions\":{\"ask\":[\"Bash\"]}} --max-turns 30 ";
+    assert!(log.contains(denied) && log.contains(asked) && !log.contains("--tools"), "{log}");
 }
 
 #[tokio::test]

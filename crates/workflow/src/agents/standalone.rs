@@ -102,6 +102,7 @@ impl AgentDraft {
             system_prompt: self.system_prompt,
             max_tokens: None,
             max_steps: None,
+            effort: None,
             timeout: DEFAULT_TIMEOUT,
             silence: DEFAULT_SILENCE,
             retry: RetryPolicy::default(),

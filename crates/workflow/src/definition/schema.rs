@@ -142,6 +142,7 @@ fn agent() -> Value {
             ),
             ("max_tokens", max_tokens()),
             ("max_steps", max_steps()),
+            ("effort", effort()),
             ("timeout", span("Maximum duration of an attempt (30m).")),
             ("silence", span("Maximum time for which an attempt may be silent (5m).")),
             ("retry", retry()),
@@ -186,6 +187,14 @@ fn max_tokens() -> Value {
 
 fn max_steps() -> Value {
     integer("Maximum number of model calls of one attempt (mock: 30; claude).", 1, 10_000)
+}
+
+fn effort() -> Value {
+    let words = ["low", "medium", "high", "xhigh", "max"];
+    one_of(
+        "Effort of the model's reasoning (claude, codex; opencode and gemini up to high).",
+        &words,
+    )
 }
 
 fn command() -> Value {

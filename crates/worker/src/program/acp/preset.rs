@@ -179,7 +179,10 @@ fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocat
     }
     invocation.env(SETTINGS, &settings.to_string());
     if let CredentialMode::Isolated = turn.mode {
-        // It would read skills and memory of Claude Code in the user's home.
+        // It would read skills and memory of other programs, and its own agents, in the user's home.
         invocation.env("OPENCODE_DISABLE_CLAUDE_CODE", "1");
+        invocation.env("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1");
+        let home = turn.context.folders.keep.join("acp/opencode/home").display().to_string();
+        invocation.env("OPENCODE_TEST_HOME", &home);
     }
 }

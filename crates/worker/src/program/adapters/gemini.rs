@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use agent_worker_protocol::{CredentialMode, FailureClass};
+use agent_worker_protocol::{CredentialMode, Effort, FailureClass};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -125,6 +125,9 @@ impl ProgramAdapter for Gemini {
         let folder = &turn.context.child_env.cwd;
         let mut settings = mcp_settings(turn.tool_server);
         add_limit_settings(&mut settings, limits);
+        if let Some(effort) = request.effort {
+            add_effort_settings(&mut settings, effort);
+        }
         match turn.mode {
             CredentialMode::Isolated => {
                 let home = folders.keep.join("gemini");
@@ -269,7 +272,11 @@ fn mcp_settings(endpoint: &ToolServerEndpoint) -> Value {
 }
 
 fn general_settings() -> Value {
-    json!({"general": {"enableAutoUpdate": false, "maxAttempts": MAX_ATTEMPTS}})
+    // In its plan mode, which its model may enter without asking, the program offers no tools of servers.
+    let general = json!({
+        "enableAutoUpdate": false, "maxAttempts": MAX_ATTEMPTS, "plan": {"enabled": false},
+    });
+    json!({ "general": general })
 }
 
 /// Adds the limits of the turn: the program counts a model call as a turn, and every chat model extends `chat-base`.
@@ -280,7 +287,31 @@ fn add_limit_settings(settings: &mut Value, limits: &TurnLimits) {
     if let Some(tokens) = limits.max_tokens {
         let limited = json!({"generateContentConfig": {"maxOutputTokens": tokens}});
         let every_chat = json!({"match": {"model": "chat-base"}, "modelConfig": limited});
-        settings["modelConfigs"] = json!({"customOverrides": [every_chat]});
+        add_model_override(settings, every_chat);
+    }
+}
+
+/// Adds the effort of reasoning. The models of version 2.5 take a budget of tokens, and those of version 3 a level.
+fn add_effort_settings(settings: &mut Value, effort: Effort) {
+    let (budget, level) = match effort {
+        Effort::Low => (1_024, "LOW"),
+        Effort::Medium => (8_192, "MEDIUM"),
+        Effort::High | Effort::Xhigh | Effort::Max => (24_576, "HIGH"),
+    };
+    let thinking = |config: Value| json!({"generateContentConfig": {"thinkingConfig": config}});
+    for (models, config) in [
+        ("chat-base-2.5", json!({ "thinkingBudget": budget })),
+        ("chat-base-3", json!({ "thinkingLevel": level })),
+    ] {
+        let limited = json!({"match": {"model": models}, "modelConfig": thinking(config)});
+        add_model_override(settings, limited);
+    }
+}
+
+fn add_model_override(settings: &mut Value, one: Value) {
+    match &mut settings["modelConfigs"]["customOverrides"] {
+        Value::Array(all) => all.push(one),
+        none => *none = json!([one]),
     }
 }
 
