@@ -29,6 +29,9 @@ pub struct AgentSettings {
     /// Effort of the model's reasoning; absent: the program's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
+    /// Models for a turn whose model is overloaded or used up, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// Maximum duration of an attempt.
     pub timeout: Span,
     /// Maximum time without output.

@@ -53,6 +53,9 @@ pub struct WorkerJob {
     /// Model, as written in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Models for a turn whose model is overloaded or used up, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// Conversation that the last turn of this agent reported; only the backend interprets the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Value>,

@@ -55,6 +55,8 @@ pub(crate) struct TurnRequest {
     pub(crate) woken_by: String,
     /// The model, as the workflow file writes it.
     pub(crate) model: Option<String>,
+    /// Models to use if that one is overloaded or used up.
+    pub(crate) fallback: Vec<String>,
     /// The effort of the model's reasoning.
     pub(crate) effort: Option<Effort>,
     /// The names of the team's agents.
@@ -120,6 +122,7 @@ impl TurnContext {
                 prompt: job.prompt.clone(),
                 woken_by: job.woken_by.clone(),
                 model: job.model.clone(),
+                fallback: job.fallback.clone(),
                 effort: job.effort,
                 team: job.team.clone(),
                 session: job.session.clone(),
@@ -155,6 +158,21 @@ impl From<String> for TurnAnswer {
 impl TurnFailure {
     pub(crate) fn new(class: FailureClass, why: impl Into<String>) -> Self {
         Self { class, why: why.into(), retry_at: None, is_shortage: false }
+    }
+
+    /// Returns true if another model of another quota may succeed: this one is overloaded or used up.
+    pub(crate) fn is_of_provider(&self) -> bool {
+        match self.class {
+            FailureClass::RateLimited | FailureClass::Transient | FailureClass::Billing => true,
+            FailureClass::Crash
+            | FailureClass::Timeout
+            | FailureClass::ContextOverflow
+            | FailureClass::Permission
+            | FailureClass::MissingProgram
+            | FailureClass::OutdatedProgram
+            | FailureClass::Fatal
+            | FailureClass::Auth => false,
+        }
     }
 
     /// Returns the failure of a turn that ended because it was cancelled. The attempt reports its own reason instead.

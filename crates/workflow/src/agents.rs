@@ -34,6 +34,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "backend",
         "agent",
         "model",
+        "fallback",
         "system_prompt",
         "max_tokens",
         "max_steps",
@@ -110,6 +111,8 @@ fn read_agent(
     let span = |field: &YamlField<'_>| field.span(MIN_SPAN..=MAX_SPAN);
     let backend = backend::read(key, &fields, diagnostics);
     let model = fields.read_with("model", diagnostics, |field| field.text().map(str::to_owned));
+    let fallback =
+        fields.read_with("fallback", diagnostics, |field| read_fallback(field, &backend));
     let system_prompt =
         fields.read_with("system_prompt", diagnostics, |field| prompt::read(field, folder));
     let can = find_backend(backend.word()).map_or(BackendCapabilities::NONE, |row| row.can);
@@ -134,6 +137,7 @@ fn read_agent(
         name: name?,
         backend,
         model,
+        fallback: fallback.unwrap_or_default(),
         system_prompt,
         max_tokens,
         max_steps,
@@ -163,6 +167,17 @@ pub(crate) fn read_member(
         Some(name) => diagnostic.with_hint(format!("did you mean `{name}`?")),
         None => diagnostic.with_hint(format!("the agents are: {}", team.join(", "))),
     })
+}
+
+/// Reads the models for a turn whose own model is overloaded, for a vendor's program.
+fn read_fallback(field: &YamlField<'_>, backend: &Backend) -> Result<Vec<String>, Diagnostic> {
+    if !matches!(backend, Backend::Native(_)) {
+        return Err(field
+            .diagnostic(format!("`fallback` is not supported by backend `{}`", backend.word()))
+            .with_hint("it is supported by claude, codex, gemini, opencode and cursor"));
+    }
+    let models = field.list()?.iter().map(|item| item.text().map(str::to_owned));
+    models.collect()
 }
 
 /// Reads an effort that the backend can select.

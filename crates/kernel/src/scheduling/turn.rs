@@ -222,6 +222,7 @@ impl Kernel {
             woken_by: prompt::woken_by(lease),
             backend: backend_of(run_context, settings),
             model: settings.model.clone(),
+            fallback: settings.fallback.clone(),
             session: lease.session.clone(),
             permissions: settings.permissions.clone(),
             max_steps: settings.max_steps,

@@ -1,7 +1,12 @@
 //! The version of a program. An older version does not know the options that its adapter passes, and fails with an error of
 //! its own that says nothing about its age.
 
-use std::{process::Stdio, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
 use agent_worker_protocol::FailureClass;
 use tokio::{process::Command, time::timeout};
@@ -48,6 +53,33 @@ impl SupportedVersions {
     }
 }
 
+/// The record of a program whose version was checked, so that only the first turn of a run waits for the check.
+pub(super) struct CheckedProgram {
+    file: PathBuf,
+    /// Path and time of the program's file.
+    identity: String,
+}
+
+impl CheckedProgram {
+    pub(super) fn new(program: &Path, keep: &Path) -> Self {
+        let modified = program.metadata().and_then(|file| file.modified()).ok();
+        let identity = format!("{} {modified:?}", program.display());
+        Self { file: keep.join("checked-program"), identity }
+    }
+
+    pub(super) fn is_recorded(&self) -> bool {
+        fs::read_to_string(&self.file).is_ok_and(|recorded| recorded == self.identity)
+    }
+
+    /// Records the check. If that fails, the next turn checks again.
+    pub(super) fn record(&self) {
+        let folder = self.file.parent().map(super::private_files::create_private_folder);
+        if let Some(Ok(_)) = folder {
+            let _ = fs::write(&self.file, &self.identity);
+        }
+    }
+}
+
 /// Finds the version in the output of a program: `2.1.325 (Claude Code)`, `codex-cli 0.166.0`.
 fn find_version(printed: &str) -> Option<&str> {
     let words = printed.split_whitespace().map(|word| word.trim_start_matches('v'));
@@ -86,6 +118,17 @@ mod tests {
         ] {
             assert_eq!(find_version(printed), expected, "{printed:?}");
         }
+    }
+
+    #[test]
+    fn a_check_is_recorded_for_one_state_of_one_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let keep = folder.path().join("keep");
+        let checked = |program: &str| CheckedProgram::new(Path::new(program), &keep);
+        assert!(!checked("/bin/sh").is_recorded());
+        checked("/bin/sh").record();
+        assert!(checked("/bin/sh").is_recorded());
+        assert!(!checked("/bin/true").is_recorded());
     }
 
     #[tokio::test]

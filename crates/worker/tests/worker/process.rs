@@ -46,6 +46,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         woken_by: "fix it".to_owned(),
         backend: Backend::Mock { rules: vec![rule] },
         model: None,
+        fallback: Vec::new(),
         session: None,
         permissions: agent_worker_protocol::Permissions::default(),
         max_steps: Some(30),

@@ -99,6 +99,7 @@ impl AgentDraft {
             name: self.name,
             backend,
             model: self.model,
+            fallback: Vec::new(),
             system_prompt: self.system_prompt,
             max_tokens: None,
             max_steps: None,

@@ -135,6 +135,10 @@ fn agent() -> Value {
             ),
             ("model", text("The model, for backends that use one.")),
             (
+                "fallback",
+                list("Models for a turn whose model is overloaded or used up.", &text("A model.")),
+            ),
+            (
                 "system_prompt",
                 text(
                     "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
