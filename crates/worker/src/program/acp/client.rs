@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     super::ProgramEvent,
     call::{AcpCallStage, AcpToolCall},
-    failure::{failure_from_error, incomplete_turn, provider_status},
+    failure::{failure_from_error, incomplete_turn, provider_status, stopped_after_refusal},
     permit::{AcpPermitDecision, AcpPermitParams, AcpPermitQuestion},
     preset::AcpPreset,
     usage::AcpUsageTracker,
@@ -81,6 +81,8 @@ pub(super) struct AcpClient<'a> {
     provider_status: Option<u64>,
     /// True once a request of the agent was refused.
     was_refused: bool,
+    /// True while the agent has done nothing since a request of its was refused.
+    is_idle_after_refusal: bool,
     is_cancelled: bool,
 }
 
@@ -134,6 +136,7 @@ impl<'a> AcpClient<'a> {
             has_called: false,
             provider_status: None,
             was_refused: false,
+            is_idle_after_refusal: false,
             is_cancelled: false,
         }
     }
@@ -183,7 +186,9 @@ impl<'a> AcpClient<'a> {
         permit: AcpPermitDecision,
     ) -> Value {
         self.open_requests.retain(|unanswered| *unanswered != question.id);
-        self.was_refused |= permit == AcpPermitDecision::Reject;
+        let is_refused = permit == AcpPermitDecision::Reject;
+        self.was_refused |= is_refused;
+        self.is_idle_after_refusal |= is_refused;
         question.response(permit)
     }
 
@@ -240,6 +245,9 @@ impl<'a> AcpClient<'a> {
         match update {
             AcpUpdate::AgentMessageChunk { content } => match content["text"].as_str() {
                 Some(text) if !text.is_empty() => {
+                    let is_notice =
+                        self.input.preset.is_some_and(|preset| preset.is_refusal_notice(text));
+                    self.is_idle_after_refusal &= is_notice;
                     self.answer.push_str(text);
                     vec![ProgramEvent::Text(text.to_owned())]
                 }
@@ -264,6 +272,7 @@ impl<'a> AcpClient<'a> {
         self.answer.clear();
         self.has_called = true;
         let (id, says) = (said.id().to_owned(), self.tool_naming());
+        self.is_idle_after_refusal &= self.calls.contains_key(&id);
         let call = self.calls.entry(id.clone()).or_default();
         call.merge_update(said);
         let stage = call.stage();
@@ -423,13 +432,13 @@ impl<'a> AcpClient<'a> {
             }
         };
         steps.push(AcpStep::End(match result["stopReason"].as_str() {
+            Some("end_turn") if self.is_idle_after_refusal => Err(stopped_after_refusal()),
             Some("end_turn") if is_whole => Ok(answer),
             Some("end_turn") => Err(incomplete_turn(self.provider_status, &answer)),
             // Some agents stop this way after a refusal, and leave the rest of the work undone.
-            Some("cancelled") if self.was_refused && !self.is_cancelled => Err(TurnFailure::new(
-                FailureClass::Permission,
-                "the agent stopped after a request of its was denied",
-            )),
+            Some("cancelled") if self.was_refused && !self.is_cancelled => {
+                Err(stopped_after_refusal())
+            }
             // In all other cases the worker cancelled the turn, or the agent stopped by itself.
             Some("cancelled") => Err(TurnFailure::new(
                 FailureClass::Crash,
