@@ -5,6 +5,7 @@ mod acp;
 mod approvals;
 mod daemon_kills;
 mod failures;
+mod isolation;
 mod leftovers;
 mod secrets;
 mod testbed;
@@ -72,7 +73,7 @@ fn check_team_tools_and_session(cli: Cli) {
         // At $0.30 and $2.50 per million tokens.
         Cli::Gemini => assert_eq!((reckoned, first), ([true; 2], Some(220))),
         Cli::Opencode => assert_eq!((reckoned, first), ([false; 2], None), "it knows no price"),
-        Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpQwen => {
+        Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpOpencode | Cli::AcpQwen => {
             assert_eq!((reckoned, first), ([false; 2], None), "it does not say");
         }
     }

@@ -287,11 +287,22 @@ fn a_program_is_configured_by_its_own_command_and_gets_its_own_token() {
         assert_eq!(fs::metadata(&token).unwrap().permissions().mode() & 0o777, 0o600);
     }
     assert!(given("claude").contains("--scope\nuser\n"), "{}", given("claude"));
-    let done = install(&["cursor"]);
-    assert!(done.status.success(), "{done:?}");
-    let file = world.project().parent().unwrap().join(".cursor/mcp.json");
-    let written: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    assert_eq!(written["mcpServers"]["agent-worker"]["args"], json!(["mcp", "--client", "cursor"]));
+    for (program, file, section, arguments) in [
+        ("cursor", ".cursor/mcp.json", "mcpServers", "args"),
+        ("gemini", ".gemini/settings.json", "mcpServers", "args"),
+        ("opencode", ".config/opencode/opencode.json", "mcp", "command"),
+        ("qwen", ".qwen/settings.json", "mcpServers", "args"),
+        ("copilot", ".copilot/mcp-config.json", "mcpServers", "args"),
+        ("zed", ".config/zed/settings.json", "context_servers", "args"),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", "mcpServers", "args"),
+    ] {
+        let done = install(&[program]);
+        assert!(done.status.success(), "{done:?}");
+        let file = world.project().parent().unwrap().join(file);
+        let written: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        let words = written[section]["agent-worker"][arguments].as_array().unwrap().clone();
+        assert!(words.ends_with(&[json!("mcp"), json!("--client"), json!(program)]), "{written}");
+    }
     assert_eq!(
         fs::read_dir(world.project()).unwrap().count(),
         0,

@@ -303,17 +303,25 @@ fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
 }
 
 #[test]
-fn no_provider_is_asked_by_us() {
+fn providers_lists_the_price_of_each_model_with_its_date_and_source() {
     let world = World::new();
-    insta::assert_snapshot!(run_lines(&world, "
-        agent-worker providers
-        agent-worker providers --json
-    "), @r#"
-    $ agent-worker providers
-    ! this version calls no provider; each agent's program uses its own, with its own login or key
-    $ agent-worker providers --json
-    {"items":[],"next":null}
-    "#);
+    let listed = world.run(&["providers"]);
+    let row = |model: &str| {
+        let line = listed.stdout.lines().find(|line| line.starts_with(model)).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let opus = "$4.00 $20.00 $0.20 $5.00 2026-11-15 the vendor's program";
+    assert_eq!(row("anthropic/claude-opus-5-5 "), format!("anthropic/claude-opus-5-5 {opus}"));
+    let flash = "$1.50 $9.00 - - 2026-10-07 the vendor's price page, as quoted";
+    assert_eq!(row("google/gemini-3.5-flash "), format!("google/gemini-3.5-flash {flash}"));
+    assert!(listed.stderr.starts_with("dollars per million tokens"), "{listed:?}");
+    let rows = world.list(&["providers", "--json"]);
+    let row = rows.as_array().unwrap().iter().find(|row| row["model"] == "gpt-5.3-codex").unwrap();
+    let expected = json!({"provider": "openai", "model": "gpt-5.3-codex", "input_micros": 1_750_000,
+        "output_micros": 14_000_000, "cache_read_micros": 175_000, "cache_write_micros": null,
+        "max_request_tokens": null, "as_of": "2026-05-05", "source": "quoted"});
+    assert_eq!(*row, expected);
+    assert_eq!(world.daemon_pid(), None);
 }
 
 #[test]

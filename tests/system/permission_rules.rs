@@ -27,6 +27,7 @@ while read -r call <&4; do
     *) echo refused ;;
     esac >> decisions.txt
 done 4< calls.jsonl
+echo '{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Asked."}}}}'
 echo '{"id":3,"result":{"stopReason":"end_turn"}}'
 "#;
 

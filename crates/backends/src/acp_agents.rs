@@ -8,6 +8,7 @@ use crate::{
     providers::EndpointSource,
     registry::{CLAUDE_VARIABLES, CODEX_VARIABLES, GEMINI_VARIABLES},
     spec::TEAM_SERVER_NAME,
+    variables::{CLAUDE_CLOUDS, CloudVariables, GEMINI_CLOUDS},
 };
 
 /// An agent of the protocol, as a row of the registry.
@@ -29,6 +30,8 @@ pub struct AcpAgentSpec {
     pub homes: &'static [(&'static str, &'static str)],
     /// Variables with its key, endpoint and settings folder. They reach it without being named in a workflow file.
     pub variables: &'static [&'static str],
+    /// The clouds through which it can reach its models.
+    pub clouds: &'static [CloudVariables],
     /// The endpoint and key of its models.
     pub endpoint: EndpointSource,
     /// The form in which it takes the name of a model.
@@ -100,6 +103,7 @@ const EMPTY: AcpAgentSpec = AcpAgentSpec {
     env: &[],
     homes: &[],
     variables: &[],
+    clouds: &[],
     endpoint: EndpointSource::Unknown,
     model_names: ModelNames::AsWritten,
     model_setting: AcpModelSetting::Argument("--model"),
@@ -126,6 +130,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
         ],
         homes: &[("CLAUDE_CONFIG_DIR", "claude")],
         variables: CLAUDE_VARIABLES,
+        clouds: CLAUDE_CLOUDS,
         endpoint: EndpointSource::Provider("anthropic"),
         model_names: ModelNames::Bare(&["anthropic", "claude"]),
         model_setting: AcpModelSetting::Variable("ANTHROPIC_MODEL"),
@@ -185,6 +190,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
         env: &[("GEMINI_CLI_NO_RELAUNCH", "true")],
         homes: &[("GEMINI_CLI_HOME", "gemini")],
         variables: GEMINI_VARIABLES,
+        clouds: GEMINI_CLOUDS,
         endpoint: EndpointSource::Provider("google"),
         model_names: ModelNames::Bare(&["google", "gemini"]),
         session_support: AcpSessionSupport::Unsupported,

@@ -10,18 +10,19 @@ mod models;
 mod providers;
 mod registry;
 mod spec;
+mod variables;
 
 pub use acp_agents::{
     ACP_AGENTS, AcpAgentSpec, AcpModelSetting, AcpSessionSupport, AcpToolNaming, AcpUsageScope,
     find_acp_agent,
 };
-pub use models::{ModelNames, ModelPrice, find_price, model_name, request_window};
-pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
-pub use registry::{
-    BACKENDS, available_backends, backend_programs, backend_variables, find_backend,
-    install_command,
+pub use models::{
+    ModelNames, ModelPrice, PriceSource, find_price, model_name, model_prices, request_window,
 };
+pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
+pub use registry::{BACKENDS, available_backends, backend_programs, find_backend, install_command};
 pub use spec::{
     ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
     PermissionSupport, TEAM_SERVER_NAME,
 };
+pub use variables::{CloudVariables, NETWORK_VARIABLES, backend_variables, takes_variable};

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 /// An empty table stands for a file that cannot be read. A test reads the file.
 static MODEL_TABLE: LazyLock<ModelTable> =
@@ -45,6 +45,28 @@ pub struct ModelPrice {
     pub max_request_tokens: Option<u64>,
     /// The day of the price list.
     pub as_of: String,
+    /// The origin of the figures.
+    pub source: PriceSource,
+}
+
+/// The origin of a price.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceSource {
+    /// The list inside the vendor's own program.
+    Catalogue,
+    /// The vendor's price page, as a third party quotes it.
+    Quoted,
+}
+
+impl PriceSource {
+    /// Returns the source as a phrase.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Catalogue => "the vendor's program",
+            Self::Quoted => "the vendor's price page, as quoted",
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -98,6 +120,11 @@ pub fn find_price(model: &str) -> Option<&'static ModelPrice> {
     MODEL_TABLE.price(model)
 }
 
+/// Returns the prices of all models, grouped by provider.
+pub fn model_prices() -> &'static [ModelPrice] {
+    &MODEL_TABLE.price
+}
+
 /// Returns the largest request that a program makes of a model by itself, in tokens of input.
 pub fn request_window(backend: &str, model: &str) -> Option<u64> {
     let is_it = |row: &&RequestWindow| row.backend == backend && row.model == model;
@@ -108,6 +135,18 @@ pub fn request_window(backend: &str, model: &str) -> Option<u64> {
 enum FullName {
     Known(String),
     Unknown(String),
+}
+
+impl ModelPrice {
+    /// Returns the provider of the model.
+    pub fn provider(&self) -> &str {
+        provider_of(&self.model)
+    }
+
+    /// Returns the name of the model without its provider.
+    pub fn bare_name(&self) -> &str {
+        bare_name(&self.model)
+    }
 }
 
 impl ModelTable {
@@ -244,15 +283,51 @@ mod tests {
         }
     }
 
+    /// Returns the names after `model:` in a text, without placeholders.
+    fn named_models(text: &str) -> Vec<&str> {
+        let ends = |c: char| c.is_whitespace() || ",}`\"'…".contains(c);
+        // In prose, a word precedes `model:`.
+        let is_key = |at: usize| {
+            let line = text[..at].rsplit('\n').next().unwrap().trim_end();
+            line.is_empty() || line.ends_with(['{', ',', '`'])
+        };
+        let keys = text.match_indices("model: ").filter(|(at, _)| is_key(*at));
+        let names = keys.map(|(at, key)| text[at + key.len()..].split(ends).next().unwrap());
+        names.filter(|name| !["", "any/name", "auto"].contains(name)).collect()
+    }
+
+    #[test]
+    fn every_model_of_an_example_has_a_price() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut files = vec![root.join("README.md")];
+        for folder in ["examples", "docs/how-to", "docs/reference"] {
+            let entries = std::fs::read_dir(root.join(folder)).unwrap();
+            files.extend(entries.map(|entry| entry.unwrap().path()));
+        }
+        let mut models = 0;
+        for file in files.iter().filter(|file| file.extension().is_some_and(|it| it != "json")) {
+            let text = std::fs::read_to_string(file).unwrap();
+            for written in named_models(&text) {
+                models += 1;
+                let bare = written.rsplit('/').next().unwrap();
+                let name = model_name("", ModelNames::Full, Some(bare)).unwrap();
+                assert!(find_price(&name).is_some(), "{}: {written}", file.display());
+            }
+        }
+        assert!(models > 2, "only {models} models found");
+    }
+
     #[test]
     fn a_row_that_is_wrong_is_noticed() {
         let price = |row: &str| {
             toml::from_str::<ModelTable>(&format!("alias = []\nwindow = []\nprice = [{row}]"))
         };
-        let right = r#"{ model = "a/b", input = 0.5, output = 2, as_of = "2026-01-01" }"#;
+        let right = r#"{ model = "a/b", input = 0.5, output = 2, as_of = "2026-01-01", source = "quoted" }"#;
         assert_eq!(price(right).unwrap().price[0].input, 500_000);
         for (from, to) in [
             (r#", as_of = "2026-01-01""#, ""),
+            (r#", source = "quoted""#, ""),
+            ("quoted", "a friend"),
             ("as_of", "more = 1, as_of"),
             ("0.5", "0.1234567"),
             ("0.5", "-1"),

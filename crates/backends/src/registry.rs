@@ -1,6 +1,6 @@
 //! The backends, one row each. `agent-worker backends` lists them in this order.
 
-use agent_worker_protocol::Backend;
+use agent_worker_protocol::{Backend, Effort};
 
 use crate::{
     acp_agents::{ACP_AGENTS, find_acp_agent},
@@ -11,6 +11,7 @@ use crate::{
         CapabilitySupport::{Limited, Yes},
         PermissionSupport,
     },
+    variables::{CLAUDE_CLOUDS, GEMINI_CLOUDS},
 };
 
 /// Passes the names of the rows with `BackendKind::Program` to a macro. The worker makes its table of adapters of them;
@@ -27,13 +28,21 @@ pub(crate) const CLAUDE_VARIABLES: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "API_TIMEOUT_MS",
+    "CLAUDE_CODE_CLIENT_CERT",
+    "CLAUDE_CODE_CLIENT_KEY",
+    "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
     "CLAUDE_CODE_OAUTH_TOKEN",
     "CLAUDE_CONFIG_DIR",
 ];
 
 /// Variables of Codex, also over the Agent Client Protocol.
 pub(crate) const CODEX_VARIABLES: &[&str] =
-    &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"];
+    &["CODEX_API_KEY", "CODEX_CA_CERTIFICATE", "OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"];
 
 /// Variables of Gemini CLI, also over the Agent Client Protocol.
 pub(crate) const GEMINI_VARIABLES: &[&str] =
@@ -52,12 +61,15 @@ const EMPTY: BackendSpec = BackendSpec {
     programs: &[],
     install: None,
     variables: &[],
+    clouds: &[],
     key_variables: &[],
     login_files: &[],
     endpoint: EndpointSource::Unknown,
     model_names: ModelNames::AsWritten,
     can: BackendCapabilities::NONE,
     permissions: PermissionSupport::Unsupported,
+    efforts: &[],
+    oldest_version: None,
     tested_version: None,
     unverified: &[],
 };
@@ -87,6 +99,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         programs: &["claude"],
         install: Some("npm install --global @anthropic-ai/claude-code"),
         variables: CLAUDE_VARIABLES,
+        clouds: CLAUDE_CLOUDS,
         key_variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
         login_files: &["CLAUDE_CONFIG_DIR/.credentials.json", "HOME/.claude/.credentials.json"],
         endpoint: EndpointSource::Provider("anthropic"),
@@ -98,8 +111,12 @@ pub static BACKENDS: [BackendSpec; 9] = [
             approvals: Yes,
             max_steps: Yes,
             max_tokens: Yes,
+            effort: Yes,
             ..BackendCapabilities::NONE
         },
+        efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
+        // Older versions insert files that a message mentions.
+        oldest_version: Some("2.1.299"),
         permissions: PermissionSupport::PerTool,
         tested_version: Some("2.1.325"),
         unverified: UNVERIFIED_VENDOR_ACCESS,
@@ -119,8 +136,10 @@ pub static BACKENDS: [BackendSpec; 9] = [
             stream: Limited("a message at a time"),
             cost: Limited("by list price"),
             resume: Yes,
+            effort: Yes,
             ..BackendCapabilities::NONE
         },
+        efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
         permissions: PermissionSupport::DefaultOnly {
             hint: "`default: allow` lets it write in its folder, else it only reads",
         },
@@ -185,8 +204,10 @@ pub static BACKENDS: [BackendSpec; 9] = [
             stream: Limited("a message at a time"),
             cost: Limited("where it knows the price"),
             resume: Yes,
+            effort: Limited("if the model has variants"),
             ..BackendCapabilities::NONE
         },
+        efforts: &[Effort::Low, Effort::Medium, Effort::High],
         permissions: PermissionSupport::DefaultOnly {
             hint: "set `default: allow` or `default: deny`",
         },
@@ -200,6 +221,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         programs: &["gemini"],
         install: Some("npm install --global @google/gemini-cli"),
         variables: GEMINI_VARIABLES,
+        clouds: GEMINI_CLOUDS,
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         login_files: &["GEMINI_CLI_HOME/.gemini/oauth_creds.json", "HOME/.gemini/oauth_creds.json"],
         endpoint: EndpointSource::Provider("google"),
@@ -210,8 +232,11 @@ pub static BACKENDS: [BackendSpec; 9] = [
             resume: Yes,
             max_steps: Yes,
             max_tokens: Yes,
+            effort: Yes,
             ..BackendCapabilities::NONE
         },
+        efforts: &[Effort::Low, Effort::Medium, Effort::High],
+        oldest_version: Some("0.39.1"),
         tested_version: Some("0.61.0"),
         unverified: UNVERIFIED_VENDOR_ACCESS,
         ..EMPTY
@@ -255,18 +280,6 @@ pub fn available_backends() -> impl Iterator<Item = &'static BackendSpec> {
     let others = [BackendKind::Acp, BackendKind::Command, BackendKind::Mock].into_iter();
     let programs = for_each_program!(names).into_iter().filter_map(find_backend);
     programs.chain(others.flat_map(of_kind))
-}
-
-/// Returns the variables that a worker gets in addition to the common ones and those that the workflow file names.
-pub fn backend_variables(backend: &Backend) -> &'static [&'static str] {
-    match backend {
-        Backend::Native(native) => find_backend(native.cli.word()).map_or(&[], |it| it.variables),
-        Backend::Acp(acp) => {
-            let agent = acp.agent.as_ref().and_then(|agent| find_acp_agent(agent.word()));
-            agent.map_or(&[], |it| it.variables)
-        }
-        Backend::Mock { .. } | Backend::Command { .. } => &[],
-    }
 }
 
 /// Returns the names or paths under which the program of a backend is searched for; empty if it needs none. A command

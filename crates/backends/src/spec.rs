@@ -1,8 +1,9 @@
 //! The columns of the registry.
 
+use agent_worker_protocol::Effort;
 use serde::{Serialize, Serializer};
 
-use crate::{models::ModelNames, providers::EndpointSource};
+use crate::{models::ModelNames, providers::EndpointSource, variables::CloudVariables};
 
 /// The name under which a program sees the MCP server of its worker.
 pub const TEAM_SERVER_NAME: &str = "team";
@@ -38,6 +39,8 @@ pub struct BackendSpec {
     pub install: Option<&'static str>,
     /// Variables with its key, endpoint and settings folder. They reach it without being named in a workflow file.
     pub variables: &'static [&'static str],
+    /// The clouds through which it can reach its models.
+    pub clouds: &'static [CloudVariables],
     /// Those of the variables that may hold a key.
     pub key_variables: &'static [&'static str],
     /// Files that exist after a login, as `VARIABLE/path`. The first whose variable is set is the one in use.
@@ -50,6 +53,10 @@ pub struct BackendSpec {
     pub can: BackendCapabilities,
     /// The part of `permissions:` that it keeps.
     pub permissions: PermissionSupport,
+    /// Efforts of reasoning that it can select.
+    pub efforts: &'static [Effort],
+    /// The oldest version of its program that knows every option that its adapter passes.
+    pub oldest_version: Option<&'static str>,
     /// The version of its program that the tests run.
     pub tested_version: Option<&'static str>,
     /// Aspects that no test covers, apart from other versions.
@@ -88,6 +95,8 @@ pub struct BackendCapabilities {
     pub max_steps: CapabilitySupport,
     /// Limits each answer of the model to `max_tokens`.
     pub max_tokens: CapabilitySupport,
+    /// Selects the effort of the model's reasoning.
+    pub effort: CapabilitySupport,
 }
 
 /// The degree of an ability.
@@ -139,11 +148,13 @@ impl BackendCapabilities {
         mid_turn: CapabilitySupport::No,
         max_steps: CapabilitySupport::No,
         max_tokens: CapabilitySupport::No,
+        effort: CapabilitySupport::No,
     };
 
     /// Returns each ability with its word.
-    pub fn entries(self) -> [(&'static str, CapabilitySupport); 7] {
-        let Self { stream, cost, resume, approvals, mid_turn, max_steps, max_tokens } = self;
+    pub fn entries(self) -> [(&'static str, CapabilitySupport); 8] {
+        let Self { stream, cost, resume, approvals, mid_turn, max_steps, max_tokens, effort } =
+            self;
         [
             ("stream", stream),
             ("cost", cost),
@@ -152,6 +163,7 @@ impl BackendCapabilities {
             ("mid-turn", mid_turn),
             ("max_steps", max_steps),
             ("max_tokens", max_tokens),
+            ("effort", effort),
         ]
     }
 }

@@ -268,17 +268,9 @@ impl Error {
                 unknown_target(wanted, suggestion.as_ref())
             }
             Self::Ambiguous { target, candidates, same_instance } => {
-                ProblemDetails::AmbiguousTarget {
-                    target: Some(target.clone()),
-                    candidates: candidates.clone(),
-                    same_instance: *same_instance,
-                }
+                ambiguous_target(Some(target), candidates, *same_instance)
             }
-            Self::AmbiguousDefault(candidates) => ProblemDetails::AmbiguousTarget {
-                target: None,
-                candidates: candidates.clone(),
-                same_instance: false,
-            },
+            Self::AmbiguousDefault(candidates) => ambiguous_target(None, candidates, false),
             Self::AlreadyRunning(instance) | Self::AlreadyPaused(instance) => {
                 ProblemDetails::AlreadyRunning { instance: instance.clone() }
             }
@@ -305,6 +297,15 @@ impl Error {
         };
         Some(details)
     }
+}
+
+fn ambiguous_target(
+    target: Option<&String>,
+    candidates: &[String],
+    same_instance: bool,
+) -> ProblemDetails {
+    let (target, candidates) = (target.cloned(), candidates.to_vec());
+    ProblemDetails::AmbiguousTarget { target, candidates, same_instance }
 }
 
 fn unknown_target(wanted: &str, suggestion: Option<&Target>) -> ProblemDetails {

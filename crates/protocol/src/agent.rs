@@ -26,6 +26,12 @@ pub struct AgentSettings {
     /// Maximum number of model calls in one attempt. Earlier versions stored a default as `max_steps` for every backend.
     #[serde(default, rename = "step_limit", skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
+    /// Effort of the model's reasoning; absent: the program's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Models for a turn whose model is overloaded or used up, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// Maximum duration of an attempt.
     pub timeout: Span,
     /// Maximum time without output.
@@ -44,6 +50,34 @@ pub struct AgentSettings {
     /// Rules for calls without and with an approval.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
+}
+
+/// Effort of a model's reasoning, from the least to the most.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Effort {
+    /// Short reasoning, for simple work.
+    Low,
+    /// The usual effort of most programs.
+    Medium,
+    /// Long reasoning.
+    High,
+    /// More than `High`.
+    Xhigh,
+    /// As much as the model can.
+    Max,
 }
 
 /// Number and delay of the retries of a failed activation.

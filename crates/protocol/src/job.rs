@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    approval::Permissions, backend::Backend, id::AttemptId, message::Usage, name::AgentName,
-    span::Span, state::FailureClass, target::InstanceRef, time::Millis,
+    agent::Effort, approval::Permissions, backend::Backend, id::AttemptId, message::Usage,
+    name::AgentName, span::Span, state::FailureClass, target::InstanceRef, time::Millis,
 };
 
 /// The variables of the user's environment that every run and every worker's children get, with those that a file or a
@@ -53,6 +53,9 @@ pub struct WorkerJob {
     /// Model, as written in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Models for a turn whose model is overloaded or used up, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// Conversation that the last turn of this agent reported; only the backend interprets the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Value>,
@@ -65,6 +68,12 @@ pub struct WorkerJob {
     /// Maximum number of tokens of one answer of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+    /// Effort of the model's reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Names of the team's agents, which the prompt may mention.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub team: Vec<AgentName>,
     /// Time limits that the worker enforces.
     pub limits: JobLimits,
 }

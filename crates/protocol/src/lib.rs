@@ -33,7 +33,7 @@ mod target;
 mod time;
 mod tool;
 
-pub use agent::{AgentSettings, Limits, RetryPolicy};
+pub use agent::{AgentSettings, Effort, Limits, RetryPolicy};
 pub use approval::{
     ArgumentPattern, BadToolPattern, Consent, OnAsk, PermissionAction, Permissions, ToolPattern,
 };

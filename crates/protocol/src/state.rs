@@ -268,6 +268,8 @@ pub enum FailureClass {
     Permission,
     /// The backend's program is not installed or not executable.
     MissingProgram,
+    /// The backend's program is older than the oldest version that the worker can use.
+    OutdatedProgram,
     /// A retry is unlikely to succeed, and happens anyway.
     Fatal,
     /// The provider asked the client to wait.
@@ -377,14 +379,15 @@ impl FailureClass {
             | Self::Transient
             | Self::Auth
             | Self::Billing
-            | Self::MissingProgram => false,
+            | Self::MissingProgram
+            | Self::OutdatedProgram => false,
         }
     }
 
     /// Returns true if no retry helps before a person has acted: the agent is stopped, and its mail waits.
     pub fn stops_agent(self) -> bool {
         match self {
-            Self::Auth | Self::Billing | Self::MissingProgram => true,
+            Self::Auth | Self::Billing | Self::MissingProgram | Self::OutdatedProgram => true,
             Self::Crash
             | Self::Timeout
             | Self::ContextOverflow

@@ -16,7 +16,7 @@ use std::{
 
 use agent_worker_host::{DaemonSocket, DialError};
 use agent_worker_protocol::{
-    AttemptId, FailureClass,
+    AttemptId, FailureClass, Keyword as _, ToolName,
     api::{PermitReply, PermitRequest},
     mcp_wire::{McpRpcReply, notification_json},
 };
@@ -29,7 +29,13 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use crate::{event_reporter::EventReporter, turn::TurnFailure};
+use crate::{
+    event_reporter::EventReporter,
+    model::{ModelToolCall, ToolResult},
+    tool_set::ToolSet,
+    turn::TurnFailure,
+    user_question::{PASSED_ON, QUESTION_TOOL, ask_human_arguments},
+};
 
 /// Name of this server in the configuration of programs, followed by the name of its only tool.
 pub(crate) const GATE_SERVER_NAME: &str = "gate";
@@ -47,6 +53,8 @@ pub(crate) struct ToolApprovalGate {
     daemon: DaemonSocket,
     path: String,
     report: EventReporter,
+    /// Asks a person instead of the program's own user.
+    tools: ToolSet,
     /// Number of requests so far. Every call has its own number, whatever id its program gives: an answer is used
     /// once.
     call_count: Arc<AtomicU64>,
@@ -66,9 +74,15 @@ pub(crate) struct ApproveToolArguments {
 pub(crate) struct ApprovalEventStream(mpsc::Receiver<Event>);
 
 impl ToolApprovalGate {
-    pub(crate) fn new(daemon: DaemonSocket, attempt: AttemptId, report: EventReporter) -> Self {
+    pub(crate) fn new(
+        daemon: DaemonSocket,
+        attempt: AttemptId,
+        report: EventReporter,
+        tools: ToolSet,
+    ) -> Self {
         let path = format!("/attempts/{attempt}/approvals");
-        Self { daemon, path, report, call_count: Arc::default(), failed: watch::Sender::default() }
+        let (call_count, failed) = (Arc::default(), watch::Sender::default());
+        Self { daemon, path, report, tools, call_count, failed }
     }
 
     /// Returns the failure once the turn has failed because no person approved a call.
@@ -145,10 +159,26 @@ impl ToolApprovalGate {
         if tool_name.starts_with(&format!("mcp__{GATE_SERVER_NAME}__")) {
             return deny("the approval tool cannot approve itself".to_owned());
         }
+        if tool_name == QUESTION_TOOL {
+            return deny(self.pass_on_question(&input).await);
+        }
         let request = PermitRequest { call: self.next_call_id(), tool: tool_name, args: input };
         match self.request_permit(&request).await {
             Ok(()) => json!({"behavior": "allow", "updatedInput": request.args}),
             Err(why) => deny(why),
+        }
+    }
+
+    /// Asks a person the question that the program would ask its own user. Returns the reply to the model.
+    async fn pass_on_question(&self, input: &Value) -> String {
+        let Some(args) = ask_human_arguments(input) else {
+            return "the call contains no question".to_owned();
+        };
+        let id = format!("question-{}", self.next_call_id());
+        let call = ModelToolCall { id, tool: ToolName::AskHuman.word().to_owned(), args };
+        match self.tools.call(&call).await {
+            ToolResult::Done(_) => PASSED_ON.to_owned(),
+            ToolResult::Failed(why) => format!("the question was not passed on: {why}"),
         }
     }
 
@@ -219,10 +249,12 @@ impl Stream for ApprovalEventStream {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use tokio::time::Instant;
 
     use super::*;
-    use crate::clocks::WorkerApprovalWait;
+    use crate::{clocks::WorkerApprovalWait, mcp_client::McpClient, worker_log::WorkerLog};
 
     #[tokio::test(start_paused = true)]
     async fn the_clocks_stand_still_while_an_answer_is_waited_for() {
@@ -231,7 +263,9 @@ mod tests {
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let hour = Duration::from_hours(1);
         let report = EventReporter::open(folder.path(), attempt, daemon.clone(), hour).unwrap();
-        let gate = ToolApprovalGate::new(daemon, attempt, report.clone());
+        let log = WorkerLog::new(&BTreeMap::new());
+        let tools = ToolSet::new(McpClient::new(daemon.clone()), report.clone(), log);
+        let gate = ToolApprovalGate::new(daemon, attempt, report.clone(), tools);
         assert_eq!(report.paused_time(), (Duration::ZERO, WorkerApprovalWait::NotWaiting));
         let waits = async {
             let asked = json!({"tool_name": "Bash", "input": {"command": "ls"}});

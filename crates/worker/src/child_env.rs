@@ -30,6 +30,10 @@ const MAX_TAIL_BYTES: usize = 64 * 1024;
 /// Time to read an output after its program has ended, if a process that it left behind holds the pipe open.
 pub(crate) const PIPE_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
+/// Variables that name a proxy.
+const PROXY_VARIABLES: [&str; 6] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+
 /// Working folder and environment of programs.
 #[derive(Clone, Default)]
 pub(crate) struct ChildEnv {
@@ -46,6 +50,7 @@ impl ChildEnv {
         if let Some(home) = job.socket.parent().and_then(Path::to_str) {
             env.insert(HOME_VARIABLE.to_owned(), home.to_owned());
         }
+        bypass_proxy_for_loopback(&mut env);
         Self { cwd: job.cwd.clone(), env }
     }
 
@@ -65,6 +70,24 @@ impl ChildEnv {
     pub(crate) fn find_program(&self, name: &str) -> Result<PathBuf, ProgramDefect> {
         let path = self.env.get("PATH").map(String::as_str).unwrap_or_default();
         find_program(name, &self.cwd, path)
+    }
+}
+
+/// Exempts loopback from a proxy of the environment: programs would send the calls of the team's tools to the proxy.
+fn bypass_proxy_for_loopback(env: &mut BTreeMap<String, String>) {
+    if !PROXY_VARIABLES.iter().any(|name| env.get(*name).is_some_and(|proxy| !proxy.is_empty())) {
+        return;
+    }
+    for name in ["NO_PROXY", "no_proxy"] {
+        let exempt = env.get(name).map(String::as_str).unwrap_or_default();
+        let exempt = exempt.split(',').map(str::trim).filter(|host| !host.is_empty());
+        let mut exempt: Vec<String> = exempt.map(str::to_owned).collect();
+        for host in ["127.0.0.1", "localhost"] {
+            if !exempt.iter().any(|one| one == host) {
+                exempt.push(host.to_owned());
+            }
+        }
+        env.insert(name.to_owned(), exempt.join(","));
     }
 }
 

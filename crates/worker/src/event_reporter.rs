@@ -72,6 +72,8 @@ struct Outbox {
     last_reply: Instant,
     /// Ids of the tool calls without a result so far.
     open_calls: HashSet<String>,
+    /// True once a tool call was recorded.
+    has_called: bool,
     /// Number of waits for a person that are open now, their start, and the total duration of earlier ones.
     pause_count: usize,
     paused_since: Instant,
@@ -111,6 +113,7 @@ impl EventReporter {
             last_activity: now,
             last_reply: now,
             open_calls: HashSet::new(),
+            has_called: false,
             pause_count: 0,
             paused_since: now,
             paused_total: Duration::ZERO,
@@ -153,7 +156,10 @@ impl EventReporter {
 
     /// Records the start of a tool call.
     pub(crate) fn record_tool_call(&self, id: &str, tool: &str, args: Value) {
-        self.outbox().open_calls.insert(id.to_owned());
+        let mut outbox = self.outbox();
+        outbox.open_calls.insert(id.to_owned());
+        outbox.has_called = true;
+        drop(outbox);
         let (id, tool) = (id.to_owned(), tool.to_owned());
         self.record(WorkerEvent::ToolCall { id, tool, args: truncate_args(args) });
     }
@@ -189,6 +195,11 @@ impl EventReporter {
     pub(crate) fn last_activity(&self) -> Option<Instant> {
         let outbox = self.outbox();
         outbox.open_calls.is_empty().then_some(outbox.last_activity)
+    }
+
+    /// Returns true if the attempt has called a tool.
+    pub(crate) fn has_called_tool(&self) -> bool {
+        self.outbox().has_called
     }
 
     /// Forgets the open tool calls of a program that has ended.

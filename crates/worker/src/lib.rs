@@ -22,6 +22,7 @@ mod tool_server;
 mod tool_set;
 mod truncation;
 mod turn;
+mod user_question;
 mod worker_log;
 
 pub use attempt::{Error, run_worker};

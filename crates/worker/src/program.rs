@@ -10,6 +10,7 @@ mod adapters;
 mod endpoint;
 mod event_recorder;
 mod executable;
+mod file_mentions;
 mod launch;
 mod line_reader;
 mod output_reader;
@@ -17,6 +18,7 @@ mod private_files;
 mod process;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::{collections::BTreeMap, path::Path, process::ExitStatus};
 
@@ -33,6 +35,7 @@ use self::{
     event_recorder::EventRecorder,
     executable::Executable,
     launch::{ProgramLaunch, open_tool_server, serve_tools},
+    version::SupportedVersions,
 };
 use crate::{
     backend::AgentBackend,
@@ -163,9 +166,51 @@ impl ProgramBackend {
 
     async fn run(&self, context: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
         let path = self.launch.resolve_path(&context.child_env)?;
+        self.check_version(&path, context).await?;
         let tools = context.until_cancelled(open_tool_server(context)).await?;
-        let (tool_server, gate) = (tools.endpoint.clone(), tools.gate_endpoint.clone());
-        let model = self.spec.and_then(|spec| spec.model_name(context.request.model.as_deref()));
+        let endpoints = (tools.endpoint.clone(), tools.gate_endpoint.clone());
+        let work = context.until_cancelled(self.run_models(&path, context, &endpoints));
+        let served = serve_tools(tools, context, work).await;
+        // A vendor's agent that never listed the tools did nothing for the team. An executable need not use them.
+        match self.spec {
+            Some(_) => served.require_tool_listing(self.launch.name()),
+            None => served.done,
+        }
+    }
+
+    /// Runs the turn with its model, and with the next fallback while a model is overloaded or used up. A turn that has
+    /// called a tool is not repeated here: the next attempt gets the results of its calls.
+    async fn run_models(
+        &self,
+        path: &Path,
+        context: &TurnContext,
+        endpoints: &(ToolServerEndpoint, ToolServerEndpoint),
+    ) -> Result<TurnAnswer, TurnFailure> {
+        let mut model = context.request.model.as_deref();
+        for next in &context.request.fallback {
+            let failure = match self.run_model(path, context, endpoints, model).await {
+                Err(failure) if failure.is_of_provider() => failure,
+                done => return done,
+            };
+            if context.reporter.has_called_tool() {
+                return Err(failure);
+            }
+            let used = model.unwrap_or("the default model");
+            let why = format!("{used} failed ({}); using {next}", failure.why);
+            context.reporter.record(WorkerEvent::Retry { why });
+            model = Some(next);
+        }
+        self.run_model(path, context, endpoints, model).await
+    }
+
+    async fn run_model(
+        &self,
+        path: &Path,
+        context: &TurnContext,
+        (tool_server, gate): &(ToolServerEndpoint, ToolServerEndpoint),
+        model: Option<&str>,
+    ) -> Result<TurnAnswer, TurnFailure> {
+        let model = self.spec.and_then(|spec| spec.model_name(model));
         let variables = self.spec.map(|spec| spec.endpoint.variables(model.as_deref()));
         let endpoint =
             ModelEndpoint::from_env(&variables.unwrap_or_default(), &context.child_env.env);
@@ -180,18 +225,27 @@ impl ProgramBackend {
             model,
             mode,
             endpoint,
-            tool_server: &tool_server,
-            gate: &gate,
+            tool_server,
+            gate,
             session: self.launch.session(context),
         };
         let recorder = EventRecorder::new(context, pricing);
-        let work = context.until_cancelled(self.run_processes(&path, turn, &recorder));
-        let served = serve_tools(tools, context, work).await;
-        // A vendor's agent that never listed the tools did nothing for the team. An executable need not use them.
-        match self.spec {
-            Some(_) => served.require_tool_listing(self.launch.name()),
-            None => served.done,
+        self.run_processes(path, turn, &recorder).await
+    }
+
+    /// Checks the version of a vendor's program before the agent's first turn in the run, and after an update.
+    async fn check_version(&self, path: &Path, context: &TurnContext) -> Result<(), TurnFailure> {
+        let Some(spec) = self.spec else { return Ok(()) };
+        let Some(oldest) = spec.oldest_version else { return Ok(()) };
+        let checked = version::CheckedProgram::new(path, &context.folders.keep);
+        if checked.is_recorded() {
+            return Ok(());
         }
+        let supported = SupportedVersions { program: spec.name, oldest, install: spec.install };
+        let command = self.launch.command(path, &context.child_env);
+        context.until_cancelled(supported.check(command)).await?;
+        checked.record();
+        Ok(())
     }
 
     /// Starts the program, and once more without its conversation if the program has lost that conversation.

@@ -7,7 +7,7 @@ use std::{io, path::PathBuf};
 
 use agent_worker_host::{DaemonSocket, is_shortage};
 use agent_worker_protocol::{
-    AgentName, FailureClass, InstanceRef, Millis, Permissions, WorkerJob, WorkerOutcome,
+    AgentName, Effort, FailureClass, InstanceRef, Millis, Permissions, WorkerJob, WorkerOutcome,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,12 @@ pub(crate) struct TurnRequest {
     pub(crate) woken_by: String,
     /// The model, as the workflow file writes it.
     pub(crate) model: Option<String>,
+    /// Models to use if that one is overloaded or used up.
+    pub(crate) fallback: Vec<String>,
+    /// The effort of the model's reasoning.
+    pub(crate) effort: Option<Effort>,
+    /// The names of the team's agents.
+    pub(crate) team: Vec<AgentName>,
     /// The conversation of the agent's previous turn, in the format of its backend.
     pub(crate) session: Option<Value>,
 }
@@ -101,6 +107,9 @@ impl TurnContext {
         cancelled: CancellationToken,
     ) -> Self {
         let log = WorkerLog::new(&job.env);
+        let tools = ToolSet::new(McpClient::new(daemon.clone()), reporter.clone(), log.clone());
+        let approvals =
+            ToolApprovalGate::new(daemon.clone(), job.attempt, reporter.clone(), tools.clone());
         Self {
             identity: TurnIdentity {
                 agent: job.agent.clone(),
@@ -113,11 +122,14 @@ impl TurnContext {
                 prompt: job.prompt.clone(),
                 woken_by: job.woken_by.clone(),
                 model: job.model.clone(),
+                fallback: job.fallback.clone(),
+                effort: job.effort,
+                team: job.team.clone(),
                 session: job.session.clone(),
             },
             permissions: job.permissions.clone(),
-            tools: ToolSet::new(McpClient::new(daemon.clone()), reporter.clone(), log.clone()),
-            approvals: ToolApprovalGate::new(daemon.clone(), job.attempt, reporter.clone()),
+            tools,
+            approvals,
             reporter: reporter.clone(),
             log,
             cancelled,
@@ -146,6 +158,21 @@ impl From<String> for TurnAnswer {
 impl TurnFailure {
     pub(crate) fn new(class: FailureClass, why: impl Into<String>) -> Self {
         Self { class, why: why.into(), retry_at: None, is_shortage: false }
+    }
+
+    /// Returns true if another model of another quota may succeed: this one is overloaded or used up.
+    pub(crate) fn is_of_provider(&self) -> bool {
+        match self.class {
+            FailureClass::RateLimited | FailureClass::Transient | FailureClass::Billing => true,
+            FailureClass::Crash
+            | FailureClass::Timeout
+            | FailureClass::ContextOverflow
+            | FailureClass::Permission
+            | FailureClass::MissingProgram
+            | FailureClass::OutdatedProgram
+            | FailureClass::Fatal
+            | FailureClass::Auth => false,
+        }
     }
 
     /// Returns the failure of a turn that ended because it was cancelled. The attempt reports its own reason instead.

@@ -12,9 +12,11 @@ use std::{
 };
 
 use agent_worker_backends::{
-    BackendCapabilities, BackendSpec, CapabilitySupport, available_backends,
+    BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport, available_backends,
 };
-use agent_worker_protocol::{AgentName, AgentSettings, Keyword as _, RetryPolicy, Span, ToolName};
+use agent_worker_protocol::{
+    AgentName, AgentSettings, Effort, Keyword as _, RetryPolicy, Span, ToolName,
+};
 
 use crate::{
     agents::prompt::PromptFolder,
@@ -32,9 +34,11 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "backend",
         "agent",
         "model",
+        "fallback",
         "system_prompt",
         "max_tokens",
         "max_steps",
+        "effort",
         "timeout",
         "silence",
         "retry",
@@ -107,16 +111,18 @@ fn read_agent(
     let span = |field: &YamlField<'_>| field.span(MIN_SPAN..=MAX_SPAN);
     let (backend, spec) = backend::read(key, &fields, diagnostics);
     let model = fields.read_with("model", diagnostics, |field| field.text().map(str::to_owned));
+    let fallback = fields.read_with("fallback", diagnostics, |field| read_fallback(field, spec));
     let system_prompt =
         fields.read_with("system_prompt", diagnostics, |field| prompt::read(field, folder));
     let max_tokens = fields.read_with("max_tokens", diagnostics, |field| {
-        require_limit("max_tokens", |can| can.max_tokens, spec, field)?;
+        require_support("max_tokens", |can| can.max_tokens, spec, field)?;
         field.integer(1..=10_000_000)
     });
     let max_steps = fields.read_with("max_steps", diagnostics, |field| {
-        require_limit("max_steps", |can| can.max_steps, spec, field)?;
+        require_support("max_steps", |can| can.max_steps, spec, field)?;
         field.integer(1..=10_000)
     });
+    let effort = fields.read_with("effort", diagnostics, |field| read_effort(field, spec));
     let timeout = fields.read_with("timeout", diagnostics, span);
     let silence = fields.read_with("silence", diagnostics, span);
     let retry = fields.get("retry").map(|field| read_retry(&field, diagnostics));
@@ -129,9 +135,11 @@ fn read_agent(
         name: name?,
         backend,
         model,
+        fallback: fallback.unwrap_or_default(),
         system_prompt,
         max_tokens,
         max_steps,
+        effort,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
         silence: silence.unwrap_or(DEFAULT_SILENCE),
         retry: retry.unwrap_or_default(),
@@ -167,8 +175,38 @@ pub(crate) fn limiting_backends(
     available_backends().filter(has_it).map(|spec| spec.name).collect()
 }
 
-/// Refuses a limit that the backend cannot enforce. An unknown backend has its own diagnostic.
-fn require_limit(
+/// Reads the models for a turn whose own model is overloaded, for a vendor's program.
+fn read_fallback(
+    field: &YamlField<'_>,
+    backend: Option<&BackendSpec>,
+) -> Result<Vec<String>, Diagnostic> {
+    if let Some(backend) = backend.filter(|spec| spec.kind != BackendKind::Program) {
+        return Err(field
+            .diagnostic(format!("`fallback` is not supported by backend `{}`", backend.name))
+            .with_hint("it is supported by claude, codex, gemini, opencode and cursor"));
+    }
+    field.list()?.iter().map(|item| item.text().map(str::to_owned)).collect()
+}
+
+/// Reads an effort that the backend can select.
+fn read_effort(field: &YamlField<'_>, backend: Option<&BackendSpec>) -> Result<Effort, Diagnostic> {
+    require_support("effort", |can| can.effort, backend, field)?;
+    let text = field.text()?;
+    let known = backend.map_or(&[][..], |backend| backend.efforts);
+    if let Some(effort) = known.iter().find(|effort| effort.word() == text) {
+        return Ok(*effort);
+    }
+    let words: Vec<_> = known.iter().map(|effort| effort.word()).collect();
+    let name = backend.map_or("", |backend| backend.name);
+    let diagnostic = field.diagnostic(format!("backend `{name}` has no effort `{text}`"));
+    Err(match nearest(text, words.iter().copied()) {
+        Some(near) => diagnostic.with_hint(format!("did you mean `{near}`?")),
+        None => diagnostic.with_hint(format!("it has: {}", words.join(", "))),
+    })
+}
+
+/// Refuses a setting that the backend cannot apply. An unknown backend has its own diagnostic.
+fn require_support(
     key: &str,
     support: fn(BackendCapabilities) -> CapabilitySupport,
     backend: Option<&BackendSpec>,
@@ -179,12 +217,10 @@ fn require_limit(
     };
     let names = limiting_backends(support).into_iter().map(|name| format!("`{name}`"));
     let names: Vec<_> = names.collect();
+    let rest = if key == "effort" { "" } else { "; `timeout` limits every backend" };
     Err(field
         .diagnostic(format!("`{key}` is not supported by backend `{}`", backend.name))
-        .with_hint(format!(
-            "it is supported by {}; `timeout` limits every backend",
-            names.join(" and ")
-        )))
+        .with_hint(format!("it is supported by {}{rest}", names.join(", "))))
 }
 
 /// Reads the tools that stay locked until a vote opens their gate.

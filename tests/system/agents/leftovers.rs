@@ -36,7 +36,7 @@ const HOME: [(&str, &str); 9] = [
     (".config/opencode/opencode.json", "{\"theme\": \"system\"}\n"),
 ];
 
-fn write_all(folder: &Path, entries: &[(&str, &str)]) {
+pub(super) fn write_all(folder: &Path, entries: &[(&str, &str)]) {
     for (name, text) in entries {
         let path = folder.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

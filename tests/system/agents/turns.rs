@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::testbed::{AgentEntry, AgentTestbed, Cli};
+use super::{
+    leftovers::write_all,
+    testbed::{AgentEntry, AgentTestbed, Cli},
+};
 
 /// Returns the names of the tools that the last request with tools offered.
 fn offered_tools(testbed: &AgentTestbed) -> BTreeSet<String> {
@@ -66,25 +69,22 @@ fn claude_code_starts_no_command_in_the_background() {
 
 /// The tools of each program that the model is offered beside the team's, for the tested version. A new tool fails this test,
 /// so that a person decides whether it reaches anything past the daemon.
-const OWN_TOOLS: [(Cli, &[&str], &[&str]); 2] = [
+const OWN_TOOLS: [(Cli, &[&str], &[&str]); 3] = [
     (
         Cli::Claude,
         &["isolated", "login"],
         &[
             "Agent",
+            // Becomes `ask_human`.
+            "AskUserQuestion",
             "Bash",
             "Edit",
-            "EnterPlanMode",
-            "EnterWorktree",
-            "ExitPlanMode",
-            "ExitWorktree",
             "NotebookEdit",
             "Read",
             "ReportFindings",
             "Skill",
             "WebFetch",
             "WebSearch",
-            "Workflow",
             "Write",
         ],
     ),
@@ -101,11 +101,23 @@ const OWN_TOOLS: [(Cli, &[&str], &[&str]); 2] = [
             // Agents of its own, inside its process.
             "multi_agent_v1",
             "read_mcp_resource",
-            // It answers itself that no user is there.
-            "request_user_input",
             "update_goal",
             "view_image",
             "write_stdin",
+        ],
+    ),
+    (
+        Cli::Gemini,
+        &["isolated"],
+        &[
+            "glob",
+            "google_web_search",
+            "grep_search",
+            // Agents of its own, inside its process.
+            "invoke_agent",
+            "list_directory",
+            "read_file",
+            "update_topic",
         ],
     ),
 ];
@@ -122,21 +134,82 @@ fn a_model_is_offered_the_teams_tools_and_known_tools_of_its_program() {
             testbed.send("me", "SAY Done.");
             testbed.end_of_turn("me");
             let mut offered = offered_tools(&testbed);
-            offered.retain(|tool| !tool.starts_with("mcp__team"));
+            offered.retain(|tool| !["mcp__team", "mcp_team"].iter().any(|it| tool.starts_with(it)));
             let own = own.iter().map(|&tool| tool.to_owned()).collect();
             assert_eq!(offered, own, "{cli:?} {mode}: {}", testbed.diagnostics("me"));
         }
     }
 }
 
+/// Returns the last request of a turn whose agent has these settings.
+fn request_with(cli: Cli, settings: &str, untried: &str) -> Option<Value> {
+    let testbed = AgentTestbed::open(&[cli], untried)?;
+    testbed.start(&[AgentEntry { name: "me", cli, settings }], "");
+    assert_eq!(testbed.ask("me", "SAY Done."), "Done.");
+    Some(testbed.models.requests().pop().unwrap().body)
+}
+
 #[test]
-fn a_question_of_codex_to_its_own_user_does_not_stop_the_turn() {
-    let Some(testbed) = AgentTestbed::open(&[Cli::Codex], "a question of Codex") else { return };
-    testbed.start(&[AgentEntry { name: "me", cli: Cli::Codex, settings: "" }], "");
-    let question = json!({"questions": [{"id": "colour", "header": "Colour", "question": "Which?",
-        "options": [{"label": "Red", "description": "r"}, {"label": "Blue", "description": "b"}]}]});
-    let answer = testbed.ask("me", &format!("CALL request_user_input {question}\nECHO"));
-    assert!(answer.contains("unavailable"), "{answer}");
+fn an_effort_reaches_the_model_as_its_provider_spells_it() {
+    for (cli, path, expected) in [
+        (Cli::Claude, "/output_config/effort", json!("high")),
+        (Cli::Codex, "/reasoning/effort", json!("high")),
+        (Cli::Gemini, "/generationConfig/thinkingConfig/thinkingBudget", json!(24_576)),
+    ] {
+        let settings = "effort: high";
+        let Some(request) = request_with(cli, settings, "an effort of a real agent") else {
+            return;
+        };
+        assert_eq!(request.pointer(path), Some(&expected), "{cli:?}: {request}");
+    }
+}
+
+#[test]
+fn claude_code_is_offered_the_skills_and_commands_of_the_project() {
+    let Some(testbed) = AgentTestbed::open(&[Cli::Claude], "the skills of a project") else {
+        return;
+    };
+    let skill = "---\nname: sharpen\ndescription: Sharpens the saw.\n---\nUse a file.\n";
+    let command = "---\ndescription: Plants a tree.\n---\nPlant it.\n";
+    let project = testbed.world.project();
+    write_all(
+        &project,
+        &[(".claude/skills/sharpen/SKILL.md", skill), (".claude/commands/plant.md", command)],
+    );
+    write_all(&project, &[("me", "the content of a file"), ("notes.md", "the content of a file")]);
+    testbed.start(&[AgentEntry { name: "me", cli: Cli::Claude, settings: "" }], "");
+    let sent = testbed.world.run(&["send", "@team", "@me see @notes.md\nSAY Done."]);
+    assert_eq!(sent.code, 0, "{sent:?}");
+    assert_eq!(testbed.end_of_turn("me").0, "idle", "{}", testbed.diagnostics("me"));
+    let request = testbed.models.requests().pop().unwrap().body.to_string();
+    for offered in ["Sharpens the saw.", "Plants a tree."] {
+        assert!(request.contains(offered), "{offered} is not in {request}");
+    }
+    // A mention inserts no file, and the model is not told that the agent's name is one.
+    assert!(!request.contains("the content of a file"), "{request}");
+    assert!(!request.contains("@-mentioned me"), "{request}");
+}
+
+#[test]
+fn a_question_of_claude_code_to_its_user_is_answered_by_a_person_and_is_no_approval() {
+    let Some(testbed) = AgentTestbed::open(&[Cli::Claude], "a question of Claude Code") else {
+        return;
+    };
+    testbed.start(&[AgentEntry { name: "me", cli: Cli::Claude, settings: "" }], "");
+    let question = json!({"questions": [{"question": "Which colour?", "header": "Colour", "multiSelect": false,
+        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]}]});
+    let asked = testbed.ask("me", &format!("CALL AskUserQuestion {question}\nECHO"));
+    assert!(asked.contains("passed on to a person"), "{asked}");
+    assert_eq!(testbed.world.list(&["pending", "@team", "--json"]), json!([]));
+    let questions = testbed.world.list(&["answer", "--target", "@team", "--json"]);
+    let text = "Which colour?\none of:\n- Red: warm\n- Blue: cold";
+    assert_eq!((&questions[0]["agent"], &questions[0]["question"]), (&json!("me"), &json!(text)));
+    let answered = testbed.world.run(&["answer", "1", "SAY Green it is.", "--target", "@team"]);
+    assert_eq!(answered.code, 0, "{answered:?}");
+    crate::world::wait_for("the turn that the answer woke", || {
+        let last = testbed.models.requests().pop()?.body.to_string();
+        last.contains("Green it is").then_some(())
+    });
 }
 
 /// Checks that an agent learns in its second turn about an agent that joined after its first.

@@ -92,7 +92,7 @@ fn commands(tape: &mut Tape, instance: &str, member: &str) {
     ] {
         tape.cli(&format!("{line} --target {instance}"));
     }
-    for line in ["token list", "feedback list", "providers", "use"] {
+    for line in ["token list", "feedback list", "use"] {
         tape.cli(line);
     }
     // These commands search for programs on the path, so they run with an empty path.

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_backends::takes_variable;
 use agent_worker_protocol::{
     BASE_ENV, RunMode, Tag,
     api::{RunRequest, RunStarted},
@@ -184,7 +185,9 @@ impl LaunchPlan {
         ctx: &CommandContext<'_>,
     ) -> Result<RunRequest, CliError> {
         require_kickoff(workflow, self.mode)?;
-        let env = ctx.settings.filtered_env(|name| is_forwarded_variable(name, workflow));
+        let env = ctx
+            .settings
+            .filtered_env(|name| is_forwarded_variable(name, workflow, &ctx.settings.env));
         let opened = File::open(&self.file).ok();
         let unset = opened.and_then(|opened| unset_env(opened, &self.file, workflow, &env));
         if let Some(error) = unset {
@@ -282,6 +285,9 @@ fn require_kickoff(workflow: &Workflow, mode: RunMode) -> Result<(), CliError> {
     }
 }
 
-fn is_forwarded_variable(name: &str, workflow: &Workflow) -> bool {
-    BASE_ENV.contains(&name) || workflow.env_names.iter().any(|wanted| wanted == name)
+/// Returns true if a variable is sent with a run: the file names it, or the program of an agent takes it.
+fn is_forwarded_variable(name: &str, workflow: &Workflow, env: &BTreeMap<String, String>) -> bool {
+    let is_taken = || workflow.agents.iter().any(|agent| takes_variable(&agent.backend, name, env));
+    let is_named = || workflow.env_names.iter().any(|wanted| wanted == name);
+    BASE_ENV.contains(&name) || is_named() || is_taken()
 }

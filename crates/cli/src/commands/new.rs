@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_backends::backend_variables;
+use agent_worker_backends::takes_variable;
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     AgentName, AgentSettings, BASE_ENV, Backend, InstanceRef, MockRule, Tag, Target,
@@ -188,7 +188,7 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend)
         cwd: None,
     })?;
     let env = settings.filtered_env(|name| {
-        BASE_ENV.contains(&name) || backend_variables(&agent.backend).contains(&name)
+        BASE_ENV.contains(&name) || takes_variable(&agent.backend, name, &settings.env)
     });
     let request = AgentRequest {
         name,

@@ -104,8 +104,8 @@ async fn exact_instance(
     ctx: &CommandContext<'_>,
 ) -> Result<InstanceView, CliError> {
     let typed = target.to_string();
-    let named = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);
-    let found = client.instances(&named).await?.into_iter().next();
+    let here = ctx.scope(Some(target.clone()), ScopeReach::CurrentProject);
+    let found = client.instances(&here).await?.into_iter().next();
     let found = found.ok_or_else(|| {
         let what = format!("there is no instance `{typed}`");
         CliError::new(CliErrorKind::Refused(Code::NotFound), what)

@@ -159,6 +159,7 @@ impl<'a> FailedAgent<'a> {
                 (format!("shorten the messages for {name}"), self.restart())
             }
             FailureClass::MissingProgram => (self.program_fix(&failure.message), self.resume()),
+            FailureClass::OutdatedProgram => (self.update_fix(), self.resume()),
             FailureClass::Crash | FailureClass::Fatal => (self.output_fix(), self.resume()),
         };
         Fix { what, retry }
@@ -184,6 +185,15 @@ impl<'a> FailedAgent<'a> {
                 Some(install) => format!("install the program of {name}: {install}"),
                 None => format!("install the program of {name}"),
             },
+        }
+    }
+
+    /// Names the command that updates the program.
+    fn update_fix(&self) -> String {
+        let Self { name, .. } = self;
+        match self.backend.and_then(|backend| backend.install) {
+            Some(install) => format!("update the program of {name}: {install}"),
+            None => format!("update the program of {name}"),
         }
     }
 

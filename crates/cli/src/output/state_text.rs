@@ -132,7 +132,7 @@ pub(crate) fn cost_text(usage: &Usage) -> Option<String> {
 }
 
 /// Formats a price in dollars, rounded to four decimals, with two if they hide no part of it.
-fn format_dollars(micros: u64) -> String {
+pub(crate) fn format_dollars(micros: u64) -> String {
     if (1..100).contains(&micros) {
         return "<$0.0001".to_owned();
     }

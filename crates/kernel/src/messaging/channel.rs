@@ -117,13 +117,12 @@ impl Messages<'_> {
             return Err(Error::BadRequest("the message is empty".into()));
         }
         let (target, project) = (request.target.clone(), request.project.clone());
-        let place = InstanceSelector { target, project };
-        let instance =
-            self.0.resolve_instance_for_write(who, &place, InstanceChoice::Nearest).await?;
+        let (place, choice) = (InstanceSelector { target, project }, InstanceChoice::Nearest);
+        let instance = self.0.resolve_instance_for_write(who, &place, choice).await?;
         // A repeated call gets its first result, even if the run has ended since.
+        let repeated = instance.last.filter(|_| by.key.is_some());
         let no_run = || Error::NoRun(instance.instance.clone());
-        let run =
-            instance.live.or(instance.last.filter(|_| by.key.is_some())).ok_or_else(no_run)?;
+        let run = instance.live.or(repeated).ok_or_else(no_run)?;
         let run_context = match self.0.run_context(run).await {
             // The run has ended and was deleted meanwhile.
             Err(_) if instance.live.is_none() => return Err(no_run()),
@@ -144,10 +143,9 @@ impl Messages<'_> {
         let reached = self.0.message_recipients(&address, &who.sender()?, &run_context).await?;
         let hops = who.hops(request.reply_to);
         let text = MessageText::authored(request.message);
-        let mut message = self
-            .0
-            .prepare_message(&by, &run_context, text, &reached, hops, request.reply_to)
-            .await?;
+        let reply_to = request.reply_to;
+        let message = self.0.prepare_message(&by, &run_context, text, &reached, hops, reply_to);
+        let mut message = message.await?;
         message.priority = message.priority.max(request.priority);
         let pause = limits::hop_limit_cause(hops, &run_context.limits);
         if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
@@ -161,13 +159,14 @@ impl Messages<'_> {
         };
         self.0.end_hold(who).await;
         self.0.scheduler.indexer.count_message();
-        let blockers = self.0.send_blockers(who, run, &reached.woken()).await?;
+        let SendBlockers { paused, stopped } =
+            self.0.send_blockers(who, run, &reached.woken()).await?;
         Ok(SendReply {
             deduplicated: once.is_deduplicated(),
             seq: once.value(),
             instance: run_context.instance.clone(),
-            paused: blockers.paused,
-            stopped: blockers.stopped,
+            paused,
+            stopped,
             woken: reached.woken(),
             cc: reached.cc(),
             unknown: reached.unknown,
@@ -321,11 +320,7 @@ impl Kernel {
         };
         let limit = page.range(|_| None::<Seq>).limit;
         if let Some(seq) = reading.thread {
-            if reading.search.is_some() || to.is_some() {
-                let other = if to.is_some() { "mentions_only" } else { "search" };
-                let message = format!("`{other}` and `thread` cannot be combined");
-                return Err(Error::BadRequest(message));
-            }
+            check_thread_filters(&reading, to.as_ref())?;
             let after = after.unwrap_or_default();
             let thread = self.store.message_thread(instance.id, seq, after, limit).await?;
             for one in thread {
@@ -409,6 +404,16 @@ impl Kernel {
     }
 }
 
+/// Refuses filters that a thread does not have.
+fn check_thread_filters(reading: &ChannelQuery, to: Option<&AgentName>) -> Result<()> {
+    let other = match (to, &reading.search) {
+        (Some(_), _) => "mentions_only",
+        (None, Some(_)) => "search",
+        (None, None) => return Ok(()),
+    };
+    Err(Error::BadRequest(format!("`{other}` and `thread` cannot be combined")))
+}
+
 /// Returns a number that identifies the messages that a query selects, from whichever position it reads them.
 fn query_mark(instance: &Instance, reading: &ChannelQuery, to: Option<&AgentName>) -> u64 {
     let selection = format!(
@@ -419,8 +424,9 @@ fn query_mark(instance: &Instance, reading: &ChannelQuery, to: Option<&AgentName
         to.map(AgentName::folded),
         reading.search
     );
-    let [a, b, c, d, e, f, g, h, ..] = hash(&[selection.as_bytes()]);
-    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    let mut start = [0; size_of::<u64>()];
+    start.copy_from_slice(&hash(&[selection.as_bytes()])[..size_of::<u64>()]);
+    u64::from_le_bytes(start)
 }
 
 /// Returns true if the caller may read the receipts of a message.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use agent_worker_backends::backend_variables;
+use agent_worker_backends::takes_variable;
 use agent_worker_protocol::{
     AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, Backend, JobLimits, WorkerJob,
 };
@@ -222,10 +222,13 @@ impl Kernel {
             woken_by: prompt::woken_by(lease),
             backend: backend_of(run_context, settings),
             model: settings.model.clone(),
+            fallback: settings.fallback.clone(),
             session: lease.session.clone(),
             permissions: settings.permissions.clone(),
             max_steps: settings.max_steps,
             max_tokens: settings.max_tokens,
+            effort: settings.effort,
+            team: run_context.team.clone(),
             limits: self.job_limits(settings),
         })
     }
@@ -362,10 +365,10 @@ fn backend_of(run_context: &RunContext, settings: &AgentSettings) -> Backend {
 
 fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {
     let mut env = agent_join::agent_env(env, &settings.name);
-    let of_backend = backend_variables(&settings.backend);
+    let all = env.clone();
     env.retain(|name, _| {
         BASE_ENV.contains(&name.as_str())
-            || of_backend.contains(&name.as_str())
+            || takes_variable(&settings.backend, name, &all)
             || settings.env.contains(name)
     });
     env

@@ -49,27 +49,7 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
         return Err(format!("a gate needs the option `{missing}`, which is missing"));
     }
     let VotingTerms { electorate, rule } = voters;
-    if let Some(quorum) = request.quorum
-        && (quorum == 0 || usize::try_from(quorum).is_ok_and(|quorum| quorum > electorate.len()))
-    {
-        return Err(format!(
-            "the quorum must be between 1 and {}, the number of voters",
-            electorate.len()
-        ));
-    }
-    if request.close_at_quorum && request.quorum.is_none() {
-        return Err("`close_at_quorum` needs a `quorum`".into());
-    }
-    if let Some(quorum) = request.quorum.filter(|_| request.close_at_quorum)
-        && rule == Rule::Unanimous
-        && usize::try_from(quorum).is_ok_and(|quorum| quorum < electorate.len())
-    {
-        return Err(format!(
-            "`unanimous` needs the ballots of all {} voters, so the vote cannot close at a quorum of {quorum}; \
-             omit the quorum or choose `majority`",
-            electorate.len()
-        ));
-    }
+    check_quorum(request.quorum, request.close_at_quorum, rule, electorate.len())?;
     let fallback = request.fallback.map(|fallback| find_option(&options, &fallback)).transpose()?;
     Ok(Terms {
         kind,
@@ -87,6 +67,34 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
         electorate,
         fallback,
     })
+}
+
+/// Refuses a quorum that the vote cannot reach, or at which it cannot close.
+fn check_quorum(
+    quorum: Option<u32>,
+    closes_at_quorum: bool,
+    rule: Rule,
+    voters: usize,
+) -> Result<(), String> {
+    if let Some(quorum) = quorum
+        && (quorum == 0 || usize::try_from(quorum).is_ok_and(|quorum| quorum > voters))
+    {
+        return Err(format!("the quorum must be between 1 and {}, the number of voters", voters));
+    }
+    if closes_at_quorum && quorum.is_none() {
+        return Err("`close_at_quorum` needs a `quorum`".into());
+    }
+    if let Some(quorum) = quorum.filter(|_| closes_at_quorum)
+        && rule == Rule::Unanimous
+        && usize::try_from(quorum).is_ok_and(|quorum| quorum < voters)
+    {
+        return Err(format!(
+            "`unanimous` needs the ballots of all {} voters, so the vote cannot close at a quorum of {quorum}; \
+             omit the quorum or choose `majority`",
+            voters
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the duration of a vote.

@@ -95,17 +95,14 @@ pub(crate) fn list(
     let runs = RunIdCache::of(db);
     let read = |row: &Row<'_>| read_message(row, &runs);
     let (after, last) = stretch;
-    let mut messages = match &query.to {
-        Some(agent) => {
-            let mut statement = db.prepare_cached(&mentions_sql(query.order))?;
-            let values = params![workflow.get(), after, last, agent.as_str()];
-            damage::take_intact(statement.query_map(values, read)?, query.limit)?
-        }
-        None => {
-            let mut statement = db.prepare_cached(&list_sql(query.order))?;
-            let values = params![workflow.get(), after, last];
-            damage::take_intact(statement.query_map(values, read)?, query.limit)?
-        }
+    let mut messages = if let Some(agent) = &query.to {
+        let mut statement = db.prepare_cached(&mentions_sql(query.order))?;
+        let values = params![workflow.get(), after, last, agent.as_str()];
+        damage::take_intact(statement.query_map(values, read)?, query.limit)?
+    } else {
+        let mut statement = db.prepare_cached(&list_sql(query.order))?;
+        let values = params![workflow.get(), after, last];
+        damage::take_intact(statement.query_map(values, read)?, query.limit)?
     };
     messages.sort_by_key(|message| message.seq);
     fill_relations(db, workflow, messages.iter_mut())?;

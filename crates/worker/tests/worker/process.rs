@@ -46,10 +46,13 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         woken_by: "fix it".to_owned(),
         backend: Backend::Mock { rules: vec![rule] },
         model: None,
+        fallback: Vec::new(),
         session: None,
         permissions: agent_worker_protocol::Permissions::default(),
         max_steps: Some(30),
         max_tokens: None,
+        effort: None,
+        team: Vec::new(),
         limits: JobLimits {
             wall: Span::from_secs(30),
             silence: Span::from_secs(30),

@@ -243,6 +243,35 @@ async fn a_lost_conversation_is_restarted_in_the_same_attempt() {
 }
 
 #[tokio::test]
+async fn an_overloaded_model_is_replaced_by_the_next_one_unless_the_turn_has_called_a_tool() {
+    let script = |call: &str| {
+        format!(
+            r#"{LIST_TOOLS_SCRIPT}
+            case "$*" in
+            *"--model second"*) echo '{{"type":"result","subtype":"success","is_error":false,"result":"By the second.","session_id":"s","num_turns":1}}' ;;
+            *) {call}
+               echo '{{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"overloaded","session_id":"s","num_turns":1}}'
+               exit 1 ;;
+            esac"#
+        )
+    };
+    let with_fallback = |daemon: &StubDaemon, call: &str| {
+        let mut job = native_job(daemon, "claude", &script(call));
+        job.model = Some("first".to_owned());
+        job.fallback = vec!["second".to_owned(), "third".to_owned()];
+        job
+    };
+    let daemon = StubDaemon::accepting();
+    assert_eq!(run_worker(&with_fallback(&daemon, "")).await.text, "By the second.");
+    let why = "first failed (overloaded); using second".to_owned();
+    assert!(has_posted_event(&daemon, |event| *event == WorkerEvent::Retry { why: why.clone() }));
+    let called = r#"echo '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}'"#;
+    let daemon = StubDaemon::accepting();
+    let (class, _) = failure_of(run_worker(&with_fallback(&daemon, called)).await.outcome);
+    assert_eq!(class, FailureClass::Transient);
+}
+
+#[tokio::test]
 async fn a_call_that_is_held_when_its_program_ends_is_dropped_and_the_turn_ends() {
     let daemon = StubDaemon::new(|heard| match heard {
         ReceivedRequest::Events(_) => ScriptedReply::Accept,
@@ -395,8 +424,9 @@ async fn what_claude_would_ask_a_person_for_is_asked_of_the_daemon_and_nothing_e
     assert_eq!(asked.into_iter().map(|(_, args)| args).collect::<Vec<_>>(), expected);
     let log = worker.log();
     assert!(log.contains("--permission-prompt-tool mcp__gate__approve"), "{log}");
-    let rules = "--settings {\"permissions\":{\"ask\":[\"Bash\"]}} --disallowedTools AskUserQuestion,CronCreate,CronDelete,CronList,ListAgents,Monitor,ScheduleWakeup,SendMessage,TaskStop,WebFetch --max-turns 30 ";
-    assert!(log.contains(rules) && !log.contains("--tools"), "{log}");
+    let denied = "--disallowedTools CronCreate,CronDelete,CronList,DesignSync,EnterPlanMode,EnterWorktree,ExitPlanMode,ExitWorktree,ListAgents,Monitor,ScheduleWakeup,SendMessage,TaskOutput,TaskStop,WebFetch,Workflow,mcp__gate__approve ";
+    let asked = "--settings {\"permissions\":{\"ask\":[\"Bash\"]}} --max-turns 30 ";
+    assert!(log.contains(denied) && log.contains(asked) && !log.contains("--tools"), "{log}");
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, fs::File, io, path::Path};
 
-use agent_worker_backends::backend_variables;
 use agent_worker_protocol::{AgentSettings, WorkflowName, shell_words::is_protected_variable};
 
 use crate::{
@@ -165,8 +164,7 @@ fn env_names(workflow: &Workflow) -> BTreeSet<String> {
         _ => None,
     });
     let passed = workflow.agents.iter().flat_map(|agent| agent.env.iter().cloned());
-    let needed = workflow.agents.iter().flat_map(|agent| backend_variables(&agent.backend));
-    referred.chain(passed).chain(needed.map(|name| (*name).to_owned())).collect()
+    referred.chain(passed).collect()
 }
 
 fn read_name(fields: &YamlFields<'_>, path: &Path) -> Result<WorkflowName, Diagnostic> {

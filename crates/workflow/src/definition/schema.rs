@@ -138,6 +138,10 @@ fn agent() -> Value {
             ),
             ("model", text("The model, for backends that use one.")),
             (
+                "fallback",
+                list("Models for a turn whose model is overloaded or used up.", &text("A model.")),
+            ),
+            (
                 "system_prompt",
                 text(
                     "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
@@ -145,6 +149,7 @@ fn agent() -> Value {
             ),
             ("max_tokens", max_tokens()),
             ("max_steps", max_steps()),
+            ("effort", effort()),
             ("timeout", span("Maximum duration of an attempt (30m).")),
             ("silence", span("Maximum time for which an attempt may be silent (5m).")),
             ("retry", retry()),
@@ -194,6 +199,14 @@ fn max_steps() -> Value {
     let about =
         format!("Maximum number of model calls of one attempt ({backends}; 30 for `mock`).");
     integer(&about, 1, 10_000)
+}
+
+fn effort() -> Value {
+    let words = ["low", "medium", "high", "xhigh", "max"];
+    one_of(
+        "Effort of the model's reasoning (claude, codex; opencode and gemini up to high).",
+        &words,
+    )
 }
 
 fn command() -> Value {

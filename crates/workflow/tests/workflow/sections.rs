@@ -32,6 +32,8 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         model: None,
         system_prompt: None,
         max_tokens: None,
+        effort: None,
+        fallback: Vec::new(),
         max_steps: None,
         timeout: Span::from_secs(1800),
         silence: Span::from_secs(300),

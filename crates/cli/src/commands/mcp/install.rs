@@ -34,6 +34,18 @@ pub(super) enum McpClientProgram {
     /// Visual Studio Code
     #[value(alias = "code")]
     Vscode,
+    /// Gemini CLI
+    Gemini,
+    /// opencode
+    Opencode,
+    /// Qwen Code
+    Qwen,
+    /// GitHub Copilot CLI
+    Copilot,
+    /// Zed
+    Zed,
+    /// Windsurf
+    Windsurf,
 }
 
 /// The step that registers the daemon.
@@ -41,8 +53,17 @@ pub(super) enum McpClientProgram {
 enum InstallStep {
     /// Run the program's own command.
     Run(Vec<String>),
-    /// Add this under `mcpServers` in the user's own file.
-    Write(PathBuf, Value),
+    /// Add an entry to the user's own file.
+    Write(ConfigEntry),
+}
+
+/// The entry of the daemon in a file of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ConfigEntry {
+    file: PathBuf,
+    /// The key of the servers in the file.
+    section: &'static str,
+    server: Value,
 }
 
 /// The command line and environment that start this program as a server.
@@ -60,6 +81,12 @@ impl McpClientProgram {
             Self::Codex => "codex",
             Self::Cursor => "cursor",
             Self::Vscode => "vscode",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+            Self::Qwen => "qwen",
+            Self::Copilot => "copilot",
+            Self::Zed => "zed",
+            Self::Windsurf => "windsurf",
         }
     }
 
@@ -96,12 +123,55 @@ impl McpClientProgram {
                     server.to_string(),
                 ])
             }
-            Self::Cursor => {
-                let home = settings.env.get("HOME").map_or_else(PathBuf::new, PathBuf::from);
-                let server = json!({"command": command, "args": args, "env": env});
-                InstallStep::Write(home.join(".cursor/mcp.json"), server)
-            }
+            Self::Cursor
+            | Self::Gemini
+            | Self::Opencode
+            | Self::Qwen
+            | Self::Copilot
+            | Self::Zed
+            | Self::Windsurf => InstallStep::Write(self.config_entry(ours, settings)),
         }
+    }
+
+    /// Returns the entry in the program's file. Each program has its own path and its own form.
+    fn config_entry(self, ours: &McpServerEntry, settings: &CliSettings) -> ConfigEntry {
+        let McpServerEntry { command, args, env } = ours;
+        let folder = |variable: &str, usual: &str| {
+            let set = settings.env.get(variable).filter(|path| !path.is_empty());
+            let home = || settings.env.get("HOME").map_or_else(PathBuf::new, PathBuf::from);
+            set.map_or_else(|| home().join(usual), PathBuf::from)
+        };
+        let usual = json!({"command": command, "args": args, "env": env});
+        let (file, section, server) = match self {
+            Self::Gemini => {
+                (folder("GEMINI_CLI_HOME", "").join(".gemini/settings.json"), "mcpServers", usual)
+            }
+            Self::Opencode => {
+                let words: Vec<_> = std::iter::once(command).chain(args).collect();
+                let server =
+                    json!({"type": "local", "command": words, "environment": env, "enabled": true});
+                let file = folder("XDG_CONFIG_HOME", ".config").join("opencode/opencode.json");
+                (file, "mcp", server)
+            }
+            Self::Qwen => (folder("QWEN_HOME", ".qwen").join("settings.json"), "mcpServers", usual),
+            Self::Copilot => {
+                let server = json!({"type": "local", "command": command, "args": args, "env": env, "tools": ["*"]});
+                (folder("COPILOT_HOME", ".copilot").join("mcp-config.json"), "mcpServers", server)
+            }
+            Self::Zed => {
+                let server =
+                    json!({"source": "custom", "command": command, "args": args, "env": env});
+                let file = folder("XDG_CONFIG_HOME", ".config").join("zed/settings.json");
+                (file, "context_servers", server)
+            }
+            Self::Windsurf => {
+                (folder("", ".codeium/windsurf").join("mcp_config.json"), "mcpServers", usual)
+            }
+            Self::Cursor | Self::Claude | Self::Codex | Self::Vscode => {
+                (folder("", ".cursor").join("mcp.json"), "mcpServers", usual)
+            }
+        };
+        ConfigEntry { file, section, server }
     }
 }
 
@@ -157,7 +227,7 @@ pub(super) async fn install(
     let daemon = ctx.connect_or_start().await?;
     match &step {
         InstallStep::Run(words) => run_command(words, ctx.settings).await?,
-        InstallStep::Write(file, server) => write_config(file, server.clone())?,
+        InstallStep::Write(entry) => write_config(entry)?,
     }
     // The token comes last, so that a failed step grants nothing.
     let token = ClientToken::for_program(program.cli_name(), ctx.settings);
@@ -180,9 +250,9 @@ fn show(step: &InstallStep, format: Format, ctx: &mut CommandContext<'_>) -> Res
             let words: Vec<_> = words.iter().map(|word| shell_quote(word)).collect();
             ctx.console.print_line(&StyledLine::plain(words.join(" ")))
         }
-        (InstallStep::Write(file, server), Format::Text) => {
+        (InstallStep::Write(ConfigEntry { file, section, server }), Format::Text) => {
             ctx.console.note(&format!("in {}:", file.display()))?;
-            let snippet = json!({"mcpServers": {SERVER_NAME: server}});
+            let snippet = json!({*section: {SERVER_NAME: server}});
             let snippet = serde_json::to_string_pretty(&snippet).unwrap_or_default();
             ctx.console.print_raw(&format!("{snippet}\n"))
         }
@@ -193,8 +263,8 @@ fn show(step: &InstallStep, format: Format, ctx: &mut CommandContext<'_>) -> Res
 fn step_json(step: &InstallStep) -> Value {
     match step {
         InstallStep::Run(words) => json!({ "command": words }),
-        InstallStep::Write(file, server) => {
-            json!({"file": file, "mcpServers": {SERVER_NAME: server}})
+        InstallStep::Write(ConfigEntry { file, section, server }) => {
+            json!({"file": file, *section: {SERVER_NAME: server}})
         }
     }
 }
@@ -225,9 +295,10 @@ async fn run_command(words: &[String], settings: &CliSettings) -> Result<(), Cli
 }
 
 /// Adds the daemon to the servers in a user's file, and keeps the rest of the file.
-fn write_config(file: &Path, server: Value) -> Result<(), CliError> {
+fn write_config(entry: &ConfigEntry) -> Result<(), CliError> {
+    let ConfigEntry { file, section, server } = entry;
     // The path may be a link to a file in another place.
-    let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let file = &fs::canonicalize(file).unwrap_or_else(|_| file.clone());
     let failed = |error: io::Error| {
         CliError::with_source(
             CliErrorKind::Failed,
@@ -248,9 +319,9 @@ fn write_config(file: &Path, server: Value) -> Result<(), CliError> {
         .with_hint("add the entry printed above to the file by hand")
     };
     let mut all: Value = serde_json::from_str(&before).map_err(|_| unclear())?;
-    let servers = all.as_object_mut().map(|all| all.entry("mcpServers").or_insert(json!({})));
+    let servers = all.as_object_mut().map(|all| all.entry(*section).or_insert(json!({})));
     let servers = servers.and_then(Value::as_object_mut).ok_or_else(unclear)?;
-    servers.insert(SERVER_NAME.to_owned(), server);
+    servers.insert(SERVER_NAME.to_owned(), server.clone());
     let text = serde_json::to_string_pretty(&all).unwrap_or_default() + "\n";
     replace_file(file, text.as_bytes()).map_err(failed)
 }
@@ -263,19 +334,22 @@ mod tests {
     fn a_users_file_keeps_what_else_is_in_it() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new/mcp.json");
-        write_config(&file, json!({"command": "x"})).unwrap();
-        write_config(&file, json!({"command": "y"})).unwrap();
+        let write = |server: Value| {
+            write_config(&ConfigEntry { file: file.clone(), section: "mcpServers", server })
+        };
+        write(json!({"command": "x"})).unwrap();
+        write(json!({"command": "y"})).unwrap();
         let text = fs::read_to_string(&file).unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read, json!({"mcpServers": {SERVER_NAME: {"command": "y"}}}));
         fs::write(&file, r#"{"other": 1, "mcpServers": {"a": {"command": "b"}}}"#).unwrap();
-        write_config(&file, json!({"command": "x"})).unwrap();
+        write(json!({"command": "x"})).unwrap();
         let read: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         let expected = json!({"other": 1, "mcpServers": {"a": {"command": "b"}, SERVER_NAME: {"command": "x"}}});
         assert_eq!(read, expected);
         for odd in ["{", "[]", r#"{"mcpServers": []}"#] {
             fs::write(&file, odd).unwrap();
-            assert!(write_config(&file, json!({})).is_err(), "{odd}");
+            assert!(write(json!({})).is_err(), "{odd}");
             assert_eq!(fs::read_to_string(&file).unwrap(), odd);
         }
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     super::ProgramEvent,
     call::{AcpCallStage, AcpToolCall},
-    failure::{failure_from_error, incomplete_turn, provider_status},
+    failure::{failure_from_error, incomplete_turn, provider_status, stopped_after_refusal},
     permit::{AcpPermitDecision, AcpPermitParams, AcpPermitQuestion},
     preset::AcpPreset,
     usage::AcpUsageTracker,
@@ -62,6 +62,26 @@ enum AcpPhase {
     Prompt,
 }
 
+/// The reaction of the agent to a refused request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AcpRefusal {
+    /// No request was refused.
+    None,
+    /// The agent has done nothing since the last refusal.
+    Idle,
+    /// The agent continued after it.
+    Continued,
+}
+
+impl AcpRefusal {
+    /// Notes an action of the agent, unless the action belongs to the refusal itself.
+    fn continue_unless(&mut self, belongs_to_refusal: bool) {
+        if *self == Self::Idle && !belongs_to_refusal {
+            *self = Self::Continued;
+        }
+    }
+}
+
 /// The client side of one turn.
 pub(super) struct AcpClient<'a> {
     input: AcpTurnInput<'a>,
@@ -79,8 +99,7 @@ pub(super) struct AcpClient<'a> {
     has_called: bool,
     /// The status of a failed request to the provider, if the agent reports it.
     provider_status: Option<u64>,
-    /// True once a request of the agent was refused.
-    was_refused: bool,
+    refusal: AcpRefusal,
     is_cancelled: bool,
 }
 
@@ -133,7 +152,7 @@ impl<'a> AcpClient<'a> {
             open_requests: Vec::new(),
             has_called: false,
             provider_status: None,
-            was_refused: false,
+            refusal: AcpRefusal::None,
             is_cancelled: false,
         }
     }
@@ -183,7 +202,9 @@ impl<'a> AcpClient<'a> {
         permit: AcpPermitDecision,
     ) -> Value {
         self.open_requests.retain(|unanswered| *unanswered != question.id);
-        self.was_refused |= permit == AcpPermitDecision::Reject;
+        if permit == AcpPermitDecision::Reject {
+            self.refusal = AcpRefusal::Idle;
+        }
         question.response(permit)
     }
 
@@ -240,6 +261,9 @@ impl<'a> AcpClient<'a> {
         match update {
             AcpUpdate::AgentMessageChunk { content } => match content["text"].as_str() {
                 Some(text) if !text.is_empty() => {
+                    let is_notice =
+                        self.input.preset.is_some_and(|preset| preset.is_refusal_notice(text));
+                    self.refusal.continue_unless(is_notice);
                     self.answer.push_str(text);
                     vec![ProgramEvent::Text(text.to_owned())]
                 }
@@ -264,6 +288,7 @@ impl<'a> AcpClient<'a> {
         self.answer.clear();
         self.has_called = true;
         let (id, says) = (said.id().to_owned(), self.tool_naming());
+        self.refusal.continue_unless(self.calls.contains_key(&id));
         let call = self.calls.entry(id.clone()).or_default();
         call.merge_update(said);
         let stage = call.stage();
@@ -414,22 +439,21 @@ impl<'a> AcpClient<'a> {
         let mut steps = self.usage_steps(result);
         let answer = std::mem::take(&mut self.answer);
         let fatal = |why: &str| Err(TurnFailure::new(FailureClass::Fatal, why));
-        let is_whole = match self.input.preset {
-            Some(preset) => (preset.hooks.is_complete)(result),
+        let is_whole = if let Some(preset) = self.input.preset {
+            (preset.hooks.is_complete)(result)
+        } else {
             // An unknown agent that did nothing at all did not reach its model.
-            None => {
-                let is_used = self.usage_tracker.turn_usage(result).is_some();
-                !answer.is_empty() || self.has_called || is_used
-            }
+            let is_used = self.usage_tracker.turn_usage(result).is_some();
+            !answer.is_empty() || self.has_called || is_used
         };
         steps.push(AcpStep::End(match result["stopReason"].as_str() {
+            Some("end_turn") if self.refusal == AcpRefusal::Idle => Err(stopped_after_refusal()),
             Some("end_turn") if is_whole => Ok(answer),
             Some("end_turn") => Err(incomplete_turn(self.provider_status, &answer)),
             // Some agents stop this way after a refusal, and leave the rest of the work undone.
-            Some("cancelled") if self.was_refused && !self.is_cancelled => Err(TurnFailure::new(
-                FailureClass::Permission,
-                "the agent stopped because a request was denied",
-            )),
+            Some("cancelled") if self.refusal != AcpRefusal::None && !self.is_cancelled => {
+                Err(stopped_after_refusal())
+            }
             // In all other cases the worker cancelled the turn, or the agent stopped by itself.
             Some("cancelled") => Err(TurnFailure::new(
                 FailureClass::Crash,

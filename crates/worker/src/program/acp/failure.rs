@@ -88,3 +88,8 @@ pub(super) fn provider_status(meta: &Value) -> Option<u64> {
         _ => None,
     }
 }
+
+/// Returns the failure of a turn that ended because a request was denied.
+pub(super) fn stopped_after_refusal() -> TurnFailure {
+    TurnFailure::new(FailureClass::Permission, "the agent stopped because a request was denied")
+}

@@ -11,7 +11,7 @@ use super::super::{
     adapters::{claude, codex, gemini},
     private_files,
 };
-use crate::tool_server::ToolServerEndpoint;
+use crate::{tool_server::ToolServerEndpoint, user_question::QUESTION_TOOL};
 
 /// An agent with a row in the registry.
 #[derive(Clone, Copy)]
@@ -31,10 +31,16 @@ pub(super) struct AcpHooks {
     pub(super) session_meta: Option<fn(&str, Option<&str>) -> Value>,
     /// Returns false for a successful response that is incomplete.
     pub(super) is_complete: fn(&Value) -> bool,
+    /// Start of a text by which the agent itself reports a refused request.
+    refusal_notice: Option<&'static str>,
 }
 
-const NO_HOOKS: AcpHooks =
-    AcpHooks { prepare: |_, _| Ok(None), session_meta: None, is_complete: |_| true };
+const NO_HOOKS: AcpHooks = AcpHooks {
+    prepare: |_, _| Ok(None),
+    session_meta: None,
+    is_complete: |_| true,
+    refusal_notice: None,
+};
 
 /// Returns the hooks of an agent. An agent without an entry needs none.
 fn find_hooks(agent: &str) -> AcpHooks {
@@ -51,7 +57,11 @@ fn find_hooks(agent: &str) -> AcpHooks {
             ..NO_HOOKS
         },
         // After a failure of the provider, the agent reports the error as its answer, without any usage.
-        "copilot" => AcpHooks { is_complete: |result| result["usage"].is_object(), ..NO_HOOKS },
+        "copilot" => AcpHooks {
+            is_complete: |result| result["usage"].is_object(),
+            refusal_notice: Some("Info: Operation cancelled by user"),
+            ..NO_HOOKS
+        },
         "gemini" => AcpHooks {
             prepare: |turn, invocation| gemini::write_acp_settings(turn, invocation).map(|()| None),
             // After an answer that broke off, the agent reports the end of the turn without any usage.
@@ -76,6 +86,11 @@ fn has_model_usage(result: &Value) -> bool {
 }
 
 impl AcpPreset {
+    /// Returns true for a text by which the agent itself reports a refused request.
+    pub(super) fn is_refusal_notice(&self, text: &str) -> bool {
+        self.hooks.refusal_notice.is_some_and(|notice| text.starts_with(notice))
+    }
+
     /// Returns the preset of an agent by its name.
     pub(super) fn find(agent: &str) -> Option<Self> {
         find_acp_agent(agent).map(|spec| Self { spec, hooks: find_hooks(agent) })
@@ -128,11 +143,13 @@ fn write_claude_servers(turn: &ProgramTurn<'_>) -> io::Result<String> {
 }
 
 fn claude_meta(system: &str, servers: Option<&str>) -> Value {
+    // The protocol cannot carry the answer to a question; the model has `ask_human`.
+    let never = [&claude::BYPASSING_TOOLS[..], &[QUESTION_TOOL]].concat();
     let options = json!({
         "extraArgs": {"mcp-config": servers},
         "strictMcpConfig": true,
         "allowedTools": [format!("mcp__{TEAM_SERVER_NAME}")],
-        "disallowedTools": claude::BYPASSING_TOOLS,
+        "disallowedTools": never,
     });
     json!({"systemPrompt": {"append": system}, "claudeCode": {"options": options}})
 }
@@ -172,12 +189,17 @@ fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocat
     settings["share"] = json!("disabled");
     // The last matching rule decides.
     settings["permission"] = json!({"*": "ask", format!("{TEAM_SERVER_NAME}_*"): "allow"});
+    // The model reads a refusal and may do something else.
+    settings["experimental"]["continue_loop_on_deny"] = json!(true);
     if let Some(model) = &turn.model {
         settings["model"] = json!(model);
     }
     invocation.env(SETTINGS, &settings.to_string());
     if let CredentialMode::Isolated = turn.mode {
-        // It would read skills and memory of Claude Code in the user's home.
+        // It would read skills and memory of other programs, and its own agents, in the user's home.
         invocation.env("OPENCODE_DISABLE_CLAUDE_CODE", "1");
+        invocation.env("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1");
+        let home = turn.context.folders.keep.join("acp/opencode/home").display().to_string();
+        invocation.env("OPENCODE_TEST_HOME", &home);
     }
 }

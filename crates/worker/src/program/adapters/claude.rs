@@ -1,21 +1,21 @@
 //! Claude Code: `claude -p`, which writes a stream of JSON events and ends.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io,
     time::Duration,
 };
 
 use agent_worker_protocol::{
-    ArgumentPattern, CredentialMode, FailureClass, PermissionAction, Permissions, ToolPattern,
-    Usage,
+    ArgumentPattern, CredentialMode, FailureClass, Keyword as _, PermissionAction, Permissions,
+    ToolPattern, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status, private_files, usd_to_micros,
+    class_of_status, file_mentions::mask_agent_mentions, private_files, usd_to_micros,
 };
 use crate::{
     approval_gate,
@@ -32,18 +32,24 @@ const MAX_RETRIES: &str = "3";
 /// sleeps.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Tools that act past the daemon: they reach other sessions of the program, or work after the end of the turn, without a
-/// receipt, a limit or an approval. A question to the user is asked with the team's own tool.
-pub(in crate::program) const BYPASSING_TOOLS: [&str; 9] = [
-    "AskUserQuestion",
+/// Tools that act past the daemon: they reach other sessions of the program, work after the end of the turn, or change the
+/// mode or the folder of the program, without a receipt, a limit or an approval.
+pub(in crate::program) const BYPASSING_TOOLS: [&str; 15] = [
     "CronCreate",
     "CronDelete",
     "CronList",
+    "DesignSync",
+    "EnterPlanMode",
+    "EnterWorktree",
+    "ExitPlanMode",
+    "ExitWorktree",
     "ListAgents",
     "Monitor",
     "ScheduleWakeup",
     "SendMessage",
+    "TaskOutput",
     "TaskStop",
+    "Workflow",
 ];
 
 /// State of reading the program's output.
@@ -166,20 +172,25 @@ impl ProgramAdapter for Claude {
             "system.md",
             &request.system_prompt,
         )?;
-        let mut invocation =
-            ProgramInvocation { stdin: request.prompt.clone(), ..ProgramInvocation::default() };
+        let stdin = mask_agent_mentions(&request.prompt, &request.team);
+        let mut invocation = ProgramInvocation { stdin, ..ProgramInvocation::default() };
         invocation.args(["-p", "--output-format", "stream-json", "--verbose"]);
         invocation.args(["--include-partial-messages", "--strict-mcp-config"]);
         invocation.args(["--mcp-config", &servers, "--append-system-prompt-file", &system]);
         invocation.args(["--allowedTools", &format!("mcp__{TEAM_SERVER_NAME}")]);
         // The program sends its permission requests to this tool.
-        let asks = format!(
-            "mcp__{}__{}",
-            approval_gate::GATE_SERVER_NAME,
-            approval_gate::APPROVE_TOOL_NAME
-        );
-        invocation.args(["--permission-prompt-tool", &asks]);
-        add_permission_args(&turn.context.permissions, &mut invocation);
+        invocation.args(["--permission-prompt-tool", &approve_tool()]);
+        let mut settings = json!({});
+        add_permission_args(&turn.context.permissions, &mut settings, &mut invocation);
+        if let CredentialMode::Isolated = turn.mode {
+            exclude_home_memory(&turn.context.child_env.env, &mut settings);
+        }
+        if settings != json!({}) {
+            invocation.args(["--settings", &settings.to_string()]);
+        }
+        if let Some(effort) = request.effort {
+            invocation.args(["--effort", effort.word()]);
+        }
         if let Some(steps) = limits.max_steps {
             invocation.args(["--max-turns", &steps.to_string()]);
         }
@@ -199,7 +210,7 @@ impl ProgramAdapter for Claude {
         // A search for tools would cost one step per turn.
         invocation.env("ENABLE_TOOL_SEARCH", "false");
         // `@path` in a message would insert the text of that file, regardless of the author and of the permissions.
-        invocation.env("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1");
+        invocation.env("CLAUDE_CODE_DISABLE_FILE_MENTIONS", "1");
         invocation.env("DISABLE_AUTOUPDATER", "1");
         invocation.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
         invocation.env("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES);
@@ -261,9 +272,27 @@ impl ProgramAdapter for Claude {
     }
 }
 
+/// Returns the name of the gate's tool, as the program spells it.
+fn approve_tool() -> String {
+    format!("mcp__{}__{}", approval_gate::GATE_SERVER_NAME, approval_gate::APPROVE_TOOL_NAME)
+}
+
+/// Excludes the memory of the user. The program reads the memory of every folder above its own, and the home may be one
+/// of them.
+fn exclude_home_memory(env: &BTreeMap<String, String>, settings: &mut Value) {
+    if let Some(home) = env.get("HOME").filter(|home| !home.is_empty()) {
+        settings["claudeMdExcludes"] =
+            json!([format!("{}/.claude/**", home.trim_end_matches('/'))]);
+    }
+}
+
 /// Adds the arguments that restrict the program's own tools and that make it ask for them. By its own rules it
 /// reads, and runs commands that only read, without asking.
-fn add_permission_args(permissions: &Permissions, invocation: &mut ProgramInvocation) {
+fn add_permission_args(
+    permissions: &Permissions,
+    settings: &mut Value,
+    invocation: &mut ProgramInvocation,
+) {
     let Permissions { default, allow, ask, deny, on_ask: _ } = permissions;
     let is_whole = |pattern: &&ToolPattern| *pattern.argument() == ArgumentPattern::Any;
     let names = |patterns: &mut dyn Iterator<Item = &ToolPattern>| {
@@ -276,11 +305,12 @@ fn add_permission_args(permissions: &Permissions, invocation: &mut ProgramInvoca
         invocation.args(["--tools", &joined(names(&mut allow.iter().chain(ask)))]);
     }
     if !asked.is_empty() {
-        let settings = json!({"permissions": {"ask": asked}});
-        invocation.args(["--settings", &settings.to_string()]);
+        settings["permissions"] = json!({ "ask": asked });
     }
     let mut never = names(&mut deny.iter().filter(is_whole));
     never.extend(BYPASSING_TOOLS.map(str::to_owned));
+    // Without this, the program offers the tool of the gate to the models of its own agents.
+    never.insert(approve_tool());
     invocation.args(["--disallowedTools", &joined(never)]);
 }
 

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, hash};
+use agent_worker_protocol::{CredentialMode, FailureClass, Keyword as _, PermissionAction, hash};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -206,12 +206,19 @@ impl ProgramAdapter for Codex {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         set("developer_instructions", instructions);
+        // No user can answer it: the model asks a person with the team's own tool.
+        set("tools.experimental_request_user_input.enabled", "false".to_owned());
+        if let Some(effort) = request.effort {
+            set("model_reasoning_effort", toml_string(effort.word()));
+        }
         if let Some(sandbox) = sandbox_mode(turn.context.permissions.default) {
             set("sandbox_mode", toml_string(sandbox));
         }
         if let CredentialMode::Isolated = turn.mode {
             set("model_provider", toml_string("given"));
             set("model_providers.given", provider_settings(&turn.endpoint));
+            // Its list of skills includes those of the user's home.
+            set("skills.include_instructions", "false".to_owned());
         }
         if let Some(model) = &turn.model {
             invocation.args(["--model", model]);

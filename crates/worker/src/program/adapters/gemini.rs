@@ -6,13 +6,13 @@ use std::{
     path::Path,
 };
 
-use agent_worker_protocol::{CredentialMode, FailureClass};
+use agent_worker_protocol::{CredentialMode, Effort, FailureClass};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status, endpoint::provider_url, private_files,
+    class_of_status, endpoint::provider_url, file_mentions::escape_file_mentions, private_files,
 };
 use crate::{
     model::ToolResult,
@@ -122,8 +122,12 @@ impl ProgramAdapter for Gemini {
     fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { request, folders, limits, .. } = turn.context;
         let mut invocation = ProgramInvocation::default();
+        let folder = &turn.context.child_env.cwd;
         let mut settings = mcp_settings(turn.tool_server);
         add_limit_settings(&mut settings, limits);
+        if let Some(effort) = request.effort {
+            add_effort_settings(&mut settings, effort);
+        }
         match turn.mode {
             CredentialMode::Isolated => {
                 let home = folders.keep.join("gemini");
@@ -137,7 +141,7 @@ impl ProgramAdapter for Gemini {
                     &fenced(&request.system_prompt),
                 )?;
                 invocation.env("GEMINI_CLI_HOME", &private_files::create_private_folder(&home)?);
-                invocation.stdin = escape_mentions(&request.prompt);
+                invocation.stdin = escape_file_mentions(&request.prompt, folder);
             }
             CredentialMode::Login => {
                 let settings = private_files::write_private_file(
@@ -147,8 +151,8 @@ impl ProgramAdapter for Gemini {
                 )?;
                 invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
                 // The program has no option for a system prompt in addition to the user's own.
-                invocation.stdin =
-                    escape_mentions(&format!("{}\n\n{}", request.system_prompt, request.prompt));
+                let prompt = format!("{}\n\n{}", request.system_prompt, request.prompt);
+                invocation.stdin = escape_file_mentions(&prompt, folder);
             }
         }
         invocation.args(["-o", "stream-json", "--skip-trust"]);
@@ -261,12 +265,18 @@ impl GeminiTokens {
 fn mcp_settings(endpoint: &ToolServerEndpoint) -> Value {
     let headers = json!({"Authorization": format!("Bearer {}", endpoint.token)});
     let mut settings = general_settings();
+    // Without it, the program would search all folders for a file whose name contains that of an agent.
+    settings["context"] = json!({"fileFiltering": {"enableRecursiveFileSearch": false}});
     settings["mcpServers"] = json!({TEAM_SERVER_NAME: {"type": "http", "url": endpoint.url, "headers": headers, "trust": true}});
     settings
 }
 
 fn general_settings() -> Value {
-    json!({"general": {"enableAutoUpdate": false, "maxAttempts": MAX_ATTEMPTS}})
+    // In its plan mode, which its model may enter without asking, the program offers no tools of servers.
+    let general = json!({
+        "enableAutoUpdate": false, "maxAttempts": MAX_ATTEMPTS, "plan": {"enabled": false},
+    });
+    json!({ "general": general })
 }
 
 /// Adds the limits of the turn: the program counts a model call as a turn, and every chat model extends `chat-base`.
@@ -277,7 +287,31 @@ fn add_limit_settings(settings: &mut Value, limits: &TurnLimits) {
     if let Some(tokens) = limits.max_tokens {
         let limited = json!({"generateContentConfig": {"maxOutputTokens": tokens}});
         let every_chat = json!({"match": {"model": "chat-base"}, "modelConfig": limited});
-        settings["modelConfigs"] = json!({"customOverrides": [every_chat]});
+        add_model_override(settings, every_chat);
+    }
+}
+
+/// Adds the effort of reasoning. The models of version 2.5 take a budget of tokens, and those of version 3 a level.
+fn add_effort_settings(settings: &mut Value, effort: Effort) {
+    let (budget, level) = match effort {
+        Effort::Low => (1_024, "LOW"),
+        Effort::Medium => (8_192, "MEDIUM"),
+        Effort::High | Effort::Xhigh | Effort::Max => (24_576, "HIGH"),
+    };
+    let thinking = |config: Value| json!({"generateContentConfig": {"thinkingConfig": config}});
+    for (models, config) in [
+        ("chat-base-2.5", json!({ "thinkingBudget": budget })),
+        ("chat-base-3", json!({ "thinkingLevel": level })),
+    ] {
+        let limited = json!({"match": {"model": models}, "modelConfig": thinking(config)});
+        add_model_override(settings, limited);
+    }
+}
+
+fn add_model_override(settings: &mut Value, one: Value) {
+    match &mut settings["modelConfigs"]["customOverrides"] {
+        Value::Array(all) => all.push(one),
+        none => *none = json!([one]),
     }
 }
 
@@ -322,12 +356,6 @@ pub(in crate::program) fn write_acp_settings(
     }
     set_model_endpoint(turn, invocation);
     Ok(())
-}
-
-/// Escapes `@` in a prompt: the program would replace `@coder` by the content of the file `coder`, and any other
-/// such path in a message.
-fn escape_mentions(prompt: &str) -> String {
-    prompt.replace('@', "\\@")
 }
 
 /// Fences a text, because the program expands no mention inside a fence. The fence is longer than any in the text.

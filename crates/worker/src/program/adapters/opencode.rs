@@ -5,7 +5,7 @@
 use std::{io, time::Duration};
 
 use agent_worker_backends::find_provider;
-use agent_worker_protocol::{CredentialMode, FailureClass, PermissionAction, Usage};
+use agent_worker_protocol::{CredentialMode, FailureClass, Keyword as _, PermissionAction, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -191,6 +191,9 @@ impl ProgramAdapter for Opencode {
             }
             invocation.args(["--model", model]);
         }
+        if let Some(effort) = request.effort {
+            invocation.args(["--variant", effort.word()]);
+        }
         if let Some(last) = &self.last {
             invocation.args(["--session", &last.id]);
         }
@@ -216,6 +219,7 @@ impl ProgramAdapter for Opencode {
                 invocation.env(elsewhere, "");
             }
             invocation.env("OPENCODE_DISABLE_CLAUDE_CODE", "1");
+            invocation.env("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1");
             invocation.env("OPENCODE_DISABLE_MODELS_FETCH", "1");
             invocation.env(MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
         }

@@ -129,12 +129,13 @@ impl<'t> HandOffScan<'t> {
             Event::Text(_) | Event::Start(Tag::Strong | Tag::Emphasis | Tag::Link { .. }) => {
                 self.state_at_word(range.start)
             }
-            Event::End(TagEnd::Strong | TagEnd::Emphasis | TagEnd::Link) => self.state,
             Event::Code(_) | Event::InlineHtml(_) if self.strikes > 0 => self.state,
             Event::Code(_) | Event::InlineHtml(_) if self.state == ScanState::AtStart => {
                 ScanState::InLine { handed_off: false }
             }
-            Event::Code(_) | Event::InlineHtml(_) => self.state,
+            Event::Code(_)
+            | Event::InlineHtml(_)
+            | Event::End(TagEnd::Strong | TagEnd::Emphasis | TagEnd::Link) => self.state,
             _ => ScanState::Outside,
         }
     }

@@ -189,6 +189,28 @@ fn an_agent_that_stops_after_a_denied_request_has_failed() {
     let read = replay.read(&stream);
     let expected = "= permission: the agent stopped because a request was denied";
     assert_eq!(read.lines().last(), Some(expected), "{read}");
+    // It ends its turn as if it were done, and says nothing, or only that it stopped.
+    let words = |text: &str| {
+        update_line(
+            &json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}),
+        )
+    };
+    let used = json!({"id": 3, "result": {"stopReason": "end_turn", "usage": {"inputTokens": 5, "outputTokens": 1}}});
+    for (agent, after, expected) in [
+        (None, String::new(), expected),
+        (Some("copilot"), words("Info: Operation cancelled by user"), expected),
+        (None, words("I did something else."), "= I did something else."),
+        (Some("copilot"), words("Something else."), "= Something else."),
+    ] {
+        let mut replay = Replay::with_agent(agent);
+        replay.permit = AcpPermitDecision::Reject;
+        let stream = session_opened_lines(&json!({"sessionId": "s"}))
+            + &permit_request_line(&json!({"toolCallId": "c", "kind": "edit"}), &["reject_once"])
+            + &after
+            + &used.to_string();
+        let read = replay.read(&stream);
+        assert_eq!(read.lines().last(), Some(expected), "{agent:?}: {read}");
+    }
 }
 
 #[test]
