@@ -93,6 +93,7 @@ fn fix(failed: &AgentFailure) -> String {
         FailureClass::Timeout => format!("raise `timeout` or `silence` of {agent}"),
         FailureClass::ContextOverflow => format!("shorten the messages for {agent}"),
         FailureClass::MissingProgram => program_fix(agent, failure),
+        FailureClass::OutdatedProgram => format!("update the program of {agent}"),
         FailureClass::Crash | FailureClass::Fatal => {
             format!("fix the cause of the failure of {agent}")
         }

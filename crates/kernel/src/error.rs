@@ -237,6 +237,18 @@ impl Error {
         }
     }
 
+    /// The facts of a target that matches several instances.
+    fn ambiguity(&self) -> Option<ProblemDetails> {
+        let (target, candidates, same_instance) = match self {
+            Self::Ambiguous { target, candidates, same_instance } => {
+                (Some(target.clone()), candidates.clone(), *same_instance)
+            }
+            Self::AmbiguousDefault(candidates) => (None, candidates.clone(), false),
+            _ => return None,
+        };
+        Some(ProblemDetails::AmbiguousTarget { target, candidates, same_instance })
+    }
+
     /// The facts that an interface makes a hint from.
     fn details(&self) -> Option<ProblemDetails> {
         let details = match self {
@@ -267,10 +279,7 @@ impl Error {
             Self::UnknownTarget { wanted, suggestion } => {
                 unknown_target(wanted, suggestion.as_ref())
             }
-            Self::Ambiguous { target, candidates, same_instance } => {
-                ambiguous_target(Some(target), candidates, *same_instance)
-            }
-            Self::AmbiguousDefault(candidates) => ambiguous_target(None, candidates, false),
+            Self::Ambiguous { .. } | Self::AmbiguousDefault(_) => return self.ambiguity(),
             Self::AlreadyRunning(instance) | Self::AlreadyPaused(instance) => {
                 ProblemDetails::AlreadyRunning { instance: instance.clone() }
             }
@@ -297,15 +306,6 @@ impl Error {
         };
         Some(details)
     }
-}
-
-fn ambiguous_target(
-    target: Option<&String>,
-    candidates: &[String],
-    same_instance: bool,
-) -> ProblemDetails {
-    let (target, candidates) = (target.cloned(), candidates.to_vec());
-    ProblemDetails::AmbiguousTarget { target, candidates, same_instance }
 }
 
 fn unknown_target(wanted: &str, suggestion: Option<&Target>) -> ProblemDetails {

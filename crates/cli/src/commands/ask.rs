@@ -64,16 +64,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         None => ctx.selected_target(TargetEffect::Change)?,
     };
     let target = require_single_agent(target)?;
-    let request = SendRequest {
-        target: Some(target.clone()),
-        project: Some(ctx.settings.cwd.clone()),
-        message: question,
-        to: Vec::new(),
-        cc: Vec::new(),
-        reply_to: None,
-        alone: true,
-        priority: Priority::Normal,
-    };
+    let request = question_request(&target, question, ctx);
     let client = ctx.connect_existing().await?;
     let when = match format {
         Format::Text if ctx.console.is_stdout_interactive() => AnswerDisplayMode::Streaming,
@@ -112,6 +103,20 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         Format::Text => words.print_answer(&delivery_status, ctx)?,
     }
     Ok(delivery_status.verdict())
+}
+
+/// Returns the message to one agent alone.
+fn question_request(target: &Target, question: String, ctx: &CommandContext<'_>) -> SendRequest {
+    SendRequest {
+        target: Some(target.clone()),
+        project: Some(ctx.settings.cwd.clone()),
+        message: question,
+        to: Vec::new(),
+        cc: Vec::new(),
+        reply_to: None,
+        alone: true,
+        priority: Priority::Normal,
+    }
 }
 
 /// Refuses a missing agent and a whole team: a question goes to one agent.

@@ -30,7 +30,8 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
             "the workflow file names {finisher} as the finisher, so no vote assigns this role"
         ));
     }
-    let voters = voting_terms(&request, kind, gate.as_deref(), context)?;
+    let VotingTerms { electorate, rule } = voting_terms(&request, kind, gate.as_deref(), context)?;
+    check_quorum(&request, rule, electorate.len())?;
     let title = single_line(&request.title, "a title")?;
     if title.is_empty() {
         return Err("a proposal needs a title".into());
@@ -48,8 +49,6 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
     if let (Some(_), Some(missing)) = (&gate, [APPROVE, REJECT].iter().find(|id| is_missing(id))) {
         return Err(format!("a gate needs the option `{missing}`, which is missing"));
     }
-    let VotingTerms { electorate, rule } = voters;
-    check_quorum(request.quorum, request.close_at_quorum, rule, electorate.len())?;
     let fallback = request.fallback.map(|fallback| find_option(&options, &fallback)).transpose()?;
     Ok(Terms {
         kind,
@@ -70,28 +69,19 @@ pub(crate) fn terms(request: ProposalRequest, context: ProposalTeam<'_>) -> Resu
 }
 
 /// Refuses a quorum that the vote cannot reach, or at which it cannot close.
-fn check_quorum(
-    quorum: Option<u32>,
-    closes_at_quorum: bool,
-    rule: Rule,
-    voters: usize,
-) -> Result<(), String> {
-    if let Some(quorum) = quorum
-        && (quorum == 0 || usize::try_from(quorum).is_ok_and(|quorum| quorum > voters))
-    {
-        return Err(format!("the quorum must be between 1 and {}, the number of voters", voters));
+fn check_quorum(request: &ProposalRequest, rule: Rule, voters: usize) -> Result<(), String> {
+    let closes = request.close_at_quorum;
+    let Some(quorum) = request.quorum else {
+        return if closes { Err("`close_at_quorum` needs a `quorum`".into()) } else { Ok(()) };
+    };
+    let needed = usize::try_from(quorum).unwrap_or(usize::MAX);
+    if needed == 0 || needed > voters {
+        return Err(format!("the quorum must be between 1 and {voters}, the number of voters"));
     }
-    if closes_at_quorum && quorum.is_none() {
-        return Err("`close_at_quorum` needs a `quorum`".into());
-    }
-    if let Some(quorum) = quorum.filter(|_| closes_at_quorum)
-        && rule == Rule::Unanimous
-        && usize::try_from(quorum).is_ok_and(|quorum| quorum < voters)
-    {
+    if closes && rule == Rule::Unanimous && needed < voters {
         return Err(format!(
-            "`unanimous` needs the ballots of all {} voters, so the vote cannot close at a quorum of {quorum}; \
-             omit the quorum or choose `majority`",
-            voters
+            "`unanimous` needs the ballots of all {voters} voters, so the vote cannot close at a quorum of {quorum}; \
+             omit the quorum or choose `majority`"
         ));
     }
     Ok(())

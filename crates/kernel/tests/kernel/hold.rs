@@ -73,6 +73,12 @@ async fn an_agent_with_messages_is_paused_until_the_hold_ends() {
     world.wait_for_report(run, "coder", 2).await;
 }
 
+async fn suggest(world: &KernelWorld) {
+    let request = r#"{"target": "@team", "file": "notes.md", "suggestion": "a title"}"#;
+    let request: SuggestRequest = serde_json::from_str(request).unwrap();
+    world.kernel.suggestions().create(&Principal::User, None, request).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_from_the_user_or_a_client_ends_the_hold_and_taking_work_away_does_not() {
     let user = &Principal::User;
@@ -112,13 +118,7 @@ async fn work_from_the_user_or_a_client_ends_the_hold_and_taking_work_away_does_
                 let refused = kernel.runs().resume(user, None, run, request).await;
                 assert_eq!(code(refused), Some(Code::Conflict), "it is not paused");
             }
-            "suggestion" => {
-                let request: SuggestRequest = serde_json::from_str(
-                    r#"{"target": "@team", "file": "notes.md", "suggestion": "a title"}"#,
-                )
-                .unwrap();
-                kernel.suggestions().create(user, None, request).await.unwrap();
-            }
+            "suggestion" => suggest(&world).await,
             "agent resume" => drop(kernel.agents().resume(user, &coder).await.unwrap()),
             "new" => {
                 let request: AgentRequest =

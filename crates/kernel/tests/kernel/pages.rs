@@ -265,17 +265,14 @@ async fn an_instance_that_is_removed_while_a_list_is_read_does_not_hide_the_othe
         let kernel = &world.kernel;
         let instances = world.store.withhold_answer("instance_list");
         let read = async {
-            match list {
-                "agents" => {
-                    let page = kernel.agents().list(user, &anywhere, ListingScope::All, &nine);
-                    let agents = page.await.unwrap().items.into_iter();
-                    agents.map(|agent| agent.instance.to_string()).collect::<Vec<_>>()
-                }
-                _ => {
-                    let page = kernel.runs().stats(user, &anywhere, ListingScope::All, &nine);
-                    let stats = page.await.unwrap().items.into_iter();
-                    stats.map(|stats| stats.instance.to_string()).collect()
-                }
+            if list == "agents" {
+                let page = kernel.agents().list(user, &anywhere, ListingScope::All, &nine);
+                let agents = page.await.unwrap().items.into_iter();
+                agents.map(|agent| agent.instance.to_string()).collect::<Vec<_>>()
+            } else {
+                let page = kernel.runs().stats(user, &anywhere, ListingScope::All, &nine);
+                let stats = page.await.unwrap().items.into_iter();
+                stats.map(|stats| stats.instance.to_string()).collect()
             }
         };
         let remove = async {

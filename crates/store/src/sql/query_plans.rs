@@ -102,6 +102,16 @@ fn nothing_that_is_asked_often_walks_through_history() {
             proposal_rows::list_sql(ProposalQuery::Decided(RunId::new(uuid::Uuid::nil()), 1)),
             "INDEX proposal_decided (workflow=? AND run=?)",
         ),
+    ] {
+        check_plan(&db, &sql, expected);
+    }
+}
+
+#[test]
+fn no_query_about_a_run_or_a_message_walks_through_history() {
+    let db = crate::engine::open_in_memory().unwrap();
+    let open = "INDEX delivery_open (workflow=? AND state=? AND agent=?";
+    for (sql, expected) in [
         (runs::STOPPED_AGENTS_SQL.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
         (runs::TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),
         (runs::AGENT_TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),

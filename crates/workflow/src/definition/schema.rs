@@ -137,10 +137,7 @@ fn agent() -> Value {
                 ),
             ),
             ("model", text("The model, for backends that use one.")),
-            (
-                "fallback",
-                list("Models for a turn whose model is overloaded or used up.", &text("A model.")),
-            ),
+            ("fallback", fallback()),
             (
                 "system_prompt",
                 text(
@@ -199,6 +196,10 @@ fn max_steps() -> Value {
     let about =
         format!("Maximum number of model calls of one attempt ({backends}; 30 for `mock`).");
     integer(&about, 1, 10_000)
+}
+
+fn fallback() -> Value {
+    list("Models for a turn whose model is overloaded or used up.", &text("A model."))
 }
 
 fn effort() -> Value {

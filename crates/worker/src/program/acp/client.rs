@@ -74,9 +74,9 @@ enum AcpRefusal {
 }
 
 impl AcpRefusal {
-    /// Notes an action of the agent, unless the action belongs to the refusal itself.
-    fn continue_unless(&mut self, belongs_to_refusal: bool) {
-        if *self == Self::Idle && !belongs_to_refusal {
+    /// Notes an action of the agent after a refusal.
+    fn note_action(&mut self) {
+        if *self == Self::Idle {
             *self = Self::Continued;
         }
     }
@@ -263,7 +263,9 @@ impl<'a> AcpClient<'a> {
                 Some(text) if !text.is_empty() => {
                     let is_notice =
                         self.input.preset.is_some_and(|preset| preset.is_refusal_notice(text));
-                    self.refusal.continue_unless(is_notice);
+                    if !is_notice {
+                        self.refusal.note_action();
+                    }
                     self.answer.push_str(text);
                     vec![ProgramEvent::Text(text.to_owned())]
                 }
@@ -288,7 +290,10 @@ impl<'a> AcpClient<'a> {
         self.answer.clear();
         self.has_called = true;
         let (id, says) = (said.id().to_owned(), self.tool_naming());
-        self.refusal.continue_unless(self.calls.contains_key(&id));
+        // The refused call itself ends with an update.
+        if !self.calls.contains_key(&id) {
+            self.refusal.note_action();
+        }
         let call = self.calls.entry(id.clone()).or_default();
         call.merge_update(said);
         let stage = call.stage();

@@ -158,7 +158,7 @@ pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
 
 impl ProgramAdapter for Claude {
     fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
-        let TurnContext { request, folders, limits, .. } = turn.context;
+        let TurnContext { request, folders, .. } = turn.context;
         let server = |ToolServerEndpoint { url, token }: &ToolServerEndpoint| {
             let headers = json!({"Authorization": format!("Bearer {token}")});
             json!({"type": "http", "url": url, "headers": headers})
@@ -188,18 +188,7 @@ impl ProgramAdapter for Claude {
         if settings != json!({}) {
             invocation.args(["--settings", &settings.to_string()]);
         }
-        if let Some(effort) = request.effort {
-            invocation.args(["--effort", effort.word()]);
-        }
-        if let Some(steps) = limits.max_steps {
-            invocation.args(["--max-turns", &steps.to_string()]);
-        }
-        if let Some(tokens) = limits.max_tokens {
-            invocation.env("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &tokens.to_string());
-        }
-        if let Some(model) = &turn.model {
-            invocation.args(["--model", model]);
-        }
+        add_model_args(turn, &mut invocation);
         if let Some(last) = &self.last {
             invocation.args(["--resume", &last.id]);
         }
@@ -269,6 +258,23 @@ impl ProgramAdapter for Claude {
             return ProgramOutcome::SessionLost;
         }
         ProgramOutcome::Failed(end.into_failure(self.error.as_deref()))
+    }
+}
+
+/// Adds the arguments about the model: its name, its effort and its limits.
+fn add_model_args(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
+    let TurnContext { request, limits, .. } = turn.context;
+    if let Some(effort) = request.effort {
+        invocation.args(["--effort", effort.word()]);
+    }
+    if let Some(steps) = limits.max_steps {
+        invocation.args(["--max-turns", &steps.to_string()]);
+    }
+    if let Some(tokens) = limits.max_tokens {
+        invocation.env("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &tokens.to_string());
+    }
+    if let Some(model) = &turn.model {
+        invocation.args(["--model", model]);
     }
 }
 
