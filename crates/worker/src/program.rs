@@ -246,7 +246,11 @@ impl ProgramBackend {
             return Ok(());
         }
         let supported = SupportedVersions { program: spec.name, oldest, install: spec.install };
-        let command = self.launch.command(path, &context.child_env);
+        let mut command = self.launch.command(path, &context.child_env);
+        // Some programs write into the home of the user even for this.
+        let home = context.folders.keep.join("version-check");
+        command.env("HOME", &home);
+        command.envs(spec.isolated_homes.iter().map(|(name, folder)| (name, home.join(folder))));
         context.until_cancelled(supported.check(command)).await?;
         checked.record();
         Ok(())
