@@ -1,6 +1,6 @@
 //! The preset of an agent: its row in the registry, and the hooks that it needs in addition.
 
-use std::io;
+use std::{io, path::Path};
 
 use agent_worker_backends::{AcpAgentSpec, AcpModelSetting, TEAM_SERVER_NAME, find_acp_agent};
 use agent_worker_protocol::CredentialMode;
