@@ -77,7 +77,20 @@ fn check_team_tools_and_session(cli: Cli) {
             assert_eq!((reckoned, first), ([false; 2], None), "it does not say");
         }
     }
-    assert_eq!(testbed.status("me")["turns"], 2);
+    let status = testbed.status("me");
+    assert_eq!(status["turns"], 2);
+    let opens = match cli {
+        Cli::Claude => Some("claude --resume "),
+        Cli::Codex => Some("codex resume "),
+        Cli::Gemini => Some("gemini --resume "),
+        Cli::Opencode => Some("opencode --session "),
+        Cli::AcpClaude | Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpOpencode | Cli::AcpQwen => None,
+    };
+    if let Some(opens) = opens {
+        let command = format!("{opens}{}", status["session"]["id"].as_str().unwrap());
+        let open = status["session"]["open"].as_str().unwrap();
+        assert!(open.ends_with(&command), "{open}");
+    }
 }
 
 #[test]

@@ -69,6 +69,8 @@ const EMPTY: BackendSpec = BackendSpec {
     can: BackendCapabilities::NONE,
     permissions: PermissionSupport::Unsupported,
     efforts: &[],
+    open_session: None,
+    isolated_homes: &[],
     oldest_version: None,
     tested_version: None,
     unverified: &[],
@@ -120,6 +122,8 @@ pub static BACKENDS: [BackendSpec; 9] = [
         permissions: PermissionSupport::PerTool,
         tested_version: Some("2.1.325"),
         unverified: UNVERIFIED_VENDOR_ACCESS,
+        open_session: Some("claude --resume"),
+        isolated_homes: &[("CLAUDE_CONFIG_DIR", "claude")],
         ..EMPTY
     },
     BackendSpec {
@@ -145,6 +149,8 @@ pub static BACKENDS: [BackendSpec; 9] = [
         },
         tested_version: Some("0.166.0"),
         unverified: UNVERIFIED_VENDOR_ACCESS,
+        open_session: Some("codex resume"),
+        isolated_homes: &[("CODEX_HOME", "codex")],
         ..EMPTY
     },
     BackendSpec {
@@ -166,6 +172,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             hint: "set `default: allow` or `default: deny`",
         },
         unverified: &["we cannot test it without a vendor account"],
+        open_session: Some("cursor-agent --resume"),
         ..EMPTY
     },
     BackendSpec {
@@ -213,6 +220,12 @@ pub static BACKENDS: [BackendSpec; 9] = [
         },
         tested_version: Some("1.18.33"),
         unverified: UNVERIFIED_VENDOR_ACCESS,
+        open_session: Some("opencode --session"),
+        isolated_homes: &[
+            ("XDG_CONFIG_HOME", "opencode/config"),
+            ("XDG_DATA_HOME", "opencode/data"),
+            ("XDG_STATE_HOME", "opencode/state"),
+        ],
         ..EMPTY
     },
     BackendSpec {
@@ -239,6 +252,8 @@ pub static BACKENDS: [BackendSpec; 9] = [
         oldest_version: Some("0.39.1"),
         tested_version: Some("0.61.0"),
         unverified: UNVERIFIED_VENDOR_ACCESS,
+        open_session: Some("gemini --resume"),
+        isolated_homes: &[("GEMINI_CLI_HOME", "gemini")],
         ..EMPTY
     },
     BackendSpec {

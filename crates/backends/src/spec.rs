@@ -55,6 +55,10 @@ pub struct BackendSpec {
     pub permissions: PermissionSupport,
     /// Efforts of reasoning that it can select.
     pub efforts: &'static [Effort],
+    /// The command that opens a conversation, without the id at its end.
+    pub open_session: Option<&'static str>,
+    /// Variables that locate the settings of an isolated program, and their folders below that of the agent.
+    pub isolated_homes: &'static [(&'static str, &'static str)],
     /// The oldest version of its program that knows every option that its adapter passes.
     pub oldest_version: Option<&'static str>,
     /// The version of its program that the tests run.

@@ -486,6 +486,7 @@ mod tests {
             turns: 0,
             messages: 0,
             usage: Usage::default(),
+            session: None,
         }
     }
 

@@ -72,9 +72,9 @@ pub enum Effort {
     Low,
     /// The usual effort of most programs.
     Medium,
-    /// Long reasoning.
+    /// Long reasoning, for hard work.
     High,
-    /// More than `High`.
+    /// More reasoning than `High`.
     Xhigh,
     /// As much as the model can.
     Max,

@@ -16,6 +16,7 @@ mod line_reader;
 mod output_reader;
 mod private_files;
 mod process;
+mod session_opener;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -35,6 +36,7 @@ use self::{
     event_recorder::EventRecorder,
     executable::Executable,
     launch::{ProgramLaunch, open_tool_server, serve_tools},
+    session_opener::SessionOpener,
     version::SupportedVersions,
 };
 use crate::{
@@ -229,7 +231,9 @@ impl ProgramBackend {
             gate,
             session: self.launch.session(context),
         };
-        let recorder = EventRecorder::new(context, pricing);
+        let (keep, cwd) = (&context.folders.keep, &context.child_env.cwd);
+        let opener = self.spec.and_then(|spec| SessionOpener::new(spec, mode, keep, cwd));
+        let recorder = EventRecorder::new(context, pricing).with_opener(opener);
         self.run_processes(path, turn, &recorder).await
     }
 
@@ -242,7 +246,11 @@ impl ProgramBackend {
             return Ok(());
         }
         let supported = SupportedVersions { program: spec.name, oldest, install: spec.install };
-        let command = self.launch.command(path, &context.child_env);
+        let mut command = self.launch.command(path, &context.child_env);
+        // Some programs write into the home of the user even for this.
+        let home = context.folders.keep.join("version-check");
+        command.env("HOME", &home);
+        command.envs(spec.isolated_homes.iter().map(|(name, folder)| (name, home.join(folder))));
         context.until_cancelled(supported.check(command)).await?;
         checked.record();
         Ok(())

@@ -56,10 +56,18 @@ fn seen_canaries(cli: Cli, mode: &str) -> Option<Vec<&'static str>> {
     Some(seen.map(|number| PLANTED[number].0).collect())
 }
 
+/// Files of the home that a program reads and that no option of it excludes; `docs/reference/limits.md` names them.
+fn known_leaks(cli: Cli) -> &'static [&'static str] {
+    match cli {
+        Cli::AcpQwen => &[".agents/skills/planted/SKILL.md"],
+        _ => &[],
+    }
+}
+
 fn check_isolation(clis: &[Cli]) {
     for cli in clis {
         let Some(seen) = seen_canaries(*cli, "isolated") else { return };
-        assert_eq!(seen, [""; 0], "{} reads the home", cli.name());
+        assert_eq!(seen, known_leaks(*cli), "{} reads the home", cli.name());
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use agent_worker_protocol::{
     Keyword as _, Millis, Target,
-    api::{AgentDetail, AgentFailure, AttemptView, Mail, RunView, TeamVerdict},
+    api::{AgentDetail, AgentFailure, AgentSession, AttemptView, Mail, RunView, TeamVerdict},
 };
 
 use super::{ls, why};
@@ -106,6 +106,10 @@ fn show_agent(
     let failed = view.last_failure.as_ref();
     facts.extend(failed.map(|failure| ("last failure", failure_text::failure_text(failure, now))));
     facts.extend(next_steps.into_iter().map(|step| ("next step", step)));
+    if let Some(AgentSession { id, open }) = &agent.session {
+        facts.push(("session", one_line(id)));
+        facts.extend(open.as_ref().map(|open| ("open it", one_line(open))));
+    }
     if let Some(system) = &agent.system {
         facts.push(("system", one_line(system)));
     }

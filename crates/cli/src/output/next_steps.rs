@@ -321,9 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_replaces_that_of_the_backend_is_named() {
-        let failures = vec![missing("coder", "there is no program `./none`")];
-        let step = "install the program `./none` of coder, then: agent-worker restart @review:pr-1";
+    fn a_program_that_replaces_that_of_the_backend_is_not_installed() {
+        let failures = vec![missing("coder", "the program `/p/none` does not exist")];
+        let step =
+            "correct the path in `command` of coder, then: agent-worker restart @review:pr-1";
         assert_eq!(run_next_steps(&failed("claude", failures), &[]), [step]);
     }
 

@@ -150,6 +150,7 @@ mod tests {
                 run_state: RunState::Running,
                 state_since: None,
                 system: None,
+                session: None,
                 inbox: Vec::new(),
                 attempts: Vec::new(),
                 wakes_when: wakes,

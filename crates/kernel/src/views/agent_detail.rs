@@ -5,15 +5,18 @@ use std::cmp::Reverse;
 use crate::messaging::inbox::Inboxes;
 use crate::runs::members::Agents;
 use agent_worker_protocol::{
-    AgentName, AgentState, ApprovalId, AttemptId, Millis, Permission, Priority, QuestionId, RunId,
-    RunState, Seq,
+    AgentName, AgentSettings, AgentState, ApprovalId, AttemptId, Backend, Millis, Permission,
+    Priority, QuestionId, RunId, RunState, Seq,
     api::{
-        AgentDetail, AgentView, AttemptView, InboxReply, ListPage, LogReply, Mail, ResumeRequest,
+        AgentDetail, AgentSession, AgentView, AttemptView, InboxReply, ListPage, LogReply, Mail,
+        ResumeRequest,
     },
 };
 use agent_worker_store::{
     AgentRow, AttemptRow, Fence, InboxKey, ListRange, Now, RunRow, ShownMessage,
 };
+
+use serde::Deserialize as _;
 
 use crate::{
     access::{
@@ -43,6 +46,8 @@ pub struct AgentExplanation {
     pub state_since: Option<Millis>,
     /// Its system prompt.
     pub system: Option<String>,
+    /// The conversation that its next turn continues.
+    pub session: Option<AgentSession>,
     /// The newest messages that wait for it.
     pub inbox: Vec<Mail>,
     /// Its last attempts, newest first.
@@ -86,9 +91,26 @@ impl AgentExplanation {
     /// The reply of an interface; `words` says when the agent wakes, in the words of that interface.
     pub fn into_detail(self, words: impl FnOnce(&Self) -> String) -> AgentDetail {
         let wakes_when = words(&self);
-        let Self { view, run, run_state, state_since, system, inbox, attempts, .. } = self;
-        AgentDetail { view, run, run_state, state_since, system, inbox, attempts, wakes_when }
+        let Self { view, run, run_state, state_since, system, session, inbox, attempts, .. } = self;
+        AgentDetail {
+            view,
+            run,
+            run_state,
+            state_since,
+            system,
+            session,
+            inbox,
+            attempts,
+            wakes_when,
+        }
     }
+}
+
+/// Returns the conversation that a vendor's program reported. Other programs report data of their own, which is not shown:
+/// it could look like a command.
+fn agent_session(row: &AgentRow, settings: &AgentSettings) -> Option<AgentSession> {
+    let Backend::Native(_) = settings.backend else { return None };
+    AgentSession::deserialize(row.session.as_ref()?).ok()
 }
 
 impl Agents<'_> {
@@ -111,8 +133,9 @@ impl Agents<'_> {
         let view = self.0.agent_view(run, &agent).await?;
         let rows = self.0.store.agent_list(instance.id).await?;
         let own = rows.iter().find(|row| row.name == agent);
-        let system =
-            own.and_then(views::agent_settings).and_then(|settings| settings.system_prompt);
+        let settings = own.and_then(views::agent_settings);
+        let session = own.zip(settings.as_ref()).and_then(|(row, own)| agent_session(row, own));
+        let system = settings.and_then(|settings| settings.system_prompt);
         let inbox = self
             .0
             .store
@@ -138,6 +161,7 @@ impl Agents<'_> {
             run,
             run_state: row.state,
             system,
+            session,
             inbox: inbox.into_iter().map(mail_view).collect(),
             attempts: attempts.into_iter().map(attempt_view).collect(),
         })
@@ -365,6 +389,8 @@ mod tests {
         InstanceRef, Limits, Outcome, PauseCause, RunMode, Usage, WorkflowId,
     };
     use agent_worker_store::{NotBefore, Retention, RunClock, StoreTime, WaitReason};
+    use agent_worker_workflow::AgentDraft;
+    use serde_json::json;
 
     use super::*;
 
@@ -414,7 +440,32 @@ mod tests {
             turns: 0,
             messages: 0,
             usage: Usage::default(),
+            session: None,
         }
+    }
+
+    #[test]
+    fn only_the_session_of_a_vendors_program_is_shown() {
+        let settings = |backend: &str, command: &[&str]| {
+            let draft = AgentDraft {
+                name: "coder".parse().unwrap(),
+                backend: Some(backend.to_owned()),
+                model: None,
+                system_prompt: None,
+                mock: Vec::new(),
+                agent: None,
+                command: command.iter().map(|word| (*word).to_owned()).collect(),
+                cwd: None,
+            };
+            draft.into_settings().unwrap()
+        };
+        let reported = json!({"id": "s1", "open": "claude --resume s1", "cost_micros": 5});
+        let row = AgentRow { session: Some(reported), ..agent(at(0), None) };
+        let shown = agent_session(&row, &settings("claude", &[])).unwrap();
+        assert_eq!((shown.id.as_str(), shown.open.as_deref()), ("s1", Some("claude --resume s1")));
+        // A program of the user may report any text, which a person must not paste into a shell.
+        assert_eq!(agent_session(&row, &settings("command", &["./x"])), None);
+        assert_eq!(agent_session(&agent(at(0), None), &settings("claude", &[])), None);
     }
 
     #[test]

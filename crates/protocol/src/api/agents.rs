@@ -145,12 +145,25 @@ pub struct AgentDetail {
     /// System prompt of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
+    /// Conversation that the agent's next turn continues, if its program has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<AgentSession>,
     /// First twenty pending messages, in the order of the inbox.
     pub inbox: Vec<Mail>,
     /// Last attempts of the agent, newest first.
     pub attempts: Vec<AttemptView>,
     /// Condition that would wake the agent, in words.
     pub wakes_when: String,
+}
+
+/// Conversation of an agent in its own program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentSession {
+    /// Id that the program gave it.
+    pub id: String,
+    /// Shell command that opens it in the program, if the program can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<String>,
 }
 
 /// Pending message of an agent.

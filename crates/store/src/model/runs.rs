@@ -7,6 +7,7 @@ use agent_worker_protocol::{
     Role, RunId, RunMode, RunState, Seq, Tag, Usage, VerdictOutcome, WorkflowId, WorkflowName,
     api::{AgentFailure, RunError, TeamVerdict, UnheardMention},
 };
+use serde_json::Value;
 use strum::{EnumString, IntoStaticStr};
 
 use super::{Approval, ListRange, QuestionRow, RunKey};
@@ -241,6 +242,8 @@ pub struct AgentRow {
     pub messages: u32,
     /// Usage of the agent in this run.
     pub usage: Usage,
+    /// Conversation that its last turn reported, in the format of its backend.
+    pub session: Option<Value>,
 }
 
 /// A live attempt, as its agent's row records it.

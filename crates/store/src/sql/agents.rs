@@ -12,7 +12,7 @@ use crate::{
 pub(crate) const LIST_SQL: &str = delivery_sql!("SELECT a.name, a.settings, a.stopped, a.not_before, a.wait, a.why, a.live, a.live_since,
         (SELECT count(*) FROM delivery d INDEXED BY delivery_open
           WHERE d.workflow = ?1 AND d.state = " PENDING " AND d.state <= " LAST_OPEN " AND d.agent = a.name AND d.wakes = 1),
-        a.turns, a.messages, a.since, a.input_tokens, a.output_tokens, a.cost_micros, a.cost_how, a.place
+        a.turns, a.messages, a.since, a.input_tokens, a.output_tokens, a.cost_micros, a.cost_how, a.place, a.session
         FROM workflow w JOIN agent a ON a.workflow = w.id AND a.run = w.last_run WHERE w.id = ?1 ORDER BY a.place");
 
 pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<AgentRow>> {
@@ -45,6 +45,7 @@ fn read_agent(row: &Row<'_>) -> db::Result<AgentRow> {
         since: columns::millis(row, 11)?,
         usage: columns::usage(row, 12)?,
         place: row.get(16)?,
+        session: columns::optional(row, 17, columns::json)?,
     })
 }
 

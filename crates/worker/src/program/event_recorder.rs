@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{FailureClass, WorkerEvent};
 
-use super::{MAX_FAILURE_DETAIL_BYTES, ProgramEvent};
+use super::{MAX_FAILURE_DETAIL_BYTES, ProgramEvent, session_opener::SessionOpener};
 use crate::{
     event_reporter::EventReporter,
     pricing::PricingContext,
@@ -20,11 +20,17 @@ pub(super) struct EventRecorder<'a> {
     pub(super) reporter: &'a EventReporter,
     pub(super) log: &'a WorkerLog,
     pricing: PricingContext,
+    opener: Option<SessionOpener>,
 }
 
 impl<'a> EventRecorder<'a> {
     pub(super) fn new(context: &'a TurnContext, pricing: PricingContext) -> Self {
-        Self { reporter: &context.reporter, log: &context.log, pricing }
+        Self { reporter: &context.reporter, log: &context.log, pricing, opener: None }
+    }
+
+    /// Adds to each session the command that opens it.
+    pub(super) fn with_opener(self, opener: Option<SessionOpener>) -> Self {
+        Self { opener, ..self }
     }
 
     /// Records events in order, up to the first that fails the turn.
@@ -57,7 +63,10 @@ impl<'a> EventRecorder<'a> {
                 let why = truncate(&why, MAX_FAILURE_DETAIL_BYTES);
                 self.reporter.record(WorkerEvent::Retry { why });
             }
-            ProgramEvent::Session(session) => {
+            ProgramEvent::Session(mut session) => {
+                if let Some(opener) = &self.opener {
+                    opener.add_command(&mut session);
+                }
                 if session.to_string().len() > MAX_SESSION_BYTES {
                     let why = "the session data of the program is longer than 64 KiB";
                     return Err(TurnFailure::new(FailureClass::Fatal, why));

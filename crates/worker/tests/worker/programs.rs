@@ -237,7 +237,13 @@ async fn a_lost_conversation_is_restarted_in_the_same_attempt() {
     let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{text}"));
     job.session = Some(json!({"id": "old", "cost_micros": 5}));
     assert_eq!(run_worker(&job).await.text, "Anew.");
-    let session = json!({"id": "new", "cost_micros": 0});
+    let keep = job.keep.join("claude");
+    let open = format!(
+        "cd {} && CLAUDE_CONFIG_DIR={} claude --resume new",
+        job.cwd.display(),
+        keep.display()
+    );
+    let session = json!({"id": "new", "cost_micros": 0, "open": open});
     assert!(has_posted_event(&daemon, |event| *event
         == WorkerEvent::Session { session: session.clone() }));
 }
@@ -440,8 +446,8 @@ async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
     let mut worker = WorkerProcess::start(&job).await;
     assert_eq!(worker.wait_finished().await.text, "Done.");
     let log = worker.log();
-    let rules = "--tools Bash,Edit,Read --settings {\"permissions\":{\"ask\":[\"Bash\",\"Edit\"]}}";
-    assert!(log.contains(rules), "{log}");
+    let asked = "--settings {\"permissions\":{\"ask\":[\"Bash\",\"Edit\"]}}";
+    assert!(log.contains("--tools Bash,Edit,Read ") && log.contains(asked), "{log}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The preset of an agent: its row in the registry, and the hooks that it needs in addition.
 
-use std::io;
+use std::{io, path::Path};
 
 use agent_worker_backends::{AcpAgentSpec, AcpModelSetting, TEAM_SERVER_NAME, find_acp_agent};
 use agent_worker_protocol::CredentialMode;
@@ -46,7 +46,10 @@ const NO_HOOKS: AcpHooks = AcpHooks {
 fn find_hooks(agent: &str) -> AcpHooks {
     match agent {
         "claude" => AcpHooks {
-            prepare: |turn, _| write_claude_servers(turn).map(Some),
+            prepare: |turn, invocation| {
+                write_claude_settings(turn, invocation)?;
+                write_claude_servers(turn).map(Some)
+            },
             session_meta: Some(claude_meta),
             ..NO_HOOKS
         },
@@ -126,6 +129,15 @@ impl AcpPreset {
         let servers = (self.hooks.prepare)(turn, &mut invocation)?;
         Ok((invocation, servers))
     }
+}
+
+/// Writes the settings of an isolated Claude Code, which exclude the memory of the user.
+fn write_claude_settings(turn: &ProgramTurn<'_>, invocation: &ProgramInvocation) -> io::Result<()> {
+    let Some(folder) = invocation.env.get("CLAUDE_CONFIG_DIR") else { return Ok(()) };
+    let mut settings = json!({});
+    claude::exclude_home_memory(&turn.context.child_env.env, &mut settings);
+    private_files::write_private_file(Path::new(folder), "settings.json", &settings.to_string())?;
+    Ok(())
 }
 
 /// Writes the servers to a file. With the protocol, the agent would pass them, with their token, as arguments to a

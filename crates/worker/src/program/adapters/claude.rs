@@ -285,7 +285,10 @@ fn approve_tool() -> String {
 
 /// Excludes the memory of the user. The program reads the memory of every folder above its own, and the home may be one
 /// of them.
-fn exclude_home_memory(env: &BTreeMap<String, String>, settings: &mut Value) {
+pub(in crate::program) fn exclude_home_memory(
+    env: &BTreeMap<String, String>,
+    settings: &mut Value,
+) {
     if let Some(home) = env.get("HOME").filter(|home| !home.is_empty()) {
         settings["claudeMdExcludes"] =
             json!([format!("{}/.claude/**", home.trim_end_matches('/'))]);
