@@ -79,18 +79,23 @@ fn check_team_tools_and_session(cli: Cli) {
     }
     let status = testbed.status("me");
     assert_eq!(status["turns"], 2);
+    check_session_command(cli, &status["session"]);
+}
+
+/// Checks the command that opens the conversation in the program.
+fn check_session_command(cli: Cli, session: &Value) {
     let opens = match cli {
-        Cli::Claude => Some("claude --resume "),
-        Cli::Codex => Some("codex resume "),
-        Cli::Gemini => Some("gemini --resume "),
-        Cli::Opencode => Some("opencode --session "),
-        Cli::AcpClaude | Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpOpencode | Cli::AcpQwen => None,
+        Cli::Claude => "claude --resume ",
+        Cli::Codex => "codex resume ",
+        Cli::Gemini => "gemini --resume ",
+        Cli::Opencode => "opencode --session ",
+        Cli::AcpClaude | Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpOpencode | Cli::AcpQwen => {
+            assert_eq!(*session, Value::Null, "no command is known");
+            return;
+        }
     };
-    if let Some(opens) = opens {
-        let command = format!("{opens}{}", status["session"]["id"].as_str().unwrap());
-        let open = status["session"]["open"].as_str().unwrap();
-        assert!(open.ends_with(&command), "{open}");
-    }
+    let command = format!("{opens}{}", session["id"].as_str().unwrap());
+    assert!(session["open"].as_str().unwrap().ends_with(&command), "{session}");
 }
 
 #[test]
