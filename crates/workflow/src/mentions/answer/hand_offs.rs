@@ -22,8 +22,9 @@ use super::super::{merge_ranges, overlaps_any, token_after};
 
 /// Characters that open an aside or a quotation: a mention after them is not the first word.
 const ASIDE_CHARACTERS: &str = "\"'`“”„‘’«»(<{|\\—";
-/// Characters between two mentions that are addressed together.
-const LIST_SEPARATORS: &str = ",;&/+、，*_~[]";
+/// Characters between two mentions that are addressed together. A model may repeat the character without width that
+/// precedes the mentions in its prompt.
+const LIST_SEPARATORS: &str = ",;&/+、，*_~[]\u{200b}";
 /// Words between two mentions that are addressed together.
 const LIST_WORDS: [&str; 2] = ["and", "和"];
 /// Characters that end a sentence.

@@ -23,7 +23,10 @@ fn addressees(answer: &str) -> String {
     format!("{} | {}{unknown}", join(found.hand_offs), join(found.others))
 }
 
-const ENDINGS: [(&str, &str); 142] = [
+const ENDINGS: [(&str, &str); 144] = [
+    // Mentions as a model repeats them from its prompt.
+    ("\u{200b}@coder please fix line 42", "coder | "),
+    ("\u{200b}@coder, \u{200b}@tester: please look", "coder tester | "),
     // A paragraph that starts with a mention.
     ("@coder please fix line 42", "coder | "),
     ("@coder", "coder | "),
