@@ -48,6 +48,109 @@ pub(crate) const CODEX_VARIABLES: &[&str] =
 pub(crate) const GEMINI_VARIABLES: &[&str] =
     &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"];
 
+/// Arguments of Claude Code that `args:` may not contain.
+const CLAUDE_RESERVED_ARGS: &[&str] = &[
+    "--agent",
+    "--agents",
+    "--allowedTools",
+    "--allowed-tools",
+    "--append-system-prompt",
+    "--append-system-prompt-file",
+    "--bg",
+    "--continue",
+    "--dangerously-skip-permissions",
+    "--disallowedTools",
+    "--disallowed-tools",
+    "--effort",
+    "--fallback-model",
+    "--fork-session",
+    "--input-format",
+    "--max-turns",
+    "--mcp-config",
+    "--model",
+    "--no-session-persistence",
+    "--output-format",
+    "--permission-mode",
+    "--permission-prompt-tool",
+    "--permission-prompts",
+    "--print",
+    "--resume",
+    "--session-id",
+    "--settings",
+    "--strict-mcp-config",
+    "--system-prompt",
+    "--system-prompt-file",
+    "--system-prompt-snapshot",
+    "--tools",
+    "--worktree",
+    "-c",
+    "-p",
+    "-r",
+    "-w",
+];
+
+/// Arguments of Codex that `args:` may not contain.
+const CODEX_RESERVED_ARGS: &[&str] = &[
+    "--ask-for-approval",
+    "--cd",
+    "--dangerously-bypass-approvals-and-sandbox",
+    "--ephemeral",
+    "--full-auto",
+    "--json",
+    "--model",
+    "--sandbox",
+    "--skip-git-repo-check",
+    "--yolo",
+    "-C",
+    "-a",
+    "-m",
+    "-s",
+    "exec",
+    "resume",
+];
+
+/// Arguments of Cursor's CLI that `args:` may not contain.
+const CURSOR_RESERVED_ARGS: &[&str] =
+    &["--approve-mcps", "--force", "--model", "--output-format", "--print", "--resume", "-f", "-p"];
+
+/// Arguments of opencode that `args:` may not contain.
+const OPENCODE_RESERVED_ARGS: &[&str] = &[
+    "--attach",
+    "--continue",
+    "--format",
+    "--log-level",
+    "--model",
+    "--print-logs",
+    "--session",
+    "--title",
+    "--variant",
+    "-c",
+    "-m",
+    "-s",
+    "run",
+];
+
+/// Arguments of Gemini CLI that `args:` may not contain.
+const GEMINI_RESERVED_ARGS: &[&str] = &[
+    "--acp",
+    "--allowed-mcp-server-names",
+    "--approval-mode",
+    "--experimental-acp",
+    "--model",
+    "--output-format",
+    "--prompt",
+    "--prompt-interactive",
+    "--resume",
+    "--skip-trust",
+    "--yolo",
+    "-i",
+    "-m",
+    "-o",
+    "-p",
+    "-r",
+    "-y",
+];
+
 macro_rules! names {
     ($($name:ident)*) => { [$(stringify!($name)),*] };
 }
@@ -68,6 +171,7 @@ const EMPTY: BackendSpec = BackendSpec {
     model_names: ModelNames::AsWritten,
     can: BackendCapabilities::NONE,
     permissions: PermissionSupport::Unsupported,
+    reserved_args: &[],
     efforts: &[],
     open_session: None,
     isolated_homes: &[],
@@ -124,6 +228,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         unverified: UNVERIFIED_VENDOR_ACCESS,
         open_session: Some("claude --resume"),
         isolated_homes: &[("CLAUDE_CONFIG_DIR", "claude")],
+        reserved_args: CLAUDE_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -151,6 +256,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         unverified: UNVERIFIED_VENDOR_ACCESS,
         open_session: Some("codex resume"),
         isolated_homes: &[("CODEX_HOME", "codex")],
+        reserved_args: CODEX_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -173,6 +279,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         },
         unverified: &["we cannot test it without a vendor account"],
         open_session: Some("cursor-agent --resume"),
+        reserved_args: CURSOR_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -226,6 +333,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             ("XDG_DATA_HOME", "opencode/data"),
             ("XDG_STATE_HOME", "opencode/state"),
         ],
+        reserved_args: OPENCODE_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -254,6 +362,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         unverified: UNVERIFIED_VENDOR_ACCESS,
         open_session: Some("gemini --resume"),
         isolated_homes: &[("GEMINI_CLI_HOME", "gemini")],
+        reserved_args: GEMINI_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {

@@ -161,6 +161,7 @@ fn agent() -> Value {
             ("requires", requires()),
             ("permissions", permissions()),
             ("command", command()),
+            ("args", list("Further arguments of a vendor's program.", &text("An argument."))),
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
             (
                 "session",
