@@ -153,7 +153,22 @@ pub(crate) fn read(
     diagnostics: &mut Diagnostics,
 ) -> (Backend, Option<&'static BackendSpec>) {
     let spec = diagnostics.ok_or_add(read_spec(key, fields)).flatten();
+    if let Some(spec) = spec {
+        check_kind_of_keys(spec.kind, fields, diagnostics);
+    }
     (read_parts(spec, key, fields, diagnostics), spec)
+}
+
+/// Reports keys of other kinds of backends.
+fn check_kind_of_keys(kind: BackendKind, fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) {
+    let vendors = "a vendor's program; other commands take arguments in `command`";
+    for (name, of, what) in
+        [("agent", BackendKind::Acp, "`backend: acp`"), ("args", BackendKind::Program, vendors)]
+    {
+        if let Some(field) = fields.get(name).filter(|_| kind != of) {
+            diagnostics.add(field.diagnostic(format!("`{name}` is for {what}")));
+        }
+    }
 }
 
 fn read_parts(
@@ -176,16 +191,6 @@ fn read_parts(
             diagnostics.add(field.diagnostic(format!("`{name}` is for {what}")));
         }
     };
-    if kind.is_some_and(|kind| kind != BackendKind::Acp) {
-        needless("agent", "`backend: acp`", diagnostics);
-    }
-    if kind.is_some_and(|kind| kind != BackendKind::Program) {
-        needless(
-            "args",
-            "a vendor's program; other commands take arguments in `command`",
-            diagnostics,
-        );
-    }
     match spec.map(|spec| (spec.kind, spec.name)) {
         Some((BackendKind::Acp, _)) => {
             needless("mock", "`backend: mock`", diagnostics);
@@ -204,8 +209,7 @@ fn read_parts(
         Some((BackendKind::Program, name)) => {
             needless("mock", "`backend: mock`", diagnostics);
             let (command, session) = (command.unwrap_or_default(), session.unwrap_or_default());
-            let args = fields.get("args").map(|field| read_args(&field, spec, diagnostics));
-            let args = args.unwrap_or_default();
+            let args = read_args(fields, spec, diagnostics);
             Backend::Native(Native { cli: name.into(), command, args, mode, session })
         }
         Some((BackendKind::Command, _)) => {
@@ -300,10 +304,11 @@ fn read_command(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<Str
 
 /// Reads the further arguments of a vendor's program. Those that the worker sets itself are refused.
 fn read_args(
-    field: &YamlField<'_>,
+    fields: &YamlFields<'_>,
     spec: Option<&BackendSpec>,
     diagnostics: &mut Diagnostics,
 ) -> Vec<String> {
+    let Some(field) = fields.get("args") else { return Vec::new() };
     let reserved = spec.map_or(&[][..], |spec| spec.reserved_args);
     let mut args = Vec::new();
     for item in diagnostics.ok_or_add(field.list()).unwrap_or_default() {
