@@ -6,6 +6,10 @@ use crate::{
     acp_agents::{ACP_AGENTS, find_acp_agent},
     models::ModelNames,
     providers::EndpointSource,
+    reserved_args::{
+        CLAUDE_RESERVED_ARGS, CODEX_RESERVED_ARGS, CURSOR_RESERVED_ARGS, GEMINI_RESERVED_ARGS,
+        OPENCODE_RESERVED_ARGS,
+    },
     spec::{
         ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec,
         CapabilitySupport::{Limited, Yes},
@@ -47,109 +51,6 @@ pub(crate) const CODEX_VARIABLES: &[&str] =
 /// Variables of Gemini CLI, also over the Agent Client Protocol.
 pub(crate) const GEMINI_VARIABLES: &[&str] =
     &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"];
-
-/// Arguments of Claude Code that `args:` may not contain.
-const CLAUDE_RESERVED_ARGS: &[&str] = &[
-    "--agent",
-    "--agents",
-    "--allowedTools",
-    "--allowed-tools",
-    "--append-system-prompt",
-    "--append-system-prompt-file",
-    "--bg",
-    "--continue",
-    "--dangerously-skip-permissions",
-    "--disallowedTools",
-    "--disallowed-tools",
-    "--effort",
-    "--fallback-model",
-    "--fork-session",
-    "--input-format",
-    "--max-turns",
-    "--mcp-config",
-    "--model",
-    "--no-session-persistence",
-    "--output-format",
-    "--permission-mode",
-    "--permission-prompt-tool",
-    "--permission-prompts",
-    "--print",
-    "--resume",
-    "--session-id",
-    "--settings",
-    "--strict-mcp-config",
-    "--system-prompt",
-    "--system-prompt-file",
-    "--system-prompt-snapshot",
-    "--tools",
-    "--worktree",
-    "-c",
-    "-p",
-    "-r",
-    "-w",
-];
-
-/// Arguments of Codex that `args:` may not contain.
-const CODEX_RESERVED_ARGS: &[&str] = &[
-    "--ask-for-approval",
-    "--cd",
-    "--dangerously-bypass-approvals-and-sandbox",
-    "--ephemeral",
-    "--full-auto",
-    "--json",
-    "--model",
-    "--sandbox",
-    "--skip-git-repo-check",
-    "--yolo",
-    "-C",
-    "-a",
-    "-m",
-    "-s",
-    "exec",
-    "resume",
-];
-
-/// Arguments of Cursor's CLI that `args:` may not contain.
-const CURSOR_RESERVED_ARGS: &[&str] =
-    &["--approve-mcps", "--force", "--model", "--output-format", "--print", "--resume", "-f", "-p"];
-
-/// Arguments of opencode that `args:` may not contain.
-const OPENCODE_RESERVED_ARGS: &[&str] = &[
-    "--attach",
-    "--continue",
-    "--format",
-    "--log-level",
-    "--model",
-    "--print-logs",
-    "--session",
-    "--title",
-    "--variant",
-    "-c",
-    "-m",
-    "-s",
-    "run",
-];
-
-/// Arguments of Gemini CLI that `args:` may not contain.
-const GEMINI_RESERVED_ARGS: &[&str] = &[
-    "--acp",
-    "--allowed-mcp-server-names",
-    "--approval-mode",
-    "--experimental-acp",
-    "--model",
-    "--output-format",
-    "--prompt",
-    "--prompt-interactive",
-    "--resume",
-    "--skip-trust",
-    "--yolo",
-    "-i",
-    "-m",
-    "-o",
-    "-p",
-    "-r",
-    "-y",
-];
 
 macro_rules! names {
     ($($name:ident)*) => { [$(stringify!($name)),*] };
