@@ -9,6 +9,7 @@ mod acp_agents;
 mod models;
 mod providers;
 mod registry;
+mod reserved_args;
 mod spec;
 mod variables;
 

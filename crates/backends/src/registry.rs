@@ -6,6 +6,10 @@ use crate::{
     acp_agents::{ACP_AGENTS, find_acp_agent},
     models::ModelNames,
     providers::EndpointSource,
+    reserved_args::{
+        CLAUDE_RESERVED_ARGS, CODEX_RESERVED_ARGS, CURSOR_RESERVED_ARGS, GEMINI_RESERVED_ARGS,
+        OPENCODE_RESERVED_ARGS,
+    },
     spec::{
         ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec,
         CapabilitySupport::{Limited, Yes},
@@ -68,6 +72,7 @@ const EMPTY: BackendSpec = BackendSpec {
     model_names: ModelNames::AsWritten,
     can: BackendCapabilities::NONE,
     permissions: PermissionSupport::Unsupported,
+    reserved_args: &[],
     efforts: &[],
     open_session: None,
     isolated_homes: &[],
@@ -124,6 +129,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         unverified: UNVERIFIED_VENDOR_ACCESS,
         open_session: Some("claude --resume"),
         isolated_homes: &[("CLAUDE_CONFIG_DIR", "claude")],
+        reserved_args: CLAUDE_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -151,6 +157,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         unverified: UNVERIFIED_VENDOR_ACCESS,
         open_session: Some("codex resume"),
         isolated_homes: &[("CODEX_HOME", "codex")],
+        reserved_args: CODEX_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -173,6 +180,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         },
         unverified: &["we cannot test it without a vendor account"],
         open_session: Some("cursor-agent --resume"),
+        reserved_args: CURSOR_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -226,6 +234,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             ("XDG_DATA_HOME", "opencode/data"),
             ("XDG_STATE_HOME", "opencode/state"),
         ],
+        reserved_args: OPENCODE_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {
@@ -254,6 +263,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         unverified: UNVERIFIED_VENDOR_ACCESS,
         open_session: Some("gemini --resume"),
         isolated_homes: &[("GEMINI_CLI_HOME", "gemini")],
+        reserved_args: GEMINI_RESERVED_ARGS,
         ..EMPTY
     },
     BackendSpec {

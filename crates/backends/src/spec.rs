@@ -53,6 +53,8 @@ pub struct BackendSpec {
     pub can: BackendCapabilities,
     /// The part of `permissions:` that it keeps.
     pub permissions: PermissionSupport,
+    /// Arguments that the worker or a key of the workflow file sets, or that would break the turn.
+    pub reserved_args: &'static [&'static str],
     /// Efforts of reasoning that it can select.
     pub efforts: &'static [Effort],
     /// The command that opens a conversation, without the id at its end.

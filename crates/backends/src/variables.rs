@@ -155,6 +155,7 @@ mod tests {
         let claude = Backend::Native(Native {
             cli: "claude".into(),
             command: Vec::new(),
+            args: Vec::new(),
             mode: None,
             session: SessionPolicy::Continue,
         });

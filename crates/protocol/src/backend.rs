@@ -36,6 +36,9 @@ pub struct Native {
     /// The program and what always comes first, if it is not found by its usual name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Further arguments of the program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
     /// Source of the settings and the login. Absent: isolated if there is a key, else login.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<CredentialMode>,

@@ -148,12 +148,12 @@ pub(crate) struct ProgramBackend {
 impl ProgramBackend {
     /// Returns the backend of a vendor's agent. Fails for a name that this version does not know.
     pub(crate) fn native(native: &Native) -> Result<Self, TurnFailure> {
-        let Native { cli, command, mode, session } = native;
+        let Native { cli, command, args, mode, session } = native;
         let (Some(spec), Some(new_adapter)) = (find_backend(cli.word()), find_adapter(cli.word()))
         else {
             return Err(unknown_backend(cli.word()));
         };
-        let launch = ProgramLaunch::new(command, spec.programs, *mode, *session);
+        let launch = ProgramLaunch::new(command, spec.programs, *mode, *session).with_args(args);
         Ok(Self { launch, new_adapter, spec: Some(spec) })
     }
 

@@ -47,6 +47,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "requires",
         "permissions",
         "command",
+        "args",
         "mode",
         "session",
         "mock",

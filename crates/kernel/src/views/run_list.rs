@@ -46,9 +46,9 @@ impl RunPlace {
     }
 }
 
-/// Returns true if the run had ended at `time`.
+/// Returns true if the run ended before `time`.
 fn had_ended(row: &RunRow, time: StoreTime) -> bool {
-    row.store_ended.is_some_and(|ended| ended <= time)
+    row.store_ended.is_some_and(|ended| ended < time)
 }
 
 impl Runs<'_> {
@@ -71,7 +71,7 @@ impl Runs<'_> {
         if scope == ListingScope::All {
             first.extend(self.0.store.run_list(RunQuery::EndedSince(first_read)).await?);
         }
-        first.retain(|row| instances.contains(&row.workflow) && !had_ended(row, first_read));
+        first.retain(|row| instances.contains(&row.workflow));
         first.sort_by_key(|row| (Reverse(row.started), Reverse(row.id)));
         first.dedup_by_key(|row| row.id);
         // The list of ended runs has them too.

@@ -19,6 +19,8 @@ use crate::{
 pub(super) struct ProgramLaunch {
     /// Name or path, and the first arguments.
     command: Vec<String>,
+    /// Further arguments, after those of the command.
+    args: Vec<String>,
     /// Another name to search for.
     alias: Option<&'static str>,
     mode: Option<CredentialMode>,
@@ -38,7 +40,12 @@ impl ProgramLaunch {
             command.extend(usual_names.first().map(|name| (*name).to_owned()));
             alias = usual_names.get(1).copied();
         }
-        Self { command, alias, mode, session }
+        Self { command, args: Vec::new(), alias, mode, session }
+    }
+
+    /// Adds further arguments.
+    pub(super) fn with_args(self, args: &[String]) -> Self {
+        Self { args: args.to_vec(), ..self }
     }
 
     /// Creates the launch of any executable, which has no settings of its own and always gets its conversation.
@@ -67,7 +74,7 @@ impl ProgramLaunch {
     /// Returns the command at `path`, without the arguments of the turn.
     pub(super) fn command(&self, path: &Path, child_env: &ChildEnv) -> Command {
         let mut command = child_env.command(path);
-        command.args(self.command.iter().skip(1));
+        command.args(self.command.iter().skip(1).chain(&self.args));
         command
     }
 

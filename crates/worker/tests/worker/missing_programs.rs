@@ -16,6 +16,7 @@ async fn a_program_that_is_not_there_is_named() {
     let claude = Native {
         cli: "claude".into(),
         command: Vec::new(),
+        args: Vec::new(),
         mode: None,
         session: SessionPolicy::Continue,
     };

@@ -42,7 +42,8 @@ fn native_job(daemon: &StubDaemon, cli: &str, text: &str) -> WorkerJob {
     let path = write_script(daemon, "vendor.sh", &format!("{MCP_SHELL_FUNCTIONS}{text}"));
     let command = vec![path.to_str().unwrap().to_owned()];
     let (mode, session) = (Some(CredentialMode::Isolated), SessionPolicy::Continue);
-    let backend = Backend::Native(Native { cli: cli.into(), command, mode, session });
+    let backend =
+        Backend::Native(Native { cli: cli.into(), command, args: Vec::new(), mode, session });
     WorkerJob { backend, ..job(daemon, json!({})) }
 }
 
@@ -246,6 +247,20 @@ async fn a_lost_conversation_is_restarted_in_the_same_attempt() {
     let session = json!({"id": "new", "cost_micros": 0, "open": open});
     assert!(has_posted_event(&daemon, |event| *event
         == WorkerEvent::Session { session: session.clone() }));
+}
+
+#[tokio::test]
+async fn a_vendors_program_gets_the_further_arguments_of_the_file() {
+    let daemon = StubDaemon::accepting();
+    let text = r#"echo "args: $*" >&2
+        echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s","num_turns":1}'"#;
+    let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{text}"));
+    let Backend::Native(native) = &mut job.backend else { panic!("{:?}", job.backend) };
+    native.args = ["--add-dir", "/srv/more data"].map(str::to_owned).to_vec();
+    let mut worker = WorkerProcess::start(&job).await;
+    assert_eq!(worker.wait_finished().await.text, "Done.");
+    let log = worker.log();
+    assert!(log.contains("args: --add-dir /srv/more data -p "), "{log}");
 }
 
 #[tokio::test]

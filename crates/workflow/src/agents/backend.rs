@@ -109,7 +109,8 @@ pub(crate) fn with_defaults(
             Err(("backend `mock` takes no command".to_owned(), hint.to_owned()))
         }
         BackendKind::Program => {
-            Ok(Backend::Native(Native { cli: spec.name.into(), command, mode, session }))
+            let args = Vec::new();
+            Ok(Backend::Native(Native { cli: spec.name.into(), command, args, mode, session }))
         }
         BackendKind::Acp => match agent {
             None if command.is_empty() => {
@@ -152,7 +153,22 @@ pub(crate) fn read(
     diagnostics: &mut Diagnostics,
 ) -> (Backend, Option<&'static BackendSpec>) {
     let spec = diagnostics.ok_or_add(read_spec(key, fields)).flatten();
+    if let Some(spec) = spec {
+        check_kind_of_keys(spec.kind, fields, diagnostics);
+    }
     (read_parts(spec, key, fields, diagnostics), spec)
+}
+
+/// Reports keys of other kinds of backends.
+fn check_kind_of_keys(kind: BackendKind, fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) {
+    let vendors = "a vendor's program; other commands take arguments in `command`";
+    for (name, of, what) in
+        [("agent", BackendKind::Acp, "`backend: acp`"), ("args", BackendKind::Program, vendors)]
+    {
+        if let Some(field) = fields.get(name).filter(|_| kind != of) {
+            diagnostics.add(field.diagnostic(format!("`{name}` is for {what}")));
+        }
+    }
 }
 
 fn read_parts(
@@ -175,9 +191,6 @@ fn read_parts(
             diagnostics.add(field.diagnostic(format!("`{name}` is for {what}")));
         }
     };
-    if kind.is_some_and(|kind| kind != BackendKind::Acp) {
-        needless("agent", "`backend: acp`", diagnostics);
-    }
     match spec.map(|spec| (spec.kind, spec.name)) {
         Some((BackendKind::Acp, _)) => {
             needless("mock", "`backend: mock`", diagnostics);
@@ -196,7 +209,8 @@ fn read_parts(
         Some((BackendKind::Program, name)) => {
             needless("mock", "`backend: mock`", diagnostics);
             let (command, session) = (command.unwrap_or_default(), session.unwrap_or_default());
-            Backend::Native(Native { cli: name.into(), command, mode, session })
+            let args = read_args(fields, spec, diagnostics);
+            Backend::Native(Native { cli: name.into(), command, args, mode, session })
         }
         Some((BackendKind::Command, _)) => {
             needless("mock", "`backend: mock`", diagnostics);
@@ -286,6 +300,28 @@ fn read_command(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<Str
             .add(field.must_be("a program and its arguments, such as `[./agent.py, --fast]`"));
     }
     words
+}
+
+/// Reads the further arguments of a vendor's program. Those that the worker sets itself are refused.
+fn read_args(
+    fields: &YamlFields<'_>,
+    spec: Option<&BackendSpec>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<String> {
+    let Some(field) = fields.get("args") else { return Vec::new() };
+    let reserved = spec.map_or(&[][..], |spec| spec.reserved_args);
+    let mut args = Vec::new();
+    for item in diagnostics.ok_or_add(field.list()).unwrap_or_default() {
+        let Some(text) = diagnostics.ok_or_add(item.text()) else { continue };
+        let flag = text.split_once('=').map_or(text, |(flag, _)| flag);
+        if reserved.contains(&flag) {
+            let what = format!("`{flag}` is set by agent-worker");
+            let hint = "use the key for it (model, effort, max_steps, permissions, mode, session), or omit it";
+            diagnostics.add(item.diagnostic(what).with_hint(hint));
+        }
+        args.push(text.to_owned());
+    }
+    args
 }
 
 /// Reads one of these words.

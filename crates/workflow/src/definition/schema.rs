@@ -138,12 +138,7 @@ fn agent() -> Value {
             ),
             ("model", text("The model, for backends that use one.")),
             ("fallback", fallback()),
-            (
-                "system_prompt",
-                text(
-                    "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
-                ),
-            ),
+            ("system_prompt", system_prompt()),
             ("max_tokens", max_tokens()),
             ("max_steps", max_steps()),
             ("effort", effort()),
@@ -161,6 +156,7 @@ fn agent() -> Value {
             ("requires", requires()),
             ("permissions", permissions()),
             ("command", command()),
+            ("args", args()),
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
             (
                 "session",
@@ -196,6 +192,16 @@ fn max_steps() -> Value {
     let about =
         format!("Maximum number of model calls of one attempt ({backends}; 30 for `mock`).");
     integer(&about, 1, 10_000)
+}
+
+fn system_prompt() -> Value {
+    text(
+        "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
+    )
+}
+
+fn args() -> Value {
+    list("Further arguments of a vendor's program.", &text("An argument."))
 }
 
 fn fallback() -> Value {

@@ -424,6 +424,35 @@ fn a_limit_is_refused_where_the_backend_cannot_enforce_it() {
 }
 
 #[test]
+fn efforts_fallbacks_and_arguments_are_taken_where_the_backend_has_them() {
+    for (agent, mistake) in [
+        ("backend: claude, effort: max", ""),
+        ("backend: codex, effort: xhigh", ""),
+        ("backend: gemini, effort: high", ""),
+        ("backend: gemini, effort: max", "backend `gemini` has no effort `max`"),
+        ("backend: claude, effort: hihg", "backend `claude` has no effort `hihg`"),
+        ("backend: mock, effort: low", "`effort` is not supported by backend `mock`"),
+        ("backend: claude, model: opus, fallback: [sonnet, haiku]", ""),
+        ("backend: mock, fallback: [sonnet]", "`fallback` is not supported by backend `mock`"),
+        ("backend: claude, args: [--add-dir, /tmp]", ""),
+        ("backend: codex, args: [-c, 'model_verbosity=low']", ""),
+        (
+            "backend: claude, args: [--permission-mode=plan]",
+            "`--permission-mode` is set by agent-worker",
+        ),
+        ("backend: codex, args: [--yolo]", "`--yolo` is set by agent-worker"),
+        ("backend: command, command: [x], args: [y]", "`args` is for a vendor's program"),
+    ] {
+        let read = read(&format!("agents:\n  a: {{ {agent} }}\n"));
+        let error = read.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            error.contains(mistake) && error.is_empty() == mistake.is_empty(),
+            "{agent}: {error}"
+        );
+    }
+}
+
+#[test]
 fn an_unknown_backend_is_the_only_mistake_of_its_limits_and_permissions() {
     for (agent, expected) in [
         (
