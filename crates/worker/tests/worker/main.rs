@@ -7,6 +7,7 @@ mod failures;
 mod missing_programs;
 mod mock_rules;
 mod process;
+mod program_options;
 mod programs;
 mod reporting;
 mod rmcp_server;

@@ -38,7 +38,7 @@ pub(crate) fn executable_job(daemon: &StubDaemon, text: &str) -> WorkerJob {
     WorkerJob { backend: Backend::Command { command }, ..job(daemon, json!({})) }
 }
 
-fn native_job(daemon: &StubDaemon, cli: &str, text: &str) -> WorkerJob {
+pub(crate) fn native_job(daemon: &StubDaemon, cli: &str, text: &str) -> WorkerJob {
     let path = write_script(daemon, "vendor.sh", &format!("{MCP_SHELL_FUNCTIONS}{text}"));
     let command = vec![path.to_str().unwrap().to_owned()];
     let (mode, session) = (Some(CredentialMode::Isolated), SessionPolicy::Continue);
@@ -190,7 +190,7 @@ async fn a_program_that_waits_for_its_provider_in_vain_is_not_waited_for() {
 }
 
 /// Reads the address and the token as `claude` does, from the file that its arguments name.
-const LIST_TOOLS_SCRIPT: &str = r#"
+pub(crate) const LIST_TOOLS_SCRIPT: &str = r#"
 for arg; do [ "$last" = --mcp-config ] && config=$arg; last=$arg; done
 AGENT_WORKER_MCP_TOKEN=$(sed 's/.*Bearer \([0-9a-f]*\).*/\1/' "$config")
 url=$(sed 's/.*"url":"http:..\([^"]*\)".*/\1/' "$config")
@@ -247,49 +247,6 @@ async fn a_lost_conversation_is_restarted_in_the_same_attempt() {
     let session = json!({"id": "new", "cost_micros": 0, "open": open});
     assert!(has_posted_event(&daemon, |event| *event
         == WorkerEvent::Session { session: session.clone() }));
-}
-
-#[tokio::test]
-async fn a_vendors_program_gets_the_further_arguments_of_the_file() {
-    let daemon = StubDaemon::accepting();
-    let text = r#"echo "args: $*" >&2
-        echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s","num_turns":1}'"#;
-    let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{text}"));
-    let Backend::Native(native) = &mut job.backend else { panic!("{:?}", job.backend) };
-    native.args = ["--add-dir", "/srv/more data"].map(str::to_owned).to_vec();
-    let mut worker = WorkerProcess::start(&job).await;
-    assert_eq!(worker.wait_finished().await.text, "Done.");
-    let log = worker.log();
-    assert!(log.contains("args: --add-dir /srv/more data -p "), "{log}");
-}
-
-#[tokio::test]
-async fn an_overloaded_model_is_replaced_by_the_next_one_unless_the_turn_has_called_a_tool() {
-    let script = |call: &str| {
-        format!(
-            r#"{LIST_TOOLS_SCRIPT}
-            case "$*" in
-            *"--model second"*) echo '{{"type":"result","subtype":"success","is_error":false,"result":"By the second.","session_id":"s","num_turns":1}}' ;;
-            *) {call}
-               echo '{{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"overloaded","session_id":"s","num_turns":1}}'
-               exit 1 ;;
-            esac"#
-        )
-    };
-    let with_fallback = |daemon: &StubDaemon, call: &str| {
-        let mut job = native_job(daemon, "claude", &script(call));
-        job.model = Some("first".to_owned());
-        job.fallback = vec!["second".to_owned(), "third".to_owned()];
-        job
-    };
-    let daemon = StubDaemon::accepting();
-    assert_eq!(run_worker(&with_fallback(&daemon, "")).await.text, "By the second.");
-    let why = "first failed (overloaded); using second".to_owned();
-    assert!(has_posted_event(&daemon, |event| *event == WorkerEvent::Retry { why: why.clone() }));
-    let called = r#"echo '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{}}]}}'"#;
-    let daemon = StubDaemon::accepting();
-    let (class, _) = failure_of(run_worker(&with_fallback(&daemon, called)).await.outcome);
-    assert_eq!(class, FailureClass::Transient);
 }
 
 #[tokio::test]

@@ -4,9 +4,11 @@
 //! A file that an editor accepts has the keys, the words and the ranges that the reader accepts; a test compares the
 //! two. A key without a value is absent for the reader and a mistake here, because no author intends it.
 
+mod nodes;
+
 use agent_worker_backends::ACP_AGENTS;
 use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
     agents::{self, backend},
@@ -14,11 +16,12 @@ use crate::{
 };
 
 /// Draft that the YAML support of every editor knows.
+use self::nodes::{integer, list, mapping, one_of, span, text, text_matching};
+
 const SCHEMA_DRAFT_URL: &str = "http://json-schema.org/draft-07/schema#";
 const AGENT_NAME_PATTERN: &str = "^[A-Za-z][A-Za-z0-9_-]{0,31}$";
 const INSTANCE_NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
 const VARIABLE_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
-const SPAN_PATTERN: &str = "^[0-9]+(ms|s|m|h|d)$";
 const FILE_PATTERN: &str = r"^(\./)?[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$";
 const FOLDER_PATTERN: &str = "^[^/]";
 const DATABASE_PATTERN: &str = "^[^/](.*[^/])?$";
@@ -451,54 +454,4 @@ fn gates() -> Value {
         "type": "object",
         "additionalProperties": gate,
     })
-}
-
-/// Creates the schema of a mapping with these keys and no others.
-fn mapping<'a>(
-    description: &str,
-    required: &[&str],
-    properties: impl IntoIterator<Item = (&'a str, Value)>,
-) -> Value {
-    let properties: Map<String, Value> =
-        properties.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    let mut mapping = with_description(description, json!({ "type": "object" }));
-    mapping["properties"] = properties.into();
-    mapping["additionalProperties"] = false.into();
-    if !required.is_empty() {
-        mapping["required"] = json!(required);
-    }
-    mapping
-}
-
-fn list(description: &str, items: &Value) -> Value {
-    with_description(description, json!({ "type": "array", "items": items }))
-}
-
-fn text(description: &str) -> Value {
-    with_description(description, json!({ "type": "string" }))
-}
-
-fn text_matching(description: &str, pattern: &str) -> Value {
-    with_description(description, json!({ "type": "string", "pattern": pattern }))
-}
-
-fn span(description: &str) -> Value {
-    let mut span = text_matching(description, SPAN_PATTERN);
-    span["examples"] = json!(["30s", "5m"]);
-    span
-}
-
-fn integer(description: &str, least: u32, most: u32) -> Value {
-    with_description(description, json!({ "type": "integer", "minimum": least, "maximum": most }))
-}
-
-fn one_of(description: &str, words: &[&str]) -> Value {
-    with_description(description, json!({ "enum": words }))
-}
-
-fn with_description(description: &str, mut schema: Value) -> Value {
-    if !description.is_empty() {
-        schema["description"] = description.into();
-    }
-    schema
 }
