@@ -73,7 +73,7 @@ fn check_team_tools_and_session(cli: Cli) {
         // At $0.30 and $2.50 per million tokens.
         Cli::Gemini => assert_eq!((reckoned, first), ([true; 2], Some(220))),
         Cli::Opencode => assert_eq!((reckoned, first), ([false; 2], None), "it knows no price"),
-        Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpOpencode | Cli::AcpQwen => {
+        Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpQwen => {
             assert_eq!((reckoned, first), ([false; 2], None), "it does not say");
         }
     }
@@ -89,7 +89,7 @@ fn check_session_command(cli: Cli, session: &Value) {
         Cli::Codex => "codex resume ",
         Cli::Gemini => "gemini --resume ",
         Cli::Opencode => "opencode --session ",
-        Cli::AcpClaude | Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpOpencode | Cli::AcpQwen => {
+        Cli::AcpClaude | Cli::AcpGemini | Cli::AcpCopilot | Cli::AcpQwen => {
             assert_eq!(*session, Value::Null, "no command is known");
             return;
         }

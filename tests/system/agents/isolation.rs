@@ -59,7 +59,7 @@ fn seen_canaries(cli: Cli, mode: &str) -> Option<Vec<&'static str>> {
 /// Files of the home that a program reads and that no option of it excludes; `docs/reference/limits.md` names them.
 fn known_leaks(cli: Cli) -> &'static [&'static str] {
     match cli {
-        Cli::AcpQwen => &[".agents/skills/planted/SKILL.md"],
+        Cli::AcpCopilot | Cli::AcpQwen => &[".agents/skills/planted/SKILL.md"],
         _ => &[],
     }
 }
@@ -79,11 +79,11 @@ fn an_isolated_agent_shows_its_model_nothing_of_the_users_home() {
 
 #[test]
 fn an_isolated_opencode_shows_its_model_nothing_of_the_users_home() {
-    check_isolation(&[Cli::Opencode, Cli::AcpOpencode]);
+    check_isolation(&[Cli::Opencode]);
 }
 
 #[test]
-fn an_isolated_qwen_or_copilot_shows_its_model_nothing_of_the_users_home() {
+fn an_isolated_qwen_or_copilot_shows_its_model_nothing_else_of_the_users_home() {
     check_isolation(&[Cli::AcpQwen, Cli::AcpCopilot]);
 }
 

@@ -27,7 +27,6 @@ pub(super) enum Cli {
     AcpGemini,
     /// Also tested only with `REAL_CLIS=all`.
     AcpCopilot,
-    AcpOpencode,
     AcpQwen,
 }
 
@@ -44,7 +43,6 @@ impl Cli {
             Self::AcpClaude => "acp-claude",
             Self::AcpGemini => "acp-gemini",
             Self::AcpCopilot => "acp-copilot",
-            Self::AcpOpencode => "acp-opencode",
             Self::AcpQwen => "acp-qwen",
         }
     }
@@ -63,9 +61,6 @@ impl Cli {
             Self::AcpGemini => "backend: acp\n    agent: gemini\n    model: gemini-2.5-flash",
             Self::AcpCopilot => {
                 "backend: acp\n    agent: copilot\n    model: scripted\n    env: [COPILOT_OFFLINE]"
-            }
-            Self::AcpOpencode => {
-                "backend: acp\n    agent: opencode\n    model: local/scripted\n    env: [LOCAL_API_KEY, LOCAL_BASE_URL]"
             }
             Self::AcpQwen => "backend: acp\n    agent: qwen\n    model: scripted",
         }
@@ -93,7 +88,7 @@ impl Cli {
             Self::Codex => {
                 format!("@openai/codex-linux-{theirs}/vendor/{ours}-unknown-linux-musl/bin/codex")
             }
-            Self::Opencode | Self::AcpOpencode => format!("opencode-linux-{theirs}/bin/opencode"),
+            Self::Opencode => format!("opencode-linux-{theirs}/bin/opencode"),
             Self::AcpCopilot => format!("@github/copilot-linux-{theirs}/copilot"),
             Self::AcpQwen => "@qwen-code/qwen-code/cli.js".to_owned(),
             Self::Gemini | Self::AcpGemini => "@google/gemini-cli/bundle/gemini.js".to_owned(),
@@ -101,9 +96,7 @@ impl Cli {
         };
         let file = agents()?.join(file);
         let node = match self {
-            Self::Claude | Self::Codex | Self::Opencode | Self::AcpCopilot | Self::AcpOpencode => {
-                None
-            }
+            Self::Claude | Self::Codex | Self::Opencode | Self::AcpCopilot => None,
             Self::Gemini | Self::AcpGemini | Self::AcpClaude | Self::AcpQwen => {
                 Some(ExternalPrograms::locate()?.node_path())
             }
