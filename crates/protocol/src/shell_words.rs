@@ -129,5 +129,14 @@ pub fn is_protected_variable(name: &str) -> bool {
         || PROTECTED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Quotes a word for a shell.
+pub fn shell_quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests;

@@ -244,7 +244,7 @@ fn gemini_cli_keeps_to_the_limits_of_its_steps_and_tokens() {
     check_limits(Cli::Gemini, why, |body| &body["generationConfig"]["maxOutputTokens"]);
 }
 
-/// Checks that a model that goes on calling tools is stopped after two steps, and that no request asks for more tokens.
+/// Checks that a model that keeps calling tools is stopped after two steps, and that no request asks for more tokens.
 fn check_limits(cli: Cli, why: &str, token_limit: fn(&Value) -> &Value) {
     let what = "a real agent with limits of steps and tokens";
     let Some(testbed) = AgentTestbed::open(&[cli], what) else { return };

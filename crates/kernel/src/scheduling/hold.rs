@@ -22,7 +22,7 @@ use crate::{
 /// The state of an agent that would be woken if the daemon were not held.
 pub(crate) const HELD: &str = "the daemon was stopped";
 
-/// Whether the daemon is held, and the signal that ends the hold.
+/// The state of the hold, and the signal that ends it.
 #[derive(Clone)]
 pub(crate) struct Hold {
     is_held: watch::Sender<bool>,

@@ -167,3 +167,16 @@ fn wrappers_keywords_builtins_and_assignments_are_recognized() {
     assert!(precedes_command("then") && !precedes_command("fi"));
     assert!(is_assignment("A_1+=x") && !is_assignment("1=x") && !is_assignment("=x"));
 }
+
+#[test]
+fn a_word_with_a_special_character_is_quoted() {
+    for (word, expected) in [
+        ("/a/b-c_d.e=f:g@h", "/a/b-c_d.e=f:g@h"),
+        ("a b", "'a b'"),
+        ("", "''"),
+        ("it's", r"'it'\''s'"),
+        ("$(id)", "'$(id)'"),
+    ] {
+        assert_eq!(shell_quote(word), expected);
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agent_worker_backends::BackendSpec;
-use agent_worker_protocol::CredentialMode;
+use agent_worker_protocol::{CredentialMode, shell_words::shell_quote};
 use serde_json::{Value, json};
 
 /// Key of the command in the data of a session.
@@ -51,15 +51,6 @@ impl SessionOpener {
         let cwd = shell_quote(&self.cwd.to_string_lossy());
         format!("cd {cwd} && {homes}{} {}", self.command, shell_quote(id))
     }
-}
-
-/// Quotes a word for a shell.
-fn shell_quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

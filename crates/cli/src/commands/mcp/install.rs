@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_protocol::shell_words::shell_quote;
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
@@ -267,15 +268,6 @@ fn step_json(step: &InstallStep) -> Value {
             json!({"file": file, *section: {SERVER_NAME: server}})
         }
     }
-}
-
-/// Quotes a word for a shell.
-fn shell_quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 async fn run_command(words: &[String], settings: &CliSettings) -> Result<(), CliError> {
