@@ -69,8 +69,7 @@ fn run_daemon(flags: DaemonFlags) -> anyhow::Result<()> {
         },
         started_by: if flags.announce { StartedBy::Command } else { StartedBy::Person },
         version: daemon_version(&env),
-        #[cfg(debug_assertions)]
-        fixtures: env.contains_key("AGENT_WORKER_FIXTURES"),
+        fixtures: None,
         env,
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -165,9 +165,12 @@ fn the_inspector_lists_and_calls_our_tools() {
     let sent = said(&[&[ours, "mcp"], &call[..], &target].concat());
     assert!(sent.contains("\"isError\": false"), "{sent}");
     let (address, token) = (address(&world), format!("Authorization: Bearer {}", token(&world)));
-    let http = ["--transport", "http", "--server-url", &address, "--header", &token];
-    assert!(said(&[&http[..], &list].concat()).contains("\"channel_send\""));
-    let sent = said(&[&http[..], &call, &target].concat());
+    // The two ways to name the server: an option, and the address as the first word.
+    let by_option = ["--transport", "http", "--server-url", &address, "--header", &token];
+    assert!(said(&[&by_option[..], &list].concat()).contains("\"channel_send\""));
+    let by_word = [&address, "--header", &token];
+    assert!(said(&[&by_word[..], &list].concat()).contains("\"channel_send\""));
+    let sent = said(&[&by_word[..], &call, &target].concat());
     assert!(sent.contains("\"isError\": false"), "{sent}");
     wait_for("the agent's inspector", || world.project().join("agent.done").exists().then_some(()));
     let listed = fs::read_to_string(world.project().join("agent.list")).unwrap();

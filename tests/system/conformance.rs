@@ -1,22 +1,28 @@
-//! The protocol's own conformance suite, against our MCP server.
+//! The protocol's own conformance suite, against our MCP server with the fixtures that the suite calls.
+//!
+//! Only the test program `tests/conformance/` has the fixtures; the product has neither them nor a switch for them.
 
-use std::{fs, process::Child};
-
-use serde_json::Value;
+use std::{
+    path::Path,
+    process::{Child, Command},
+};
 
 use crate::{
     external_programs::{ExternalPrograms, run},
     proxy::Proxy,
-    world::World,
+    world::{World, http_request},
 };
 
 /// Starts a daemon with the fixtures of the suite, and a proxy to it.
 fn daemon(world: &World) -> (Child, Proxy) {
-    let daemon = world.daemon_with(&[("AGENT_WORKER_FIXTURES", "1")]);
-    let card = fs::read_to_string(world.home().join("daemon.json")).unwrap();
-    let card: Value = serde_json::from_str(&card).unwrap();
-    let token = world.json(&["token", "create", "suite", "--json"]);
-    let proxy = Proxy::to(&format!("127.0.0.1:{}", card["port"]), token["token"].as_str().unwrap());
+    let ours = Path::new(env!("CARGO_BIN_EXE_agent-worker"));
+    let program = ours.with_file_name("examples").join("conformance-daemon");
+    let built = "cargo build --workspace --all-targets";
+    assert!(program.exists(), "{} is missing; `{built}` builds it", program.display());
+    let mut command = Command::new(program);
+    command.arg(world.home()).env("HOME", world.project());
+    let daemon = world.announced(command);
+    let proxy = Proxy::to(&world.address(), &world.token("suite", &[]));
     (daemon, proxy)
 }
 
@@ -61,4 +67,22 @@ fn everything_the_revision_without_sessions_requires_is_so() {
 #[test]
 fn everything_the_revision_with_sessions_requires_is_so() {
     check_revision("2025-11-25", 30);
+}
+
+#[test]
+fn the_product_has_no_fixture_and_no_switch_for_them() {
+    let world = World::new();
+    let mut daemon = world.daemon_with(&[("AGENT_WORKER_FIXTURES", "1")]);
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let token = world.token("client", &[]);
+    let (status, listed) = http_request(&world.address(), &token, "POST", "/mcp", list);
+    assert_eq!(status, 200, "{listed}");
+    assert!(listed.contains("\"channel_send\"") && !listed.contains("test_"), "{listed}");
+    let program = std::fs::read(env!("CARGO_BIN_EXE_agent-worker")).unwrap();
+    for name in ["AGENT_WORKER_FIXTURES", "test_simple_text", "test_simple_prompt"] {
+        let is_in = program.windows(name.len()).any(|part| part == name.as_bytes());
+        assert!(!is_in, "{name} is in the product");
+    }
+    let _ = world.run(&["daemon", "stop", "--now"]);
+    daemon.wait().unwrap();
 }

@@ -66,7 +66,7 @@ pub(crate) use since_filter::SinceFilter;
 pub(crate) use stream_limit::StreamCounts;
 
 use crate::{
-    mcp,
+    mcp::{self, SharedFixtures},
     peer::{Callers, Peer},
     shutdown::Shutdown,
 };
@@ -92,9 +92,8 @@ pub(crate) struct AppState {
     pub(crate) streams: StreamCounts,
     /// Owner of tasks that outlive a response.
     pub(crate) tasks: TaskTracker,
-    /// True if `/mcp` offers the fixtures of the protocol's conformance suite.
-    #[cfg(debug_assertions)]
-    pub(crate) fixtures: bool,
+    /// The fixtures that `/mcp` offers to a test suite; none in the product.
+    pub(crate) fixtures: Option<SharedFixtures>,
 }
 
 /// Facts about this daemon that are fixed once it listens.

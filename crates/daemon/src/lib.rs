@@ -28,4 +28,5 @@ mod write_timeout;
 pub use agent_worker_kernel::Options;
 pub use home::HomeError;
 pub use lifecycle::{DaemonSettings, Error, StartedBy, serve};
+pub use mcp::{FixtureReply, McpFixtures};
 pub use runner::Tracking;

@@ -33,6 +33,7 @@ use crate::{
     http::{AppState, HealthFacts, HttpService, Revocations, StreamCounts},
     listeners::Listeners,
     log,
+    mcp::McpFixtures,
     peer::Callers,
     runner::{Cgroups, ProcessRunner, Tracking},
     shutdown::Shutdown,
@@ -55,7 +56,7 @@ const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The settings of a daemon.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct DaemonSettings {
     /// Home folder of the daemon.
     pub home: PathBuf,
@@ -76,9 +77,8 @@ pub struct DaemonSettings {
     pub version: String,
     /// Environment of the daemon: that of the command that started it.
     pub env: BTreeMap<String, String>,
-    /// True if `/mcp` offers the fixtures of the protocol's conformance suite.
-    #[cfg(debug_assertions)]
-    pub fixtures: bool,
+    /// The fixtures that `/mcp` offers to a test suite; none in the product.
+    pub fixtures: Option<Arc<dyn McpFixtures>>,
 }
 
 /// The origin of a daemon's start.
@@ -305,8 +305,7 @@ async fn start_listeners(
         health,
         hold_mark: home.hold_mark(),
         tasks: tracker.clone(),
-        #[cfg(debug_assertions)]
-        fixtures: settings.fixtures,
+        fixtures: settings.fixtures.clone(),
     };
     let listeners = Listeners {
         service: HttpService::new(app_state),

@@ -14,7 +14,6 @@ mod documents;
 mod era;
 mod fast_path;
 mod feedback;
-#[cfg(debug_assertions)]
 mod fixtures;
 mod hint;
 mod legacy_arguments;
@@ -52,6 +51,8 @@ use rmcp::transport::streamable_http_server::{
 
 use crate::http::{AppState, BODY_LIMIT, own_origins};
 use dispatcher::McpDispatcher;
+pub(crate) use fixtures::SharedFixtures;
+pub use fixtures::{FixtureReply, McpFixtures};
 #[cfg(test)]
 pub(crate) use hint::MCP_CALLS;
 use server::McpServer;
@@ -71,24 +72,13 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>(app: &AppState) -> Router
         .with_max_request_body_bytes(BODY_LIMIT)
         .with_allowed_origins(own_origins(app.health.address))
         .enforce_origin_validation();
-    let server = server(app);
+    let server = McpServer::new(app.kernel.clone(), app.shutdown.clone(), app.fixtures.clone());
     let stateless = server.clone();
     let sessions = SessionRegistry::new(server, settings.clone(), app);
     let never = Arc::new(NeverSessionManager::default());
     let stateless = StreamableHttpService::new(move || Ok(stateless.clone()), never, settings);
     let dispatcher = Arc::new(McpDispatcher::new(app, stateless, sessions));
     Router::new().route("/mcp", any(dispatcher::handle_request).with_state(dispatcher))
-}
-
-#[cfg(not(debug_assertions))]
-fn server(app: &AppState) -> McpServer {
-    McpServer::new(app.kernel.clone(), app.shutdown.clone())
-}
-
-#[cfg(debug_assertions)]
-fn server(app: &AppState) -> McpServer {
-    let server = McpServer::new(app.kernel.clone(), app.shutdown.clone());
-    if app.fixtures { server.with_fixtures() } else { server }
 }
 
 /// Converts an error of the transport, which is plain text, to a `Problem` like every other error.

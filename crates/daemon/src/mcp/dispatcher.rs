@@ -38,8 +38,7 @@ pub(super) struct McpDispatcher {
     kernel: Kernel,
     stateless: StreamableHttpService<McpServer, NeverSessionManager>,
     sessions: SessionRegistry,
-    #[cfg(debug_assertions)]
-    fixtures: bool,
+    has_fixtures: bool,
 }
 
 impl McpDispatcher {
@@ -52,15 +51,13 @@ impl McpDispatcher {
             kernel: app.kernel.clone(),
             stateless,
             sessions,
-            #[cfg(debug_assertions)]
-            fixtures: app.fixtures,
+            has_fixtures: app.fixtures.is_some(),
         }
     }
 
     /// Parses a request that is answered without the library; with the suite's fixtures the library answers all.
     fn parse_fast_request(&self, method: &Method, body: &[u8]) -> Option<McpRpcRequest> {
-        #[cfg(debug_assertions)]
-        if self.fixtures {
+        if self.has_fixtures {
             return None;
         }
         if method == Method::POST { fast_path::parse_request(body) } else { None }

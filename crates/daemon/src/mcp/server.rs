@@ -22,6 +22,7 @@ use serde_json::json;
 use super::{
     call::McpFailure,
     completion,
+    fixtures::SharedFixtures,
     hint::problem_body,
     progress::with_progress,
     prompts, resource_catalog,
@@ -39,37 +40,28 @@ pub(super) struct McpServer {
     shutdown: Shutdown,
     /// The session with the client's subscriptions, if there is one.
     mcp_session: Option<Arc<McpSession>>,
-    #[cfg(debug_assertions)]
-    fixtures: Option<super::fixtures::Fixtures>,
+    /// The fixtures of a test suite; none in the product.
+    fixtures: Option<SharedFixtures>,
 }
 
 impl McpServer {
-    pub(super) fn new(kernel: Kernel, shutdown: Shutdown) -> Self {
-        Self {
-            kernel,
-            shutdown,
-            mcp_session: None,
-            #[cfg(debug_assertions)]
-            fixtures: None,
-        }
+    pub(super) fn new(
+        kernel: Kernel,
+        shutdown: Shutdown,
+        fixtures: Option<SharedFixtures>,
+    ) -> Self {
+        Self { kernel, shutdown, mcp_session: None, fixtures }
     }
 
     /// Returns the server for one session.
     pub(super) fn for_session(&self, mcp_session: &Arc<McpSession>) -> Self {
         Self { mcp_session: Some(Arc::clone(mcp_session)), ..self.clone() }
     }
-
-    /// Returns the server with the fixtures of the protocol's conformance suite.
-    #[cfg(debug_assertions)]
-    pub(super) fn with_fixtures(self) -> Self {
-        Self { fixtures: Some(super::fixtures::Fixtures::default()), ..self }
-    }
 }
 
-/// Tries the fixtures first, in a debug build that has them enabled.
+/// Tries the fixtures first, if there are any.
 macro_rules! fixtures_first {
     ($self:ident, $fixtures:ident => $answer:expr) => {
-        #[cfg(debug_assertions)]
         if let Some($fixtures) = &$self.fixtures
             && let Some(answer) = $answer
         {
@@ -87,9 +79,8 @@ impl ServerHandler for McpServer {
             .enable_resources_subscribe()
             .enable_tools()
             .build();
-        #[cfg(debug_assertions)]
         let capabilities = match &self.fixtures {
-            Some(_) => super::fixtures::capabilities(capabilities),
+            Some(fixtures) => fixtures.capabilities(capabilities),
             None => capabilities,
         };
         let mut info = ServerConfig::new(capabilities);
@@ -127,19 +118,16 @@ impl ServerHandler for McpServer {
         let tools = serde_json::to_value(tools);
         let tools = tools.and_then(serde_json::from_value::<Vec<Tool>>);
         let tools = tools.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
-        #[cfg(debug_assertions)]
         let tools = match &self.fixtures {
             // The suite uses the first tool of the list for some tests.
-            Some(_) => [super::fixtures::tools(), tools].concat(),
+            Some(fixtures) => [fixtures.tools(), tools].concat(),
             None => tools,
         };
         Ok(ListToolsResult::with_all_items(tools))
     }
 
-    #[cfg(debug_assertions)]
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.fixtures.as_ref()?;
-        super::fixtures::tools().into_iter().find(|tool| tool.name == name)
+        self.fixtures.as_ref()?.tools().into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(
@@ -174,9 +162,8 @@ impl ServerHandler for McpServer {
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = request.and_then(|request| request.cursor);
         let list = resource_catalog::list(&self.kernel, &caller(&context), cursor.as_deref()).await;
-        #[cfg(debug_assertions)]
         let list = list.map(|list| match &self.fixtures {
-            Some(_) => super::fixtures::with_resources(list),
+            Some(fixtures) => fixtures.with_resources(list),
             None => list,
         });
         list.map_err(failure_to_error_data)
@@ -188,9 +175,8 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let list = resource_catalog::templates(&caller(&context));
-        #[cfg(debug_assertions)]
         let list = match &self.fixtures {
-            Some(_) => super::fixtures::with_templates(list),
+            Some(fixtures) => fixtures.with_templates(list),
             None => list,
         };
         Ok(list)
@@ -201,7 +187,7 @@ impl ServerHandler for McpServer {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        fixtures_first!(self, _fixtures => super::fixtures::read_resource(&request));
+        fixtures_first!(self, fixtures => fixtures.read_resource(&request));
         let read = resource_catalog::read(&self.kernel, &caller(&context), &request.uri).await;
         read.map(Into::into).map_err(|failure| resource_error(&request.uri, failure))
     }
@@ -211,7 +197,7 @@ impl ServerHandler for McpServer {
         request: SubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        fixtures_first!(self, _fixtures => super::fixtures::subscribe(&request.uri));
+        fixtures_first!(self, fixtures => fixtures.subscribe(&request.uri));
         let address = parse_uri(&request.uri)?;
         let mcp_session = self.mcp_session.as_ref().ok_or_else(no_stream_error)?;
         if mcp_session.subscription_count() >= MAX_SUBSCRIPTIONS {
@@ -230,7 +216,7 @@ impl ServerHandler for McpServer {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        fixtures_first!(self, _fixtures => super::fixtures::subscribe(&request.uri));
+        fixtures_first!(self, fixtures => fixtures.subscribe(&request.uri));
         let address = parse_uri(&request.uri)?;
         self.mcp_session.as_ref().ok_or_else(no_stream_error)?.unsubscribe(&address);
         Ok(())
@@ -241,7 +227,6 @@ impl ServerHandler for McpServer {
         wanted: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
         let mut accepted = SubscriptionFilter::new();
-        #[cfg(debug_assertions)]
         if self.fixtures.is_some() {
             accepted = wanted.clone();
         }
@@ -268,9 +253,8 @@ impl ServerHandler for McpServer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let list = prompts::list();
-        #[cfg(debug_assertions)]
         let list = match &self.fixtures {
-            Some(_) => super::fixtures::with_prompts(list),
+            Some(fixtures) => fixtures.with_prompts(list),
             None => list,
         };
         Ok(list)
@@ -281,7 +265,7 @@ impl ServerHandler for McpServer {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        fixtures_first!(self, _fixtures => super::fixtures::get_prompt(&request));
+        fixtures_first!(self, fixtures => fixtures.get_prompt(&request));
         prompts::get(&request).map(Into::into).map_err(failure_to_error_data)
     }
 
@@ -294,7 +278,6 @@ impl ServerHandler for McpServer {
         completed.map_err(|error| failure_to_error_data(kernel_failure(&error)))
     }
 
-    #[cfg(debug_assertions)]
     #[expect(deprecated, reason = "the conformance suite calls it in the revisions that have it")]
     async fn set_level(
         &self,

@@ -112,8 +112,7 @@ fn listeners(kernel: &Kernel, shutdown: Shutdown, folder: &Path, address: Socket
         revocations: Revocations::default(),
         streams: StreamCounts::default(),
         tasks: tracker.clone(),
-        #[cfg(debug_assertions)]
-        fixtures: false,
+        fixtures: None,
     };
     Listeners {
         service: HttpService::new(app),
