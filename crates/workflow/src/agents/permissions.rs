@@ -1,6 +1,6 @@
 //! `permissions:` section: calls that an agent may make alone, and calls that need an approval.
 
-use agent_worker_backends::{BackendSpec, PermissionSupport, available_backends};
+use agent_worker_backends::{BackendSpec, PermissionSupport, available_backends, find_acp_agent};
 use agent_worker_protocol::{Keyword as _, OnAsk, PermissionAction, Permissions, ToolPattern};
 
 use crate::{
@@ -60,12 +60,29 @@ fn check_backend_support(
                 let message = format!("`{name}` does not ask for permission per call");
                 diagnostics.add(field.diagnostic(message).with_hint(hint));
             }
+            if let Some(field) = fields.get("default").filter(is_ask) {
+                let message = format!("`{name}` cannot ask for approval during a turn");
+                let hint = asking_hint(name).unwrap_or_else(|| hint.to_owned());
+                diagnostics.add(field.diagnostic(message).with_hint(hint));
+            }
         }
         PermissionSupport::Unsupported => {
             let message = format!("`{name}` does not support `permissions`");
-            diagnostics.add(field.diagnostic(message).with_hint(support_hint()));
+            let hint = asking_hint(name).unwrap_or_else(support_hint);
+            diagnostics.add(field.diagnostic(message).with_hint(hint));
         }
     }
+}
+
+/// Returns the settings with which the same program can ask for approval.
+fn asking_hint(name: &str) -> Option<String> {
+    find_acp_agent(name)
+        .map(|agent| format!("to be asked, use `backend: acp, agent: {}`", agent.name))
+}
+
+/// Returns true for the word `ask`. A value that is no text has its own diagnostic.
+fn is_ask(field: &YamlField<'_>) -> bool {
+    field.literal_text().is_ok_and(|text| text == PermissionAction::Ask.word())
 }
 
 /// Lists the backends that keep permissions.

@@ -342,6 +342,7 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         PermissionAction::Allow
     );
     assert!(of("opencode", "default: deny").is_ok() && of("cursor", "default: allow").is_ok());
+    assert!(of("claude", "default: ask").is_ok() && of("codex", "").is_ok());
     let acp = of("acp, command: [mine, --acp]", "allow: [read, 'execute(git diff*)']").unwrap();
     assert_eq!(acp.agents[0].permissions.allow, patterns(&["read", "execute(git diff*)"]));
     for (backend, rules, why) in [
@@ -349,6 +350,12 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         ("opencode", "allow: [bash]", "`opencode` does not ask for permission per call"),
         ("cursor", "on_ask: fail", "`cursor` does not ask for permission per call"),
         ("gemini", "default: allow", "`gemini` does not support `permissions`"),
+        ("gemini", "default: ask", "to be asked, use `backend: acp, agent: gemini`"),
+        ("codex", "default: ask", "`codex` cannot ask for approval during a turn"),
+        ("opencode", "default: ask", "to be asked, use `backend: acp, agent: opencode`"),
+        ("cursor", "default: ask", "set `default: allow` or `default: deny`"),
+        ("mock", "default: ask", "`mock` does not support `permissions`"),
+        ("command, command: [a]", "default: ask", "`command` does not support `permissions`"),
         (
             "acp, agent: gemini",
             "allow: ['Bash(ls)']",
@@ -359,7 +366,8 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         ("claude", "default: maybe", "must be `allow` or `ask` or `deny`"),
         ("claude", "allowed: [Bash]", "unknown key `agents.a.permissions.allowed`"),
     ] {
-        let told = of(backend, rules).unwrap_err().to_string();
+        let told =
+            of(backend, rules).unwrap_err().render(agent_worker_workflow::RenderStyle::Plain);
         assert!(told.contains(why), "{told}");
     }
 }
