@@ -114,7 +114,16 @@ fn show_agent(
         facts.push(("system", one_line(system)));
     }
     facts.extend(agent.inbox.iter().map(|mail| ("waits", pending_mail_text(mail))));
-    facts.extend(agent.attempts.iter().map(|attempt| ("turn", attempt_text(attempt, now))));
+    let mut shown = agent.session.as_ref();
+    for attempt in &agent.attempts {
+        facts.push(("turn", attempt_text(attempt, now)));
+        let session = attempt.session.as_ref();
+        if let Some(AgentSession { id, open }) = session.filter(|_| session != shown) {
+            facts.push(("its session", one_line(id)));
+            facts.extend(open.as_ref().map(|open| ("open it", one_line(open))));
+            shown = session;
+        }
+    }
     ctx.console.print_facts(&facts)
 }
 

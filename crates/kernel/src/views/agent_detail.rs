@@ -17,6 +17,7 @@ use agent_worker_store::{
 };
 
 use serde::Deserialize as _;
+use serde_json::Value;
 
 use crate::{
     access::{
@@ -108,9 +109,9 @@ impl AgentExplanation {
 
 /// Returns the conversation that a vendor's program reported. Other programs report data of their own, which is not shown:
 /// it could look like a command.
-fn agent_session(row: &AgentRow, settings: &AgentSettings) -> Option<AgentSession> {
+fn program_session(session: Option<&Value>, settings: &AgentSettings) -> Option<AgentSession> {
     let Backend::Native(_) = settings.backend else { return None };
-    AgentSession::deserialize(row.session.as_ref()?).ok()
+    AgentSession::deserialize(session?).ok()
 }
 
 impl Agents<'_> {
@@ -134,8 +135,8 @@ impl Agents<'_> {
         let rows = self.0.store.agent_list(instance.id).await?;
         let own = rows.iter().find(|row| row.name == agent);
         let settings = own.and_then(views::agent_settings);
-        let session = own.zip(settings.as_ref()).and_then(|(row, own)| agent_session(row, own));
-        let system = settings.and_then(|settings| settings.system_prompt);
+        let shown_session = |session: Option<&Value>| program_session(session, settings.as_ref()?);
+        let session = own.and_then(|row| shown_session(row.session.as_ref()));
         let inbox = self
             .0
             .store
@@ -160,10 +161,18 @@ impl Agents<'_> {
             view,
             run,
             run_state: row.state,
-            system,
             session,
             inbox: inbox.into_iter().map(mail_view).collect(),
-            attempts: attempts.into_iter().map(attempt_view).collect(),
+            attempts: attempts
+                .into_iter()
+                .map(|row| {
+                    // The conversation of an earlier run may have been deleted with its folder.
+                    let own_run = row.session.as_ref().filter(|_| row.run == run);
+                    let session = shown_session(own_run);
+                    attempt_view(row, session)
+                })
+                .collect(),
+            system: settings.and_then(|settings| settings.system_prompt),
         })
     }
 
@@ -347,7 +356,7 @@ fn mail_view(shown: ShownMessage) -> Mail {
     Mail { wakes: shown.wakes, message: shown.message }
 }
 
-fn attempt_view(row: AttemptRow) -> AttemptView {
+fn attempt_view(row: AttemptRow, session: Option<AgentSession>) -> AttemptView {
     AttemptView {
         attempt: row.id,
         number: row.number,
@@ -356,6 +365,7 @@ fn attempt_view(row: AttemptRow) -> AttemptView {
         ended: row.ended,
         ended_at: row.ended_at,
         usage: row.usage,
+        session,
     }
 }
 
@@ -461,11 +471,11 @@ mod tests {
         };
         let reported = json!({"id": "s1", "open": "claude --resume s1", "cost_micros": 5});
         let row = AgentRow { session: Some(reported), ..agent(at(0), None) };
-        let shown = agent_session(&row, &settings("claude", &[])).unwrap();
+        let shown = program_session(row.session.as_ref(), &settings("claude", &[])).unwrap();
         assert_eq!((shown.id.as_str(), shown.open.as_deref()), ("s1", Some("claude --resume s1")));
         // A program of the user may report any text, which a person must not paste into a shell.
-        assert_eq!(agent_session(&row, &settings("command", &["./x"])), None);
-        assert_eq!(agent_session(&agent(at(0), None), &settings("claude", &[])), None);
+        assert_eq!(program_session(row.session.as_ref(), &settings("command", &["./x"])), None);
+        assert_eq!(program_session(None, &settings("claude", &[])), None);
     }
 
     #[test]

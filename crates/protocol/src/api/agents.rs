@@ -194,6 +194,9 @@ pub struct AttemptView {
     pub ended_at: Option<Millis>,
     /// Usage of the attempt.
     pub usage: Usage,
+    /// Conversation of the attempt, if its program has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<AgentSession>,
 }
 
 /// Reply of `POST /agents/{target}/stop` and `DELETE /agents/{target}`.

@@ -159,6 +159,8 @@ pub struct AttemptRow {
     pub ended_at: Option<Millis>,
     /// Usage of the attempt so far.
     pub usage: Usage,
+    /// Conversation that the attempt's program reported last.
+    pub session: Option<Value>,
 }
 
 /// A finished turn.

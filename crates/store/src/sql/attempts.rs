@@ -22,7 +22,7 @@ use crate::{
 fn select_sql(index: &str, condition: &str) -> String {
     format!(
         "SELECT t.id, t.workflow, t.agent, t.epoch, {RUN_ID}, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished,
-        t.started, t.how, t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, {}, t.store_retry
+        t.started, t.how, t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, {}, t.store_retry, t.session
         FROM attempt t {index} LEFT JOIN run r ON r.workflow = t.workflow AND r.id = t.run WHERE {condition}",
         ATTEMPT.check
     )
@@ -49,6 +49,7 @@ fn read_attempt(row: &Row<'_>) -> db::Result<AttemptRow> {
         ended_at: columns::optional(row, 13, columns::millis)?,
         usage: columns::usage(row, 14)?,
         retry_at: columns::optional(row, 19, columns::store_time)?,
+        session: columns::optional(row, 20, columns::json)?,
     })
 }
 

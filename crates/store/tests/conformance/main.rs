@@ -223,6 +223,7 @@ conformance! {
         each_number_is_stored_once_and_none_is_left_out,
         what_was_used_adds_up,
         a_conversation_goes_on_until_a_failure_that_counts,
+        each_attempt_keeps_its_own_conversation,
         the_last_word_is_kept,
         an_ended_attempt_reports_nothing_more,
     }

@@ -112,6 +112,21 @@ pub(crate) async fn a_conversation_goes_on_until_a_failure_that_counts(store: Ar
     assert_eq!(team.lease("b").await.session, None, "it is the agent's own");
 }
 
+pub(crate) async fn each_attempt_keeps_its_own_conversation(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a"]).await;
+    for says in [Some(json!({"id": 1})), None, Some(json!({"id": 2}))] {
+        team.say("go", &["a"]).await;
+        let lease = team.lease("a").await;
+        let events =
+            (1..).zip(says).map(|(no, session)| event(no, WorkerEvent::Session { session }));
+        store.attempt_events(lease.id, events.collect(), NOW).await.unwrap();
+        team.finish(&lease, ok()).await;
+    }
+    let attempts = store.attempt_list(team.workflow, "a".parse().unwrap(), 9).await.unwrap();
+    let sessions: Vec<_> = attempts.into_iter().map(|attempt| attempt.session).collect();
+    assert_eq!(sessions, [Some(json!({"id": 2})), None, Some(json!({"id": 1}))]);
+}
+
 pub(crate) async fn the_last_word_is_kept(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a"]).await;
     team.say("go", &["a"]).await;

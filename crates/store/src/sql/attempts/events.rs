@@ -69,7 +69,6 @@ fn record_event(
             EventBody::Usage(usage)
         }
         WorkerEvent::Retry { why } => EventBody::Retry(RetryData { why }),
-        // Only the next turn reads the session.
         WorkerEvent::Session { session } => return save_session(locked, attempt, &session),
         // The log has an entry for this when the attempt is ended.
         WorkerEvent::Finished(finished) => {
@@ -106,7 +105,12 @@ fn retry_at(finished: &Finished, written: Millis, now: Now) -> Option<StoreTime>
     Some(now.store_at(at).min(now.store.plus(at.since(written))))
 }
 
+/// Saves the conversation for the next turn of the agent, and for the detail of this one.
 fn save_session(locked: &LockedInstance<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {
+    locked
+        .tx
+        .prepare_cached("UPDATE attempt SET session = ?2 WHERE id = ?1")?
+        .execute(params![attempt.id.get().as_bytes(), session.to_string()])?;
     let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
     locked
         .tx
