@@ -42,6 +42,7 @@ fn message(body: &str) -> NewMessage {
         priority: Priority::Normal,
         resource: None,
         recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
+        attachments: Vec::new(),
     }
 }
 

@@ -100,6 +100,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
         priority: if args.urgent { Priority::High } else { Priority::Normal },
+        attachments: Vec::new(),
     };
     let mut signals = args.wait.then(InterruptSignals::listen_or_fail).transpose()?;
     let reply = match &mut signals {

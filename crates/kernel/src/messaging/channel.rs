@@ -20,6 +20,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, RunContext},
     messaging::{
+        attachments::new_attachments,
         recipients::{RecipientSpec, Recipients, resolve_recipients},
         size_limits::{self, MessageText},
     },
@@ -116,6 +117,7 @@ impl Messages<'_> {
         if request.message.trim().is_empty() {
             return Err(Error::BadRequest("the message is empty".into()));
         }
+        let attachments = new_attachments(request.attachments)?;
         let (target, project) = (request.target.clone(), request.project.clone());
         let (place, choice) = (InstanceSelector { target, project }, InstanceChoice::Nearest);
         let instance = self.0.resolve_instance_for_write(who, &place, choice).await?;
@@ -146,6 +148,7 @@ impl Messages<'_> {
         let reply_to = request.reply_to;
         let message = self.0.prepare_message(&by, &run_context, text, &reached, hops, reply_to);
         let mut message = message.await?;
+        message.attachments = attachments;
         message.priority = message.priority.max(request.priority);
         let pause = limits::hop_limit_cause(hops, &run_context.limits);
         if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
@@ -384,7 +387,18 @@ impl Kernel {
         let recipients = reached.list.clone();
         let (body, data) = (text.body, text.data);
         let kind = MessageKind::Message;
-        Ok(NewMessage { kind, body, data, reply_to, hops, priority, resource, recipients })
+        let attachments = Vec::new();
+        Ok(NewMessage {
+            kind,
+            body,
+            data,
+            reply_to,
+            hops,
+            priority,
+            resource,
+            recipients,
+            attachments,
+        })
     }
 
     async fn spill_to_resource(

@@ -92,19 +92,34 @@ tables! {
         key "v.workflow || ' ' || v.run";
 }
 
+/// An expression: the checksum of a message. It covers the attachments only if there are any, because a message of an
+/// earlier version has none.
+macro_rules! message_checksum {
+    () => {
+        message_checksum!(
+            "row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, \
+             m.priority, m.resource, m.ts"
+        )
+    };
+    ($start:literal) => {
+        concat!("CASE WHEN m.attachments IS NULL THEN ", $start, ") ELSE ", $start, ", m.attachments) END")
+    };
+}
+
 /// The checksum covers every column of a message; a row without a checksum is verified by its SHA-256.
 pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
     name: "message",
     source: "message AS m",
-    check: "CASE WHEN m.checksum = row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, \
-            m.reply_to, m.hops, m.priority, m.resource, m.ts) THEN NULL \
-            WHEN m.checksum IS NULL AND m.row_hash = message_hash(m.workflow, m.seq, m.run, m.sender, m.kind, m.body, \
-            m.data, m.reply_to, m.hops, m.priority, m.resource, m.ts) THEN NULL \
-            ELSE coalesce(m.workflow || ' ' || m.seq, '?') END",
+    check: concat!(
+        "CASE WHEN m.checksum = ",
+        message_checksum!(),
+        " THEN NULL WHEN m.checksum IS NULL AND m.attachments IS NULL AND m.row_hash = message_hash(m.workflow, m.seq, \
+         m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, m.priority, m.resource, m.ts) THEN NULL \
+         ELSE coalesce(m.workflow || ' ' || m.seq, '?') END"
+    ),
     // The SHA-256 of an older row counts as a checksum.
     is_hashed: "true",
-    checksum: "row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, \
-               m.priority, m.resource, m.ts)",
+    checksum: message_checksum!(),
 };
 
 /// An expression: the checksum of an attempt. An attempt that an earlier version leased has no position in the channel,
@@ -238,23 +253,24 @@ impl ChecksumTable {
 
     /// Returns an error unless the checksum `written` is that of these values, in their order. A list that is read
     /// often uses this instead of [`ChecksumTable::check`]: SQLite then returns every column once instead of twice.
-    pub(crate) fn verify_values<const N: usize>(
+    pub(crate) fn verify_values(
         &self,
-        values: [ValueRef<'_>; N],
+        values: &[ValueRef<'_>],
         written: ValueRef<'_>,
     ) -> db::Result<()> {
         let checksum = ENCODE_BUFFER.with_borrow_mut(|encoded| {
             encoded.clear();
             encode(encoded, ValueRef::Text(self.name.as_bytes()));
             for value in values {
-                encode(encoded, value);
+                encode(encoded, *value);
             }
             hash_encoded(encoded)
         });
         if matches!(written.as_bytes(), Ok(bytes) if bytes == checksum) {
             return Ok(());
         }
-        let part = |index: usize| values[index].as_i64().unwrap_or_default();
+        let part =
+            |index: usize| values.get(index).map_or(0, |value| value.as_i64().unwrap_or_default());
         Err(self.error(format!("{} {}", part(0), part(1)).as_bytes()))
     }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
-const SCHEMA_STEPS: [&str; 24] = [
+const SCHEMA_STEPS: [&str; 25] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
     include_str!("../../sql/schema/lite/3.sql"),
@@ -39,6 +39,7 @@ const SCHEMA_STEPS: [&str; 24] = [
     include_str!("../../sql/schema/lite/22.sql"),
     include_str!("../../sql/schema/lite/23.sql"),
     include_str!("../../sql/schema/lite/24.sql"),
+    include_str!("../../sql/schema/lite/25.sql"),
 ];
 
 /// The mode of the database file; SQLite gives the same mode to the files that it creates next to it.
@@ -329,8 +330,11 @@ mod tests {
         assert_eq!(damaged(), 0);
         db.execute_batch("UPDATE attempt SET after_seq = 4").unwrap();
         assert_eq!(damaged(), 1, "a position that the checksum does not cover is damage");
-        db.execute_batch("DELETE FROM attempt; PRAGMA user_version = 23; DROP INDEX run_end")
-            .unwrap();
+        db.execute_batch(
+            "DELETE FROM attempt; PRAGMA user_version = 23; DROP INDEX run_end;
+             ALTER TABLE message DROP COLUMN attachments",
+        )
+        .unwrap();
         insert(2, "4").unwrap();
         migrate_schema(&db).unwrap();
         assert_eq!(damaged(), 0);
