@@ -171,7 +171,10 @@ pub fn size_text(bytes: u64) -> String {
         _ if bytes < KIB * KIB => format!("{} KiB", bytes.div_ceil(KIB)),
         _ => {
             let tenths = (bytes * 10).div_ceil(KIB * KIB);
-            format!("{}.{} MiB", tenths / 10, tenths % 10)
+            match tenths % 10 {
+                0 => format!("{} MiB", tenths / 10),
+                rest => format!("{}.{rest} MiB", tenths / 10),
+            }
         }
     }
 }
@@ -228,13 +231,13 @@ mod tests {
         assert_eq!(attachments_line(&[]), None);
         let files = [
             file("shot.png", "image/png", 34_000),
-            file("a", "text/plain", 7),
+            file("a", "text/plain", 10 << 20),
             file("b", BYTES, 1_572_864),
         ];
         let line = attachments_line(&files).unwrap();
         assert_eq!(
             line,
-            "[attached: shot.png, image/png, 34 KiB; a, text/plain, 7 B; b, application/octet-stream, 1.5 MiB]"
+            "[attached: shot.png, image/png, 34 KiB; a, text/plain, 10 MiB; b, application/octet-stream, 1.5 MiB]"
         );
     }
 

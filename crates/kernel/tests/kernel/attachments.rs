@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     scripted_worker::ScriptEnd,
-    world::{KernelWorld, code, instance_selector, send_request, team},
+    world::{KernelWorld, code, instance_selector, send_request, team, within},
 };
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\xff";
@@ -33,13 +33,11 @@ async fn an_agent_gets_the_files_of_its_messages_in_each_attempt() {
         jobs.send((*worker.job).clone()).unwrap();
         async move { if worker.nth == 1 { ScriptEnd::Crashes } else { ScriptEnd::quiet() } }
     });
-    let run = world.start(&team("coder", "")).await;
+    world.start(&team("coder", "")).await;
     let files = [("shot 1.png", PNG), ("log.txt", b"hello".as_slice())];
     let sent = world.kernel.messages().send(&Principal::User, None, request("@coder look", &files));
     sent.await.unwrap();
-    world.wait_for_report(run, "coder", 2).await;
-    let jobs: Vec<WorkerJob> = std::iter::from_fn(|| seen.try_recv().ok()).collect();
-    assert_eq!(jobs.len(), 2);
+    let jobs = [within(seen.recv()).await.unwrap(), within(seen.recv()).await.unwrap()];
     for job in &jobs {
         let [image, log] = job.attachments.as_slice() else { panic!("{:?}", job.attachments) };
         let folder = job.folder.join("attachments");

@@ -92,17 +92,17 @@ tables! {
         key "v.workflow || ' ' || v.run";
 }
 
-/// An expression: the checksum of a message. It covers the attachments only if there are any, because a message of an
-/// earlier version has none.
-macro_rules! message_checksum {
-    () => {
-        message_checksum!(
-            "row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, \
-             m.priority, m.resource, m.ts"
-        )
-    };
+/// An expression: a function of the columns of a message. It gets the attachments only if there are any, because a
+/// message of an earlier version has none.
+macro_rules! message_function {
     ($start:literal) => {
-        concat!("CASE WHEN m.attachments IS NULL THEN ", $start, ") ELSE ", $start, ", m.attachments) END")
+        message_function!(@columns $start "m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, \
+            m.hops, m.priority, m.resource, m.ts")
+    };
+    (@columns $start:literal $columns:literal) => {
+        concat!(
+            "CASE WHEN m.attachments IS NULL THEN ", $start, $columns, ") ELSE ", $start, $columns, ", m.attachments) END"
+        )
     };
 }
 
@@ -112,14 +112,14 @@ pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
     source: "message AS m",
     check: concat!(
         "CASE WHEN m.checksum = ",
-        message_checksum!(),
-        " THEN NULL WHEN m.checksum IS NULL AND m.attachments IS NULL AND m.row_hash = message_hash(m.workflow, m.seq, \
-         m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, m.priority, m.resource, m.ts) THEN NULL \
-         ELSE coalesce(m.workflow || ' ' || m.seq, '?') END"
+        message_function!("row_checksum('message', "),
+        " THEN NULL WHEN m.checksum IS NULL AND m.row_hash = ",
+        message_function!("message_hash("),
+        " THEN NULL ELSE coalesce(m.workflow || ' ' || m.seq, '?') END"
     ),
     // The SHA-256 of an older row counts as a checksum.
     is_hashed: "true",
-    checksum: message_checksum!(),
+    checksum: message_function!("row_checksum('message', "),
 };
 
 /// An expression: the checksum of an attempt. An attempt that an earlier version leased has no position in the channel,
@@ -313,7 +313,7 @@ pub(crate) fn of(content: &[u8]) -> Checksum {
 /// Defines the functions of this file on a connection.
 pub(crate) fn install_functions(db: &Connection) -> db::Result<()> {
     db.create_function(c"row_checksum", -1, row_checksum)?;
-    db.create_function(c"message_hash", 12, message_hash)
+    db.create_function(c"message_hash", -1, message_hash)
 }
 
 thread_local! {
@@ -367,20 +367,13 @@ const HOPS_COLUMN: usize = 8;
 
 /// Computes the SHA-256 of a message's columns; `HashedMessage::hash` computes the same when the message is written.
 fn message_hash(values: &FunctionArguments<'_>) -> [u8; 32] {
-    let mut numbers = [[0; 8]; 12];
-    for (index, number) in numbers.iter_mut().enumerate() {
-        if let ValueRef::Integer(value) = values.value(index) {
-            *number = value.to_le_bytes();
-        }
-    }
-    let mut fields: [&[u8]; 12] = [&[]; 12];
-    for (index, field) in fields.iter_mut().enumerate() {
-        *field = match values.value(index) {
-            ValueRef::Null | ValueRef::Real(_) => &[],
-            ValueRef::Integer(_) if index == HOPS_COLUMN => &numbers[index][..4],
-            ValueRef::Integer(_) => &numbers[index],
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
-        };
-    }
+    let bytes = |index| match values.value(index) {
+        ValueRef::Null | ValueRef::Real(_) => Vec::new(),
+        ValueRef::Integer(value) if index == HOPS_COLUMN => value.to_le_bytes()[..4].to_vec(),
+        ValueRef::Integer(value) => value.to_le_bytes().to_vec(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
+    };
+    let fields: Vec<Vec<u8>> = (0..values.len()).map(bytes).collect();
+    let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
     hash(&fields)
 }

@@ -269,8 +269,10 @@ impl StoredResource {
                 other => other,
             };
         }
+        // `substr` of an empty blob is NULL.
         let sql =
-            "SELECT substr(content, ?3 + 1, ?4) FROM resource WHERE workflow = ?1 AND sha256 = ?2";
+            "SELECT CASE length(content) WHEN 0 THEN content ELSE substr(content, ?3 + 1, ?4) END
+             FROM resource WHERE workflow = ?1 AND sha256 = ?2";
         let values = params![
             self.workflow.get(),
             self.id.get(),
