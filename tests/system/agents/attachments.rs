@@ -34,14 +34,17 @@ fn check_image(cli: Cli) {
     assert_eq!(images(), 2, "{}", testbed.diagnostics("me"));
 }
 
+/// A question to a person would be denied.
+const NO_PERSON: &str = "permissions: { on_ask: deny }";
+
 /// Checks that the program reads a file by the path in its prompt, without a question to a person.
-fn check_text(cli: Cli, call: &str) {
+fn check_text(cli: Cli, settings: &str, call: &str) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a real agent that reads a file of a message")
     else {
         return;
     };
     testbed.world.file("note.txt", "the word is walrus\n");
-    testbed.start(&[AgentEntry { name: "me", cli, settings: "" }], "");
+    testbed.start(&[AgentEntry { name: "me", cli, settings }], "");
     let answer = send_file(&testbed, &format!("CALL {call}\nECHO"), "note.txt");
     assert!(answer.contains("the word is walrus"), "{answer}\n{}", testbed.diagnostics("me"));
 }
@@ -63,30 +66,30 @@ fn the_model_of_claude_code_over_acp_sees_an_attached_image() {
 
 #[test]
 fn claude_code_reads_an_attached_file() {
-    check_text(Cli::Claude, r#"Read {"file_path":"$ATTACHED"}"#);
+    check_text(Cli::Claude, NO_PERSON, r#"Read {"file_path":"$ATTACHED"}"#);
 }
 
 #[test]
 fn codex_reads_an_attached_file() {
-    check_text(Cli::Codex, r#"exec_command {"cmd":"cat $ATTACHED"}"#);
+    check_text(Cli::Codex, "", r#"exec_command {"cmd":"cat $ATTACHED"}"#);
 }
 
 #[test]
 fn gemini_cli_reads_an_attached_file() {
-    check_text(Cli::Gemini, r#"read_file {"file_path":"$ATTACHED"}"#);
+    check_text(Cli::Gemini, "", r#"read_file {"file_path":"$ATTACHED"}"#);
 }
 
 #[test]
 fn opencode_reads_an_attached_file() {
-    check_text(Cli::Opencode, r#"read {"filePath":"$ATTACHED"}"#);
+    check_text(Cli::Opencode, "", r#"read {"filePath":"$ATTACHED"}"#);
 }
 
 #[test]
 fn claude_code_over_acp_reads_an_attached_file() {
-    check_text(Cli::AcpClaude, r#"Read {"file_path":"$ATTACHED"}"#);
+    check_text(Cli::AcpClaude, NO_PERSON, r#"Read {"file_path":"$ATTACHED"}"#);
 }
 
 #[test]
 fn gemini_cli_over_acp_reads_an_attached_file() {
-    check_text(Cli::AcpGemini, r#"read_file {"file_path":"$ATTACHED"}"#);
+    check_text(Cli::AcpGemini, NO_PERSON, r#"read_file {"file_path":"$ATTACHED"}"#);
 }

@@ -55,15 +55,7 @@ impl Database {
         let new = tokio::task::spawn_blocking(hash).await.map_err(|_| Error::Closed)?;
         let (new, by) = (Arc::new(new), Arc::new((by, pause)));
         loop {
-            for resource in &new.resources {
-                self.write_file(resource).await?;
-            }
-            let (row, author) = (Arc::clone(&new), Arc::clone(&by));
-            let append = self.write(move |tx| {
-                let (by, pause) = &*author;
-                messages::append(tx, by, workflow, &row, pause.as_ref(), now)
-            });
-            match append.await {
+            match self.try_store_message(&new, &by, workflow, now).await {
                 Ok(Once::New(seq)) => return Ok(Once::New(seq)),
                 Err(Error::NotFound(ATTACHED_FILE)) => {}
                 other => {
@@ -73,6 +65,24 @@ impl Database {
                 }
             }
         }
+    }
+
+    async fn try_store_message(
+        &self,
+        new: &Arc<MessageWithFiles>,
+        by: &Arc<(WriteContext, Option<PauseCause>)>,
+        workflow: WorkflowId,
+        now: Now,
+    ) -> Result<Once<Seq>> {
+        for resource in &new.resources {
+            self.write_file(resource).await?;
+        }
+        let (row, author) = (Arc::clone(new), Arc::clone(by));
+        self.write(move |tx| {
+            let (by, pause) = &*author;
+            messages::append(tx, by, workflow, &row, pause.as_ref(), now)
+        })
+        .await
     }
 
     async fn write_file(&self, new: &Arc<NewResource>) -> Result<()> {
