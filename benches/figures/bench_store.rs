@@ -52,6 +52,7 @@ impl BenchStore {
             priority: Priority::Normal,
             resource: None,
             recipients,
+            attachments: Vec::new(),
         };
         let limit = None;
         self.store.message_append(by, self.workflow, message, limit, NOW).await?;

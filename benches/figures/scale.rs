@@ -82,6 +82,7 @@ async fn fill(bench_env: &BenchEnv) -> anyhow::Result<()> {
                 reply_to: None,
                 alone: false,
                 priority: Priority::Normal,
+                attachments: Vec::new(),
             };
             for _ in 0..MESSAGES / SENDERS {
                 let _: SendReply = daemon.post("/messages", &request).await?;

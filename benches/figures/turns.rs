@@ -68,6 +68,7 @@ pub(crate) async fn send(daemon: &DaemonSocket) -> anyhow::Result<()> {
         reply_to: None,
         alone: false,
         priority: Priority::Normal,
+        attachments: Vec::new(),
     };
     let _: SendReply = daemon.post("/messages", &request).await?;
     Ok(())

@@ -3,6 +3,7 @@
 
 mod acp;
 mod approvals;
+mod attachments;
 mod daemon_kills;
 mod failures;
 mod isolation;

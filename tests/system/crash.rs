@@ -61,6 +61,7 @@ fn send(world: &World, sender: usize, over: &AtomicBool) -> AcknowledgedSends {
                     reply_to: None,
                     alone: false,
                     priority: Priority::Normal,
+                    attachments: Vec::new(),
                 };
                 match daemon.post_once::<_, SendReply>("/messages", &key, &request).await {
                     Ok(reply) => break reply,

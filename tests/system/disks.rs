@@ -124,6 +124,7 @@ async fn send(home: &Path, project: &Path, message: String) -> Result<SendReply,
         reply_to: None,
         alone: false,
         priority: Priority::Normal,
+        attachments: Vec::new(),
     };
     DaemonSocket::at(home.join("daemon.sock")).post("/messages", &request).await
 }

@@ -7,6 +7,7 @@ mod agents;
 mod answers;
 mod api;
 mod approvals;
+mod attachments;
 mod binding_votes;
 mod bridge;
 mod client_environment;

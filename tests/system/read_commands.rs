@@ -270,6 +270,7 @@ fn export_reads_page_after_page_without_a_gap_and_a_reader_who_leaves_is_no_erro
                 reply_to: None,
                 alone: false,
                 priority: Priority::Normal,
+                attachments: Vec::new(),
             };
             let _: SendReply = daemon.post("/messages", &request).await.unwrap();
         }

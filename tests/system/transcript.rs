@@ -119,6 +119,7 @@ fn send(world: &World, sender: usize, done: &AtomicUsize) {
                 reply_to: None,
                 alone: false,
                 priority: Priority::Normal,
+                attachments: Vec::new(),
             };
             let deadline = Instant::now() + TEST_TIMEOUT;
             while let Err(error) =

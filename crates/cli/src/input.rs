@@ -1,6 +1,7 @@
 //! Everything that the user supplies: arguments, settings, parameters, context and signals.
 
 pub(crate) mod argument_values;
+pub(crate) mod attached_files;
 pub(crate) mod context;
 pub(crate) mod grant;
 pub(crate) mod invocation;

@@ -1,5 +1,6 @@
 //! The channel and the inboxes: sending, recipients, receipts, acknowledgements.
 
+pub(crate) mod attachments;
 pub(crate) mod channel;
 pub(crate) mod inbox;
 pub(crate) mod recipients;

@@ -21,8 +21,8 @@ pub use agents::{
 pub use approvals::{ApprovalView, ConsentRequest, PermitReply, PermitRequest};
 pub use documents::{
     DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
-    DocumentWritten, ResourceEntry, ResourceKept, ResourceRequest, ResourceText, SuggestReply,
-    SuggestRequest, SuggestionRequest, SuggestionView,
+    DocumentWritten, ResourceEncoding, ResourceEntry, ResourceKept, ResourceRequest, ResourceText,
+    SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView,
 };
 pub use health::{
     Health, HealthDetail, HealthStatus, ProcessTracking, ShutdownMode, ShutdownRequest, StoreReport,
@@ -31,8 +31,8 @@ pub use instances::{
     FeedbackRequest, FeedbackView, InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView,
 };
 pub use messages::{
-    AckReply, AckRequest, DeadLetter, DeadReply, DeadRequest, InboxReply, MessagesReply, SendReply,
-    SendRequest, UnknownMention,
+    AckReply, AckRequest, AttachmentRequest, DeadLetter, DeadReply, DeadRequest, InboxReply,
+    MessagesReply, SendReply, SendRequest, UnknownMention,
 };
 pub use page::{DEFAULT_PAGE_ITEMS, ListPage, MAX_PAGE_ITEMS};
 pub use proposals::{

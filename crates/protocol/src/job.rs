@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::Effort, approval::Permissions, backend::Backend, id::AttemptId, message::Usage,
-    name::AgentName, span::Span, state::FailureClass, target::InstanceRef, time::Millis,
+    agent::Effort, approval::Permissions, attachment::Attachment, backend::Backend, id::AttemptId,
+    message::Usage, name::AgentName, span::Span, state::FailureClass, target::InstanceRef,
+    time::Millis,
 };
 
 /// The variables of the user's environment that every run and every worker's children get, with those that a file or a
@@ -74,8 +75,20 @@ pub struct WorkerJob {
     /// Names of the team's agents, which the prompt may mention.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub team: Vec<AgentName>,
+    /// Files of the messages that the prompt shows; the worker fetches them before the turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<JobAttachment>,
     /// Time limits that the worker enforces.
     pub limits: JobLimits,
+}
+
+/// File of a shown message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobAttachment {
+    /// The file, as its message names it.
+    pub attachment: Attachment,
+    /// Path where the worker puts the file, in the attempt's folder.
+    pub path: PathBuf,
 }
 
 /// Time limits that the worker enforces itself.

@@ -7,6 +7,7 @@
 mod agent;
 pub mod api;
 mod approval;
+mod attachment;
 mod backend;
 mod display_text;
 mod effect;
@@ -37,6 +38,11 @@ pub use agent::{AgentSettings, Effort, Limits, RetryPolicy};
 pub use approval::{
     ArgumentPattern, BadToolPattern, Consent, OnAsk, PermissionAction, Permissions, ToolPattern,
 };
+pub use attachment::{
+    Attachment, AttachmentName, BadAttachmentName, Base64Bytes, MAX_ATTACHMENT_BYTES,
+    MAX_ATTACHMENTS, MAX_ATTACHMENTS_BYTES, attachments_line, is_binary, is_image, media_type_of,
+    size_text,
+};
 pub use backend::{Acp, AcpAgent, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
 pub use display_text::sanitize_for_display;
 pub use effect::{EffectKey, Hash, canonical_json, hash, hmac};
@@ -55,8 +61,8 @@ pub use id::{
     Seq, WorkflowId,
 };
 pub use job::{
-    BASE_ENV, EventsReply, EventsRequest, Finished, JobLimits, LiveEvent, NumberedEvent, Order,
-    WorkerEvent, WorkerJob, WorkerOutcome,
+    BASE_ENV, EventsReply, EventsRequest, Finished, JobAttachment, JobLimits, LiveEvent,
+    NumberedEvent, Order, WorkerEvent, WorkerJob, WorkerOutcome,
 };
 pub use keyword::Keyword;
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};

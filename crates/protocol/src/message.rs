@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::{
+    attachment::Attachment,
     id::{ResourceId, RunId, Seq},
     name::AgentName,
     state::DeliveryState,
@@ -47,6 +48,9 @@ pub struct Message {
     /// Resource with the whole text, if it is longer than a message may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceId>,
+    /// Files that came with the message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
 }
 
 /// Kind of a channel entry.

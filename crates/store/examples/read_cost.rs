@@ -102,5 +102,6 @@ fn message(n: u32) -> NewMessage {
         priority: Priority::Normal,
         resource: None,
         recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
+        attachments: Vec::new(),
     }
 }

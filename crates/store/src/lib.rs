@@ -34,13 +34,14 @@ pub use model::{
     FileState, FileStep, FinishedAttempt, HopContext, ImportOutcome, InboxKey, Instance,
     InstanceQuery, IntegrityReport, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule,
     LeaseStep, LeasedDelivery, LimitScope, ListRange, LiveAttempt, MessageOrder, MessageQuery,
-    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal,
-    NewQuestion, NewRun, NewSuggestion, NewVerdict, NotBefore, Once, OutSlot, PendingConflictFile,
-    ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery, QuestionRow, ReadyAgent,
-    Recipient, ResourceInfo, ResourceKey, ResourcePart, Retention, RunBlockers, RunClock,
-    RunClockSwitch, RunFacts, RunKey, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, Settlement,
-    ShownMessage, StoreFault, StoredVerdict, SuggestionAnswer, SuggestionVerdict, TallyRule,
-    TurnRow, UnheardAgent, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
+    NewAgent, NewApproval, NewAttachment, NewAttempt, NewBallot, NewCancellation, NewMessage,
+    NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, NotBefore, Once, OutSlot,
+    PendingConflictFile, ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery,
+    QuestionRow, ReadyAgent, Recipient, ResourceInfo, ResourceKey, ResourcePart, Retention,
+    RunBlockers, RunClock, RunClockSwitch, RunFacts, RunKey, RunQuery, RunRow, RunRule,
+    RunSnapshot, RunStep, Settlement, ShownMessage, StoreFault, StoredVerdict, SuggestionAnswer,
+    SuggestionVerdict, TallyRule, TurnRow, UnheardAgent, WaitReason, Wake, WakingMessage,
+    WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
 pub use store::{

@@ -27,7 +27,7 @@ pub use files::{
 };
 pub use integrity::IntegrityReport;
 pub use list_range::{FeedbackKey, FeedbackRow, InboxKey, ListRange, ResourceKey, RunKey};
-pub use messages::{MessageOrder, MessageQuery, NewMessage, Once, Recipient, Wake};
+pub use messages::{MessageOrder, MessageQuery, NewAttachment, NewMessage, Once, Recipient, Wake};
 pub use proposals::{
     BindingEffect, DeadlineStatus, EndRecipients, HopContext, NewBallot, NewCancellation,
     NewProposal, NewQuestion, ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery,

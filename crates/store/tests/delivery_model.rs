@@ -219,6 +219,7 @@ impl StoreAndModel {
             priority,
             resource: None,
             recipients: recipients.iter().map(recipient).collect(),
+            attachments: Vec::new(),
         };
         let sent = self
             .store

@@ -48,6 +48,7 @@ async fn send(store: &dyn Store, workflow: WorkflowId, body: String) -> Result<(
         priority: Priority::Normal,
         resource: None,
         recipients: Vec::new(),
+        attachments: Vec::new(),
     };
     store
         .message_append(WriteContext::new(WriteActor::User), workflow, message, None, NOW)

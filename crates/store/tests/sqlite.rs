@@ -16,8 +16,9 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     AdminStore as _, Database, DocumentBase, DocumentStore as _, DocumentWrite, Error, Fence,
-    ListRange, MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewMessage, NewRun, Now,
-    Recipient, Retention, RunStep, RunStore as _, StoreTime, Wake, WriteActor, WriteContext,
+    ListRange, MessageOrder, MessageQuery, MessageStore as _, NewAgent, NewAttachment, NewMessage,
+    NewRun, Now, Recipient, Retention, RunStep, RunStore as _, StoreTime, Wake, WriteActor,
+    WriteContext,
 };
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -42,6 +43,7 @@ fn message(body: &str) -> NewMessage {
         priority: Priority::Normal,
         resource: None,
         recipients: vec![Recipient { agent: "a".parse().unwrap(), wake: Wake::Batched }],
+        attachments: Vec::new(),
     }
 }
 
@@ -249,6 +251,30 @@ async fn a_document_outlives_a_forgotten_run_that_added_to_it() {
     assert_eq!((newest.info.revision, newest.content), (Revision::new(9), said));
     let forgotten = store.document_get(workflow, path, Some(Revision::new(5))).await.unwrap();
     assert_eq!(forgotten, None);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_not_written_leaves_no_file_of_its_attachments() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Database::open(folder.path()).unwrap();
+    let (workflow, run) = instance(&store, Retention::Always).await;
+    store.run_start(run, None, NOW).await.unwrap();
+    let mine = folder.path().join("resources").join(workflow.to_string());
+    let send = async |agent: &str, byte| {
+        let (name, media_type) = ("shot.png".parse().unwrap(), "image/png".into());
+        let file = NewAttachment { name, media_type, content: vec![byte; 3 * 1024 * 1024] };
+        let recipients = vec![Recipient { agent: agent.parse().unwrap(), wake: Wake::Batched }];
+        let message = NewMessage { recipients, attachments: vec![file], ..message("look") };
+        let by = WriteContext::new(WriteActor::User);
+        store.message_append(by, workflow, message, None, NOW).await.is_ok()
+    };
+    assert!(!send("ghost", 1).await);
+    assert_eq!(names(&mine), Vec::<String>::new());
+    assert!(send("a", 2).await);
+    assert_eq!(names(&mine).len(), 1);
+    assert!(!send("ghost", 3).await);
+    assert_eq!(names(&mine).len(), 1);
     store.close().await;
 }
 

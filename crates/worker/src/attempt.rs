@@ -22,6 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    attachments::fetch_attachments,
     backend::backend_for,
     clocks::{AttemptClockReadings, Expiry, next_expiry},
     event_reporter::EventReporter,
@@ -169,7 +170,10 @@ impl Attempt {
         if self.cancelled.run_until_cancelled(acknowledged).await.is_none() {
             return Err(TurnFailure::cancelled());
         }
-        let turn = TurnContext::new(&self.job, &self.daemon, &self.report, self.cancelled.clone());
+        let mut turn =
+            TurnContext::new(&self.job, &self.daemon, &self.report, self.cancelled.clone());
+        let fetched = Box::pin(fetch_attachments(&self.job, &self.daemon));
+        turn.request.attachments = turn.until_cancelled(fetched).await?;
         let unserved = turn.tools.unserved();
         let done = match backend_for(&self.job) {
             Ok(mut backend) => backend.turn(turn).await,

@@ -4,6 +4,7 @@
 //! continues for a while without a daemon. The daemon decides if the work counts.
 
 mod approval_gate;
+mod attachments;
 mod attempt;
 mod backend;
 mod child_env;

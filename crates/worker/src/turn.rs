@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval_gate::ToolApprovalGate, child_env::ChildEnv, event_reporter::EventReporter,
-    mcp_client::McpClient, tool_set::ToolSet, worker_log::WorkerLog,
+    approval_gate::ToolApprovalGate, attachments::AttachedFile, child_env::ChildEnv,
+    event_reporter::EventReporter, mcp_client::McpClient, tool_set::ToolSet, worker_log::WorkerLog,
 };
 
 /// The input of a backend for one turn.
@@ -63,6 +63,8 @@ pub(crate) struct TurnRequest {
     pub(crate) team: Vec<AgentName>,
     /// The conversation of the agent's previous turn, in the format of its backend.
     pub(crate) session: Option<Value>,
+    /// Files that came with the messages of the prompt, which names their paths.
+    pub(crate) attachments: Vec<AttachedFile>,
 }
 
 /// Private folders. The working folder is in `TurnContext::child_env`.
@@ -126,6 +128,7 @@ impl TurnContext {
                 effort: job.effort,
                 team: job.team.clone(),
                 session: job.session.clone(),
+                attachments: Vec::new(),
             },
             permissions: job.permissions.clone(),
             tools,

@@ -10,6 +10,8 @@
 //! | `DELAY ms`, `DRIP ms` | the pause before an answer; the pause between its parts |
 //! | `CUT` | close the connection in the middle of an answer |
 //! | `USAGE in out` | the tokens of each answer (100 10) |
+//!
+//! `$ATTACHED` is the path of the first file that came with the prompt's messages.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -89,6 +91,7 @@ pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> An
         ConversationItem::User(_) | ConversationItem::Result(_) => None,
     });
     let (at, text) = newest.map_or((0, ""), |(at, text)| (at, text));
+    let text = &text.replace("$ATTACHED", attached_path(text));
     let results: Vec<&str> = asked.items[at..]
         .iter()
         .filter_map(|item| match item {
@@ -125,6 +128,13 @@ pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> An
         },
         usage,
     }
+}
+
+/// Returns the path of the first attached file that a text names.
+fn attached_path(text: &str) -> &str {
+    let line = text.lines().find_map(|line| line.strip_prefix("File attached to message "));
+    let path = line.and_then(|line| line.split_once(": ")?.1.split_once(" ("));
+    path.map_or("", |(path, _)| path)
 }
 
 /// Returns the directives of a text, in order.

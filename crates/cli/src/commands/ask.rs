@@ -116,6 +116,7 @@ fn question_request(target: &Target, question: String, ctx: &CommandContext<'_>)
         reply_to: None,
         alone: true,
         priority: Priority::Normal,
+        attachments: Vec::new(),
     }
 }
 

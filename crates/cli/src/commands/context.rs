@@ -136,6 +136,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 reply_to: reply_to.map(Seq::new),
                 alone: false,
                 priority: Priority::Normal,
+                attachments: Vec::new(),
             };
             let reply = send::send_message(&request, ctx).await?;
             send::warn_unknown_mentions(&reply, ctx)?;

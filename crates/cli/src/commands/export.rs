@@ -12,7 +12,7 @@ use crate::{
         resolve_run,
         target_args::{TargetArgs, TargetEffect},
     },
-    live::view::reply_suffix,
+    live::view::{attachment_text, reply_suffix},
     output::{
         styled_line::StyledLine,
         text::{one_line, sanitize_for_display},
@@ -26,7 +26,7 @@ const PAGE_SIZE: u32 = 500;
 /// Print the transcript of a run
 ///
 /// The command prints the live run, else the last one. Markdown includes the documents; JSON is one document with one message per
-/// line. Long messages are printed in full.
+/// line. Long messages are printed in full, attached files only by name; `resource read` prints a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker export @review:pr-123 --format md > review.md")]
 pub(crate) struct Args {
@@ -249,6 +249,9 @@ fn write_message(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), 
         String::new(),
         block_quote(message.body.trim_end()),
     ];
+    let files = message.attachments.iter().map(attachment_text);
+    let files = files.flat_map(|file| [String::new(), format!("*attached: {file}*")]);
+    let lines: Vec<_> = lines.into_iter().chain(files).collect();
     lines.iter().try_for_each(|line| ctx.console.print_line(&StyledLine::plain(line)))
 }
 

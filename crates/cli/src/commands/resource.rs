@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use agent_worker_host::DialError;
 use agent_worker_protocol::{
     Code, ResourceId,
-    api::{ResourceEntry, ResourceRequest},
+    api::{ResourceEncoding, ResourceEntry, ResourceRequest, ResourceText},
 };
 
 use crate::{
@@ -122,11 +123,18 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                     CliError::from(error).with_hint_for(Code::NotFound, list)
                 })?;
             // Without a range, the whole text is read.
+            let mut bytes = content_bytes(&part)?;
             while !given && part.end < part.total {
                 let rest = format!("{}..", part.end);
                 let more = client.resource(&scope, id, Some(&rest)).await?;
                 part.end = more.end;
-                part.content.push_str(&more.content);
+                bytes.extend(content_bytes(&more)?);
+            }
+            match (format, part.encoding) {
+                (Format::Text, Some(ResourceEncoding::Base64)) => {
+                    return print_file(&bytes, &part, ctx).map(|()| RunVerdict::Done);
+                }
+                (Format::Json, _) | (_, None) => part.set_content_bytes(bytes),
             }
             match format {
                 Format::Json => ctx.console.print_json(&part),
@@ -144,6 +152,25 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         }
     }?;
     Ok(RunVerdict::Done)
+}
+
+fn content_bytes(part: &ResourceText) -> Result<Vec<u8>, CliError> {
+    let what = || "the content of a resource is not valid base64".to_owned();
+    Ok(part.content_bytes().ok_or_else(|| DialError::Garbled { what: what() })?)
+}
+
+/// Prints the bytes of a file for a program; a terminal would interpret them.
+fn print_file(
+    bytes: &[u8],
+    part: &ResourceText,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
+    if ctx.console.is_stdout_interactive() {
+        let what = format!("the resource is no text, but {}", one_line(&part.r#type));
+        let hint = format!("write it to a file: agent-worker resource read {} > FILE", part.id);
+        return Err(CliError::new(CliErrorKind::Usage, what).with_hint(hint));
+    }
+    ctx.console.print_bytes(bytes)
 }
 
 fn show_list(

@@ -1,5 +1,7 @@
 //! `agent-worker send`: sends a message to an agent or a workflow.
 
+use std::path::PathBuf;
+
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     AgentName, BadTarget, DeliveryState, Priority, Receipt, Seq, Target,
@@ -13,6 +15,7 @@ use crate::{
     error::{CliError, CliErrorKind},
     input::{
         argument_values,
+        attached_files::read_attachments,
         context::{CommandContext, Format, OutputArgs},
         signals::InterruptSignals,
         target_args::{TargetEffect, parse_bare_target, target_without_text_error},
@@ -36,6 +39,7 @@ use crate::{
 Examples:
   agent-worker send coder@review:pr-123 \"fix it, then ask @reviewer\"
   agent-worker send \"fix it\" --to coder@review:pr-123
+  agent-worker send designer@review \"compare these\" --attach before.png --attach after.png
   git diff | agent-worker send @review:pr-123 - --to reviewer --wait
 
 Exit codes with --wait: 0 all woken agents acted, 1 at least one never will. If the run is the
@@ -64,6 +68,9 @@ pub(crate) struct Args {
     /// High priority: delivered before other pending messages
     #[arg(long)]
     urgent: bool,
+    /// Attach a file, such as an image; repeatable, at most 20 files of 10 MiB each
+    #[arg(long, value_name = "FILE")]
+    attach: Vec<PathBuf>,
     /// Wait until all woken agents have acted, and print the answer
     #[arg(long)]
     wait: bool,
@@ -84,6 +91,7 @@ struct SendReport<'a> {
 
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    let attachments = read_attachments(&args.attach)?;
     let (target, message) =
         read_target_and_text(&args.words, args.to.first(), ("send", "message"), ctx.console)?;
     let (target, to) = resolve_recipients(target, args.to)?;
@@ -100,6 +108,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
         priority: if args.urgent { Priority::High } else { Priority::Normal },
+        attachments,
     };
     let mut signals = args.wait.then(InterruptSignals::listen_or_fail).transpose()?;
     let reply = match &mut signals {

@@ -22,7 +22,7 @@ use self::event_text::{
     retry_text, setup_text, tool_call_text, tool_result_text, unheard_notice, verdict_notice,
     vote_text, written_text,
 };
-pub(crate) use self::event_text::{message_lines, reply_suffix};
+pub(crate) use self::event_text::{attachment_text, message_lines, reply_suffix};
 pub(crate) use self::replay::Replay;
 use crate::output::{
     report::ObservedRun,

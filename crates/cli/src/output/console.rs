@@ -140,6 +140,11 @@ impl Console {
         self.stdout.write(text)
     }
 
+    /// Prints bytes for a program.
+    pub(crate) fn print_bytes(&mut self, bytes: &[u8]) -> PrintResult {
+        self.stdout.write_bytes(bytes)
+    }
+
     /// Returns whether a person reads the answers on a terminal.
     pub(crate) fn is_stdout_interactive(&self) -> bool {
         match self.stdout.device {
@@ -288,7 +293,11 @@ impl OutputStream {
     }
 
     fn write(&mut self, text: &str) -> PrintResult {
-        let written = self.writer.write_all(text.as_bytes());
+        self.write_bytes(text.as_bytes())
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> PrintResult {
+        let written = self.writer.write_all(bytes);
         match (written.and_then(|()| self.writer.flush()), self.on_error) {
             (Ok(()), _) | (Err(_), PrintErrorPolicy::Ignore) => Ok(()),
             (Err(error), PrintErrorPolicy::Fail) => Err(CliError::print_failed(error)),

@@ -51,10 +51,9 @@ pub(super) async fn send(
     State(app): State<Arc<AppState>>,
     Requester(who): Requester,
     key: IdempotencyKey,
-    JsonBody(request): JsonBody<SendRequest>,
+    JsonBody(mut request): JsonBody<SendRequest>,
 ) -> HandlerResult<SendReply> {
-    let args = || serde_json::to_value(&request).unwrap_or_default();
-    let key = key.effect("channel_send", args)?;
+    let key = key.effect("channel_send", || request.to_arguments())?;
     Ok(Json(app.kernel.messages().send(&who, key, request).await?))
 }
 

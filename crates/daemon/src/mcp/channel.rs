@@ -96,8 +96,17 @@ pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall
         priority,
     } = call.args()?;
     let InstanceSelector { target, project } = call.place;
-    let request =
-        SendRequest { target, project, message, to, cc, reply_to, alone: false, priority };
+    let request = SendRequest {
+        target,
+        project,
+        message,
+        to,
+        cc,
+        reply_to,
+        alone: false,
+        priority,
+        attachments: Vec::new(),
+    };
     to_tool_result(kernel.messages().send(who, call.key, request).await)
 }
 

@@ -29,6 +29,38 @@ async fn a_key_makes_a_send_happen_once() {
 }
 
 #[tokio::test]
+async fn a_file_comes_with_its_message_and_belongs_to_the_key() {
+    let fixture = DaemonFixture::open().await;
+    let send = |key: &str, name: &str, content: &str| {
+        let file = json!({"name": name, "content": content});
+        let body = json!({"target": "@team", "message": "look", "attachments": [file]});
+        TestRequest::post("/messages", body.to_string()).header("Idempotency-Key", key)
+    };
+    let first = fixture.as_user(send("k1", "shot.png", "iVBORw0KGgo=")).await.json();
+    let again = fixture.as_user(send("k1", "shot.png", "iVBORw0KGgo=")).await.json();
+    assert_eq!((&again["seq"], &again["deduplicated"]), (&first["seq"], &json!(true)));
+    for (name, content) in [("shot.png", "iVBORw0KGgoA"), ("other.png", "iVBORw0KGgo=")] {
+        let other = fixture.as_user(send("k1", name, content)).await;
+        assert_eq!(other.refusal(), (409, "conflict".to_owned()), "{name}");
+    }
+    for (name, content) in [("a/b", "AAAA"), ("", "AAAA"), ("a", "%"), ("a", "AAA")] {
+        let refused = fixture.as_user(send("k2", name, content)).await;
+        assert_eq!(refused.refusal(), (400, "bad_request".to_owned()), "{name} {content}");
+    }
+    let read = fixture.as_user(TestRequest::get("/messages?target=@team&since=1")).await.items();
+    let id = "4c4b6a3be1314ab86138bef4314dde022e600960d8689a2c8f8631802d20dab6";
+    let file = json!({"name": "shot.png", "media_type": "image/png", "size": 8, "resource": id});
+    assert_eq!(read[0]["attachments"], json!([file]));
+    assert_eq!(read.as_array().unwrap().len(), 1);
+    let over_mcp = call(&fixture, &fixture.job.token, "channel_read", json!({"since": 1})).await;
+    assert_eq!(over_mcp["messages"][0]["attachments"], json!([file]));
+    // The worker of an attempt reads the bytes with its token.
+    let path = format!("/resources/{id}?range=1..");
+    let part = fixture.as_user(TestRequest::get(&path).token(&fixture.job.token)).await.json();
+    assert_eq!((&part["encoding"], &part["content"]), (&json!("base64"), &json!("UE5HDQoaCg==")));
+}
+
+#[tokio::test]
 async fn a_channel_is_read_after_a_message_or_an_instant() {
     let fixture = DaemonFixture::open().await;
     for (key, text) in [("a", "one"), ("b", "two"), ("c", "three")] {

@@ -3,8 +3,9 @@
 use std::{cmp::Reverse, ops::Range};
 
 use agent_worker_protocol::{
-    Millis, Permission, ResourceId, ToolName,
-    api::{ListPage, ResourceEntry, ResourceKept, ResourceText},
+    Base64Bytes, Millis, Permission, ResourceId, ToolName,
+    api::{ListPage, ResourceEncoding, ResourceEntry, ResourceKept, ResourceText},
+    is_binary,
 };
 use agent_worker_store::{ResourceInfo, ResourceKey};
 
@@ -68,8 +69,8 @@ impl Resources<'_> {
         page.finish()
     }
 
-    /// Reads a part of a resource. If more follows, the part ends with a whole character, so that all parts make up
-    /// the text.
+    /// Reads a part of a resource. If more of a text follows, the part ends with a whole character, so that all parts
+    /// make up the text. Bytes of another media type are base64.
     pub async fn read(
         self,
         who: &Principal,
@@ -84,12 +85,17 @@ impl Resources<'_> {
         let range = start..range.end.min(start.saturating_add(MAX_READ_BYTES));
         let mut part = self.0.store.resource_get(instance.id, id, range).await?;
         let start = start.min(part.total);
+        let is_binary = is_binary(&part.kind);
         let kept = complete_utf8_len(&part.bytes);
-        if kept > 0 && start + (part.bytes.len() as u64) < part.total {
+        if !is_binary && kept > 0 && start + (part.bytes.len() as u64) < part.total {
             part.bytes.truncate(kept);
         }
         let end = start + part.bytes.len() as u64;
-        let content = String::from_utf8_lossy(&part.bytes).into_owned();
+        let (encoding, content) = if is_binary {
+            (Some(ResourceEncoding::Base64), Base64Bytes(part.bytes).into())
+        } else {
+            (None, String::from_utf8_lossy(&part.bytes).into_owned())
+        };
         Ok(ResourceText {
             id,
             r#type: part.kind,
@@ -97,6 +103,7 @@ impl Resources<'_> {
             total: part.total,
             start,
             end,
+            encoding,
             content,
         })
     }

@@ -118,6 +118,7 @@ impl Suggestions<'_> {
                 priority: Priority::Normal,
                 resource: None,
                 recipients: Vec::new(),
+                attachments: Vec::new(),
             },
             pause: limits::hop_limit_cause(hops, &run_context.limits),
             max_bytes: MAX_DOCUMENT_BYTES,

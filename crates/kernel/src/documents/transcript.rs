@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use agent_worker_protocol::{
     AgentName, DocumentPath, InstanceRef, Message, MessageKind, Proposal, RunId, Seq, WorkflowId,
-    api::ProposalView, sanitize_for_display,
+    api::ProposalView, attachments_line, sanitize_for_display,
 };
 use agent_worker_store::{
     ChangeCursor, Error as StoreError, ListRange, MessageOrder, MessageQuery, ProposalQuery, Store,
@@ -224,7 +224,11 @@ fn format_entry(message: &Message) -> String {
     let answered: Vec<String> = answered.iter().map(|seq| format!("#{seq}")).collect();
     let to =
         if answered.is_empty() { String::new() } else { format!(" to {}", answered.join(", ")) };
-    let mut entry = format!("{ENTRY_PREFIX}{ts} [{from}] #{seq}{kind}{to}\n");
+    // On the line of the heading, which no author can imitate.
+    let files = attachments_line(&message.attachments);
+    let files = files.map(|files| format!(" {}", sanitize_for_display(&files)));
+    let files = files.unwrap_or_default();
+    let mut entry = format!("{ENTRY_PREFIX}{ts} [{from}] #{seq}{kind}{to}{files}\n");
     // People read the file in a terminal.
     for line in sanitize_for_display(&message.body).split_inclusive('\n') {
         push_line(&mut entry, line);
@@ -266,6 +270,7 @@ mod tests {
             cc: Vec::new(),
             acts_on: Vec::new(),
             resource: None,
+            attachments: Vec::new(),
         }
     }
 
@@ -328,5 +333,14 @@ mod tests {
         let answer = Message { acts_on: vec![Seq::new(9), Seq::new(11)], ..answer };
         let expected = "### 2023-11-14T22:13:20.123Z [coder] #12 answer to #9, #11\ndone\n\n";
         assert_eq!(format_entry(&answer), expected);
+        let file = agent_worker_protocol::Attachment {
+            name: "a\u{202e}b.txt".parse().unwrap(),
+            media_type: "text/plain".into(),
+            size: 7,
+            resource: agent_worker_protocol::ResourceId::new([0; 32]),
+        };
+        let sent = Message { attachments: vec![file], ..message("see") };
+        let expected = "### 2023-11-14T22:13:20.123Z [coder] #12 [attached: a\\u{202e}b.txt, text/plain, 7 B]\nsee\n\n";
+        assert_eq!(format_entry(&sent), expected);
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, RunContext},
     messaging::{
+        attachments::new_attachments,
         recipients::{RecipientSpec, Recipients, resolve_recipients},
         size_limits::{self, MessageText},
     },
@@ -113,10 +114,9 @@ impl Messages<'_> {
         who.require(Permission::Send)?;
         let by = who.author_with_key(key)?;
         self.0.pass_gate(who, ToolName::ChannelSend).await?;
-        if request.message.trim().is_empty() {
-            return Err(Error::BadRequest("the message is empty".into()));
-        }
-        let (target, project) = (request.target.clone(), request.project.clone());
+        require_text(&request.message)?;
+        let attachments = new_attachments(request.attachments)?;
+        let (target, project) = (request.target.clone(), request.project);
         let (place, choice) = (InstanceSelector { target, project }, InstanceChoice::Nearest);
         let instance = self.0.resolve_instance_for_write(who, &place, choice).await?;
         // A repeated call gets its first result, even if the run has ended since.
@@ -141,11 +141,11 @@ impl Messages<'_> {
             alone: request.alone,
         };
         let reached = self.0.message_recipients(&address, &who.sender()?, &run_context).await?;
-        let hops = who.hops(request.reply_to);
+        let (hops, reply_to) = (who.hops(request.reply_to), request.reply_to);
         let text = MessageText::authored(request.message);
-        let reply_to = request.reply_to;
         let message = self.0.prepare_message(&by, &run_context, text, &reached, hops, reply_to);
         let mut message = message.await?;
+        message.attachments = attachments;
         message.priority = message.priority.max(request.priority);
         let pause = limits::hop_limit_cause(hops, &run_context.limits);
         if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
@@ -384,7 +384,18 @@ impl Kernel {
         let recipients = reached.list.clone();
         let (body, data) = (text.body, text.data);
         let kind = MessageKind::Message;
-        Ok(NewMessage { kind, body, data, reply_to, hops, priority, resource, recipients })
+        let attachments = Vec::new();
+        Ok(NewMessage {
+            kind,
+            body,
+            data,
+            reply_to,
+            hops,
+            priority,
+            resource,
+            recipients,
+            attachments,
+        })
     }
 
     async fn spill_to_resource(
@@ -402,6 +413,11 @@ impl Kernel {
             .resource_put(by, run_context.workflow, "text/plain".into(), content, now.wall)
             .await?)
     }
+}
+
+fn require_text(message: &str) -> Result<()> {
+    let is_empty = message.trim().is_empty();
+    if is_empty { Err(Error::BadRequest("the message is empty".into())) } else { Ok(()) }
 }
 
 /// Refuses filters that a thread does not have.

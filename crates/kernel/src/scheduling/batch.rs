@@ -55,6 +55,7 @@ mod tests {
             cc: Vec::new(),
             acts_on: Vec::new(),
             resource: None,
+            attachments: Vec::new(),
         };
         ShownMessage { message, wakes: true }
     }

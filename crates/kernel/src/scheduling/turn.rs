@@ -22,6 +22,7 @@ use crate::{
     access::tokens,
     error::{Error, Result},
     kernel::{Kernel, RunContext},
+    messaging::attachments::job_attachments,
     runs::agent_join,
     scheduling::{
         batch, prompt, retry_policy,
@@ -199,6 +200,9 @@ impl Kernel {
         let env = self.runner.run_env(run_context.run).await.map_err(Error::RunFolder)?;
         let own = settings.system_prompt.as_deref();
         let parts = self.team_parts_of(run_context, &lease.fence.agent).await?;
+        let decisions = self.recent_decisions(run_context).await?;
+        let prompt = prompt::prompt(lease, &decisions, &place.folder);
+        let attachments = job_attachments(&lease.messages, &place.folder);
         Ok(WorkerJob {
             attempt: lease.id,
             activation: format!("{}/{}/{}", lease.run, lease.fence.agent, lease.oldest),
@@ -218,7 +222,7 @@ impl Kernel {
                 parts,
                 own,
             ),
-            prompt: prompt::prompt(lease, &self.recent_decisions(run_context).await?),
+            prompt,
             woken_by: prompt::woken_by(lease),
             backend: backend_of(run_context, settings),
             model: settings.model.clone(),
@@ -229,6 +233,7 @@ impl Kernel {
             max_tokens: settings.max_tokens,
             effort: settings.effort,
             team: run_context.team.clone(),
+            attachments,
             limits: self.job_limits(settings),
         })
     }

@@ -4,6 +4,7 @@
 mod agent_join;
 mod answers;
 mod approvals;
+mod attachments;
 mod attention;
 mod channel;
 mod documents;

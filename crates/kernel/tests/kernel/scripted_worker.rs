@@ -94,6 +94,7 @@ impl ScriptedWorker {
             reply_to: None,
             alone: false,
             priority: Priority::Normal,
+            attachments: Vec::new(),
         })
         .await
     }

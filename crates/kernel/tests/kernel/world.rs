@@ -77,6 +77,7 @@ pub(crate) fn send_request(target: Option<&str>, message: &str) -> SendRequest {
         reply_to: None,
         alone: false,
         priority: Priority::Normal,
+        attachments: Vec::new(),
     }
 }
 

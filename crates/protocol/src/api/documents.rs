@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    attachment::Base64Bytes,
     id::{AttemptId, ResourceId, Revision, Seq},
     message::Sender,
     name::{AgentName, DocumentPath},
@@ -232,7 +233,7 @@ pub struct ResourceEntry {
     pub created_by: Option<Sender>,
 }
 
-/// Reply of `GET /resources/{id}`: a part of a resource as text, with replacements for bytes that are not text.
+/// Reply of `GET /resources/{id}`: a part of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceText {
     pub id: ResourceId,
@@ -247,6 +248,37 @@ pub struct ResourceText {
     pub start: u64,
     /// Offset of the first byte after this part, from which to continue.
     pub end: u64,
-    /// Text of this part.
+    /// Encoding of `content`; absent for text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<ResourceEncoding>,
+    /// Text of this part, with replacements for bytes that are not text; base64 if `encoding` says so.
     pub content: String,
+}
+
+/// Encoding of a part of a resource whose media type is not text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceEncoding {
+    /// The content is base64.
+    Base64,
+}
+
+impl ResourceText {
+    /// Returns the bytes of the content; none if its base64 is invalid.
+    pub fn content_bytes(&self) -> Option<Vec<u8>> {
+        match self.encoding {
+            None => Some(self.content.clone().into_bytes()),
+            Some(ResourceEncoding::Base64) => {
+                Base64Bytes::try_from(self.content.clone()).ok().map(|bytes| bytes.0)
+            }
+        }
+    }
+
+    /// Replaces the content.
+    pub fn set_content_bytes(&mut self, bytes: Vec<u8>) {
+        self.content = match self.encoding {
+            None => String::from_utf8_lossy(&bytes).into_owned(),
+            Some(ResourceEncoding::Base64) => Base64Bytes(bytes).into(),
+        };
+    }
 }

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::Mail;
 use crate::{
-    id::{RunId, Seq},
+    attachment::{AttachmentName, Base64Bytes},
+    effect::hash,
+    id::{ResourceId, RunId, Seq},
     message::{Message, Priority, Receipt},
     name::AgentName,
     target::{InstanceRef, Target},
@@ -40,6 +43,34 @@ pub struct SendRequest {
     /// Priority; `high` sorts the message before others in an inbox, as an urgent word in the text does.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
+    /// Files that come with the message: at most 20, with at most 10 MiB each and 60 MiB together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<AttachmentRequest>,
+}
+
+impl SendRequest {
+    /// Returns the arguments that identify this request: everything, with the hashes of the files instead of their
+    /// content.
+    pub fn to_arguments(&mut self) -> Value {
+        let files = std::mem::take(&mut self.attachments);
+        let mut args = serde_json::to_value(&*self).unwrap_or_default();
+        if !files.is_empty() {
+            let file = |file: &AttachmentRequest| json!({"name": file.name, "sha256": ResourceId::new(hash(&[&file.content.0]))});
+            args["attachments"] = files.iter().map(file).collect();
+        }
+        self.attachments = files;
+        args
+    }
+}
+
+/// File of a [`SendRequest`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttachmentRequest {
+    /// Name of the file, without a folder.
+    pub name: AttachmentName,
+    /// Content of the file in base64.
+    pub content: Base64Bytes,
 }
 
 /// Reply to [`SendRequest`]: the message is on disk.

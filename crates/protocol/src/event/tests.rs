@@ -305,6 +305,7 @@ fn messages() -> Vec<Recorded> {
         cc: Vec::new(),
         acts_on: Vec::new(),
         resource: None,
+        attachments: Vec::new(),
     };
     vec![
         (

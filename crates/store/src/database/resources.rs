@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{Millis, ResourceId, WorkflowId};
+use agent_worker_protocol::{Millis, PauseCause, ResourceId, Seq, WorkflowId};
 
 use super::Database;
 use crate::{
     error::{Error, Result},
-    model::WriteContext,
-    sql::resources::{NewResource, ResourcePutOutcome},
+    model::{NewMessage, Once, WriteContext},
+    sql::{
+        messages::{self, ATTACHED_FILE, MessageWithFiles},
+        resources::{NewResource, ResourcePutOutcome},
+    },
+    time::Now,
 };
 
 impl Database {
@@ -35,6 +39,50 @@ impl Database {
                 }
             }
         }
+    }
+
+    /// Stores a message with its files: first the contents of large files, then all rows in one transaction.
+    pub(crate) async fn store_message_with_files(
+        &self,
+        (by, pause): (WriteContext, Option<PauseCause>),
+        workflow: WorkflowId,
+        message: NewMessage,
+        now: Now,
+    ) -> Result<Once<Seq>> {
+        let files = self.engine.resource_files();
+        // Hashing takes a while if the files are large.
+        let hash = move || MessageWithFiles::new(workflow, message, files);
+        let new = tokio::task::spawn_blocking(hash).await.map_err(|_| Error::Closed)?;
+        let (new, by) = (Arc::new(new), Arc::new((by, pause)));
+        loop {
+            match self.try_store_message(&new, &by, workflow, now).await {
+                Ok(Once::New(seq)) => return Ok(Once::New(seq)),
+                Err(Error::NotFound(ATTACHED_FILE)) => {}
+                other => {
+                    // A message that was not written leaves no file; its result matters more than a file left over.
+                    drop(self.sweep_resources(workflow).await);
+                    return other;
+                }
+            }
+        }
+    }
+
+    async fn try_store_message(
+        &self,
+        new: &Arc<MessageWithFiles>,
+        by: &Arc<(WriteContext, Option<PauseCause>)>,
+        workflow: WorkflowId,
+        now: Now,
+    ) -> Result<Once<Seq>> {
+        for resource in &new.resources {
+            self.write_file(resource).await?;
+        }
+        let (row, author) = (Arc::clone(new), Arc::clone(by));
+        self.write(move |tx| {
+            let (by, pause) = &*author;
+            messages::append(tx, by, workflow, &row, pause.as_ref(), now)
+        })
+        .await
     }
 
     async fn write_file(&self, new: &Arc<NewResource>) -> Result<()> {

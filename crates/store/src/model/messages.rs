@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use agent_worker_protocol::{AgentName, MessageKind, Priority, ResourceId, RunId, Seq};
+use agent_worker_protocol::{
+    AgentName, AttachmentName, MessageKind, Priority, ResourceId, RunId, Seq,
+};
 use serde::{Deserialize, Serialize};
 
 /// A message to be written. Its sender is the author of the write, never a field.
@@ -24,6 +26,20 @@ pub struct NewMessage {
     pub resource: Option<ResourceId>,
     /// Recipients, resolved once by the kernel.
     pub recipients: Vec<Recipient>,
+    /// Files that are stored with the message. The first message of a run has none.
+    #[serde(skip)]
+    pub attachments: Vec<NewAttachment>,
+}
+
+/// A file of a message to be written.
+#[derive(Clone, Debug)]
+pub struct NewAttachment {
+    /// Name of the file.
+    pub name: AttachmentName,
+    /// Media type of the content.
+    pub media_type: String,
+    /// Content of the file.
+    pub content: Vec<u8>,
 }
 
 /// A recipient of a message, and the wake mode of its delivery.

@@ -92,19 +92,34 @@ tables! {
         key "v.workflow || ' ' || v.run";
 }
 
+/// An expression: a function of the columns of a message. It gets the attachments only if there are any, because a
+/// message of an earlier version has none.
+macro_rules! message_function {
+    ($start:literal) => {
+        message_function!(@columns $start "m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, \
+            m.hops, m.priority, m.resource, m.ts")
+    };
+    (@columns $start:literal $columns:literal) => {
+        concat!(
+            "CASE WHEN m.attachments IS NULL THEN ", $start, $columns, ") ELSE ", $start, $columns, ", m.attachments) END"
+        )
+    };
+}
+
 /// The checksum covers every column of a message; a row without a checksum is verified by its SHA-256.
 pub(crate) const MESSAGE: ChecksumTable = ChecksumTable {
     name: "message",
     source: "message AS m",
-    check: "CASE WHEN m.checksum = row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, \
-            m.reply_to, m.hops, m.priority, m.resource, m.ts) THEN NULL \
-            WHEN m.checksum IS NULL AND m.row_hash = message_hash(m.workflow, m.seq, m.run, m.sender, m.kind, m.body, \
-            m.data, m.reply_to, m.hops, m.priority, m.resource, m.ts) THEN NULL \
-            ELSE coalesce(m.workflow || ' ' || m.seq, '?') END",
+    check: concat!(
+        "CASE WHEN m.checksum = ",
+        message_function!("row_checksum('message', "),
+        " THEN NULL WHEN m.checksum IS NULL AND m.row_hash = ",
+        message_function!("message_hash("),
+        " THEN NULL ELSE coalesce(m.workflow || ' ' || m.seq, '?') END"
+    ),
     // The SHA-256 of an older row counts as a checksum.
     is_hashed: "true",
-    checksum: "row_checksum('message', m.workflow, m.seq, m.run, m.sender, m.kind, m.body, m.data, m.reply_to, m.hops, \
-               m.priority, m.resource, m.ts)",
+    checksum: message_function!("row_checksum('message', "),
 };
 
 /// An expression: the checksum of an attempt. An attempt that an earlier version leased has no position in the channel,
@@ -238,23 +253,24 @@ impl ChecksumTable {
 
     /// Returns an error unless the checksum `written` is that of these values, in their order. A list that is read
     /// often uses this instead of [`ChecksumTable::check`]: SQLite then returns every column once instead of twice.
-    pub(crate) fn verify_values<const N: usize>(
+    pub(crate) fn verify_values(
         &self,
-        values: [ValueRef<'_>; N],
+        values: &[ValueRef<'_>],
         written: ValueRef<'_>,
     ) -> db::Result<()> {
         let checksum = ENCODE_BUFFER.with_borrow_mut(|encoded| {
             encoded.clear();
             encode(encoded, ValueRef::Text(self.name.as_bytes()));
             for value in values {
-                encode(encoded, value);
+                encode(encoded, *value);
             }
             hash_encoded(encoded)
         });
         if matches!(written.as_bytes(), Ok(bytes) if bytes == checksum) {
             return Ok(());
         }
-        let part = |index: usize| values[index].as_i64().unwrap_or_default();
+        let part =
+            |index: usize| values.get(index).map_or(0, |value| value.as_i64().unwrap_or_default());
         Err(self.error(format!("{} {}", part(0), part(1)).as_bytes()))
     }
 
@@ -297,7 +313,7 @@ pub(crate) fn of(content: &[u8]) -> Checksum {
 /// Defines the functions of this file on a connection.
 pub(crate) fn install_functions(db: &Connection) -> db::Result<()> {
     db.create_function(c"row_checksum", -1, row_checksum)?;
-    db.create_function(c"message_hash", 12, message_hash)
+    db.create_function(c"message_hash", -1, message_hash)
 }
 
 thread_local! {
@@ -351,20 +367,13 @@ const HOPS_COLUMN: usize = 8;
 
 /// Computes the SHA-256 of a message's columns; `HashedMessage::hash` computes the same when the message is written.
 fn message_hash(values: &FunctionArguments<'_>) -> [u8; 32] {
-    let mut numbers = [[0; 8]; 12];
-    for (index, number) in numbers.iter_mut().enumerate() {
-        if let ValueRef::Integer(value) = values.value(index) {
-            *number = value.to_le_bytes();
-        }
-    }
-    let mut fields: [&[u8]; 12] = [&[]; 12];
-    for (index, field) in fields.iter_mut().enumerate() {
-        *field = match values.value(index) {
-            ValueRef::Null | ValueRef::Real(_) => &[],
-            ValueRef::Integer(_) if index == HOPS_COLUMN => &numbers[index][..4],
-            ValueRef::Integer(_) => &numbers[index],
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes,
-        };
-    }
+    let bytes = |index| match values.value(index) {
+        ValueRef::Null | ValueRef::Real(_) => Vec::new(),
+        ValueRef::Integer(value) if index == HOPS_COLUMN => value.to_le_bytes()[..4].to_vec(),
+        ValueRef::Integer(value) => value.to_le_bytes().to_vec(),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
+    };
+    let fields: Vec<Vec<u8>> = (0..values.len()).map(bytes).collect();
+    let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
     hash(&fields)
 }

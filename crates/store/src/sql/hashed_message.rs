@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use agent_worker_protocol::{
-    Hash, Keyword as _, Millis, ResourceId, Sender, Seq, WorkflowId, hash,
+    Attachment, Hash, Keyword as _, Millis, ResourceId, Sender, Seq, WorkflowId, hash,
 };
 
 use super::{
@@ -16,6 +16,13 @@ use crate::{
     error::{Error, Result},
     model::NewMessage,
 };
+
+/// The key of a message, and its run.
+pub(crate) struct MessageKey {
+    pub(crate) workflow: WorkflowId,
+    pub(crate) seq: Seq,
+    pub(crate) run: RunNo,
+}
 
 /// A message's columns, in the order in which they are hashed.
 pub(crate) struct HashedMessage<'a> {
@@ -31,15 +38,15 @@ pub(crate) struct HashedMessage<'a> {
     priority: i64,
     resource: Option<Hash>,
     ts: i64,
+    attachments: Option<String>,
 }
 
 impl<'a> HashedMessage<'a> {
     pub(crate) fn new(
-        workflow: WorkflowId,
-        seq: Seq,
-        run: RunNo,
+        MessageKey { workflow, seq, run }: MessageKey,
         sender: &Sender,
         new: &'a NewMessage,
+        attachments: &[Attachment],
         now: Millis,
     ) -> Result<Self> {
         let data = if new.data.is_empty() {
@@ -61,26 +68,36 @@ impl<'a> HashedMessage<'a> {
             priority: columns::priority_number(new.priority),
             resource: new.resource.map(ResourceId::get),
             ts: now.get(),
+            attachments: match attachments {
+                [] => None,
+                files => Some(serde_json::to_string(files)?),
+            },
         })
     }
 
-    /// Hashes every column. An absent and an empty value share an encoding only if the column cannot be empty.
+    /// Hashes every column; that of the attachments only if there are any. An absent and an empty value share an
+    /// encoding only if the column cannot be empty.
     fn hash(&self) -> Hash {
         let reply_to = self.reply_to.map(i64::to_le_bytes);
-        hash(&[
-            &self.workflow.to_le_bytes(),
-            &self.seq.to_le_bytes(),
-            &self.run.to_le_bytes(),
+        let (workflow, ts) = (self.workflow.to_le_bytes(), self.ts.to_le_bytes());
+        let (seq, run) = (self.seq.to_le_bytes(), self.run.to_le_bytes());
+        let (hops, priority) = (self.hops.to_le_bytes(), self.priority.to_le_bytes());
+        let mut parts: Vec<&[u8]> = vec![
+            &workflow,
+            &seq,
+            &run,
             self.sender.as_bytes(),
             self.kind.as_bytes(),
             self.body.as_bytes(),
             self.data.as_deref().unwrap_or_default().as_bytes(),
             reply_to.as_ref().map_or(&[], |bytes| bytes.as_slice()),
-            &self.hops.to_le_bytes(),
-            &self.priority.to_le_bytes(),
+            &hops,
+            &priority,
             self.resource.as_ref().map_or(&[], |bytes| bytes.as_slice()),
-            &self.ts.to_le_bytes(),
-        ])
+            &ts,
+        ];
+        parts.extend(self.attachments.as_deref().map(str::as_bytes));
+        hash(&parts)
     }
 
     /// Reads the columns in their order, followed by the hash.
@@ -98,15 +115,18 @@ impl<'a> HashedMessage<'a> {
             priority: row.get(8)?,
             resource: row.get(9)?,
             ts: row.get(10)?,
+            attachments: row.get(11)?,
         };
-        Ok((content, row.get(11)?))
+        Ok((content, row.get(12)?))
     }
 
     pub(crate) fn insert(&self, tx: &Tx<'_>) -> Result<()> {
         tx.prepare_cached(
-            "INSERT INTO message (workflow, seq, run, sender, kind, body, data, reply_to, hops, priority, resource, ts, row_hash, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,
-             row_checksum('message', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12))",
+            "INSERT INTO message (workflow, seq, run, sender, kind, body, data, reply_to, hops, priority, resource, ts, row_hash,
+             attachments, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, CASE WHEN ?14 IS NULL
+             THEN row_checksum('message', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+             ELSE row_checksum('message', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?14) END)",
         )?
         .execute(params![
             self.workflow,
@@ -121,7 +141,8 @@ impl<'a> HashedMessage<'a> {
             self.priority,
             self.resource,
             self.ts,
-            self.hash()
+            self.hash(),
+            self.attachments
         ])?;
         Ok(())
     }
@@ -138,7 +159,7 @@ pub(crate) fn verify(db: &Connection, workflow: WorkflowId) -> Result<Seq> {
         seq
     };
     let mut query = db.prepare_cached(
-        "SELECT seq, run, sender, kind, body, data, reply_to, hops, priority, resource, ts, row_hash
+        "SELECT seq, run, sender, kind, body, data, reply_to, hops, priority, resource, ts, attachments, row_hash
          FROM message WHERE workflow = ?1 ORDER BY seq",
     )?;
     let mut rows = query.query([workflow.get()])?;

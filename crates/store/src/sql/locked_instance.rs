@@ -1,14 +1,15 @@
 //! The instance's row: locked first, saved last. It holds the order of messages and events and the live run.
 
 use agent_worker_protocol::{
-    AgentName, EventBody, PauseCause, RunId, RunPausedData, RunState, Sender, Seq, WorkflowId,
+    AgentName, Attachment, EventBody, PauseCause, RunId, RunPausedData, RunState, Sender, Seq,
+    WorkflowId,
 };
 
 use super::{
     author::Author,
     columns::{self, RunNo},
     events::{EventEntry, StoredBody},
-    hashed_message::HashedMessage,
+    hashed_message::{HashedMessage, MessageKey},
     transaction::Tx,
 };
 use crate::{
@@ -179,11 +180,23 @@ impl<'a> LockedInstance<'a> {
         new: &NewMessage,
         now: Now,
     ) -> Result<Seq> {
+        self.append_message_with_files(author, new, &[], now)
+    }
+
+    /// Adds a message whose files are stored as resources.
+    pub(crate) fn append_message_with_files(
+        &mut self,
+        author: &Author,
+        new: &NewMessage,
+        files: &[Attachment],
+        now: Now,
+    ) -> Result<Seq> {
         let run = self.live_run()?.number;
         self.last_seq += 1;
         let seq = Seq::new(self.last_seq);
         let sender = author.sender();
-        HashedMessage::new(self.workflow, seq, run, &sender, new, now.wall)?.insert(self.tx)?;
+        let key = MessageKey { workflow: self.workflow, seq, run };
+        HashedMessage::new(key, &sender, new, files, now.wall)?.insert(self.tx)?;
         for recipient in &new.recipients {
             self.insert_delivery(seq, run, recipient, columns::priority_number(new.priority))?;
         }

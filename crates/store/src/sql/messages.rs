@@ -1,10 +1,10 @@
 //! Messages: appended, and read with their recipients and receipts.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use agent_worker_protocol::{
-    AgentName, Hash, Message, MessageKind, Millis, PauseCause, Priority, Receipt, ResourceId, Seq,
-    WorkflowId,
+    AgentName, Attachment, Hash, Message, MessageKind, Millis, PauseCause, Priority, Receipt,
+    ResourceId, Seq, WorkflowId,
 };
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     effects::once,
     instances,
     locked_instance::LockedInstance,
+    resources::{NewResource, ResourceFiles, ResourcePutOutcome},
     search::{self, MessageSearch},
     transaction::Tx,
 };
@@ -21,16 +22,47 @@ use crate::{
     damage::{self, ListPart},
     db::{self, Connection, Row, ValueRef, params},
     error::{Error, Result},
-    model::{MessageOrder, MessageQuery, NewMessage, Once, WriteContext},
+    model::{MessageOrder, MessageQuery, NewAttachment, NewMessage, Once, WriteContext},
     time::Now,
 };
+
+/// Names the file of an attachment that was removed before its row was written: it has to be written again.
+pub(crate) const ATTACHED_FILE: &str = "file of an attachment";
+
+/// A message and its files, whose large contents are on disk already.
+pub(crate) struct MessageWithFiles {
+    pub(crate) message: NewMessage,
+    pub(crate) attachments: Vec<Attachment>,
+    /// Contents of the attachments, in their order.
+    pub(crate) resources: Vec<Arc<NewResource>>,
+    pub(crate) files: Option<ResourceFiles>,
+}
+
+impl MessageWithFiles {
+    /// Hashes the files of a message.
+    pub(crate) fn new(
+        workflow: WorkflowId,
+        mut message: NewMessage,
+        files: Option<ResourceFiles>,
+    ) -> Self {
+        let (mut attachments, mut resources) = (Vec::new(), Vec::new());
+        for NewAttachment { name, media_type, content } in std::mem::take(&mut message.attachments)
+        {
+            let size = content.len() as u64;
+            let resource = NewResource::new(workflow, media_type.clone(), content);
+            attachments.push(Attachment { name, media_type, size, resource: resource.id });
+            resources.push(Arc::new(resource));
+        }
+        Self { message, attachments, resources, files }
+    }
+}
 
 /// Returns the columns that [`read_message`] reads, of a message `m`. The last one checks a row without a checksum by
 /// its SHA-256.
 pub(crate) fn message_columns() -> String {
     format!(
         "m.seq, m.run, m.ts, m.sender, m.kind, m.body, m.reply_to, m.hops, m.priority, m.resource, m.workflow, m.data,
-        m.checksum, CASE WHEN m.checksum IS NULL THEN {} END",
+        m.attachments, m.checksum, CASE WHEN m.checksum IS NULL THEN {} END",
         MESSAGE.check
     )
 }
@@ -39,12 +71,19 @@ pub(crate) fn append(
     tx: &Tx<'_>,
     by: &WriteContext,
     workflow: WorkflowId,
-    new: &NewMessage,
+    new: &MessageWithFiles,
     pause: Option<&PauseCause>,
     now: Now,
 ) -> Result<Once<Seq>> {
     once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
-        let seq = locked.append_message(author, new, now)?;
+        for resource in &new.resources {
+            let put =
+                resource.insert_locked(locked, &author.sender(), new.files.as_ref(), now.wall)?;
+            if let ResourcePutOutcome::FileGone = put {
+                return Err(Error::NotFound(ATTACHED_FILE));
+            }
+        }
+        let seq = locked.append_message_with_files(author, &new.message, &new.attachments, now)?;
         locked.pause_run_if(pause, &author.sender(), now)?;
         Ok(seq)
     })
@@ -239,10 +278,12 @@ pub(crate) fn by_seq(db: &Connection, workflow: WorkflowId, seqs: &[i64]) -> Res
 }
 
 /// The number of columns of [`message_columns`].
-pub(crate) const MESSAGE_COLUMN_COUNT: usize = 14;
+pub(crate) const MESSAGE_COLUMN_COUNT: usize = 15;
 /// The positions of the hashed columns, in the order of the hash.
 const HASHED_COLUMNS: [usize; 12] = [10, 0, 1, 3, 4, 5, 11, 6, 7, 8, 9, 2];
-const CHECKSUM_COLUMN: usize = 12;
+/// The position of the attachments, which the hash covers last and only if there are any.
+const ATTACHMENTS_COLUMN: usize = 12;
+const CHECKSUM_COLUMN: usize = 13;
 
 /// Reads the columns of [`message_columns`]; [`fill_relations`] adds the recipients and links.
 pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<Message> {
@@ -250,10 +291,9 @@ pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<M
     let columns = Columns::<MESSAGE_COLUMN_COUNT>::read(row)?;
     match columns.value(CHECKSUM_COLUMN) {
         ValueRef::Null => MESSAGE.verify(row, MESSAGE_COLUMN_COUNT - 1)?,
-        written => {
-            MESSAGE.verify_values(HASHED_COLUMNS.map(|column| columns.value(column)), written)?;
-        }
+        written => verify_columns(&columns, written)?,
     }
+    let attachments: Option<String> = columns.get(ATTACHMENTS_COLUMN)?;
     Ok(Message {
         seq: Seq::new(columns.get(0)?),
         run: runs.get(columns.get(10)?, columns.get(1)?)?,
@@ -268,7 +308,27 @@ pub(crate) fn read_message(row: &Row<'_>, runs: &RunIdCache<'_>) -> db::Result<M
         to: Vec::new(),
         cc: Vec::new(),
         resource: columns.get::<Option<Hash>>(9)?.map(ResourceId::new),
+        attachments: match attachments {
+            None => Vec::new(),
+            Some(files) => serde_json::from_str(&files).map_err(db::Error::invalid_value)?,
+        },
     })
+}
+
+/// Verifies the hashed columns of a message.
+fn verify_columns(
+    columns: &Columns<'_, MESSAGE_COLUMN_COUNT>,
+    written: ValueRef<'_>,
+) -> db::Result<()> {
+    let hashed = HASHED_COLUMNS.map(|column| columns.value(column));
+    match columns.value(ATTACHMENTS_COLUMN) {
+        ValueRef::Null => MESSAGE.verify_values(&hashed, written),
+        attachments => {
+            let mut all = hashed.to_vec();
+            all.push(attachments);
+            MESSAGE.verify_values(&all, written)
+        }
+    }
 }
 
 /// Fills in the recipients of the messages, and the messages that answers act on, in one query each for all of them.

@@ -45,6 +45,7 @@ pub(crate) fn post_notice(
         priority: Priority::Normal,
         resource: None,
         recipients,
+        attachments: Vec::new(),
     };
     let seq = locked.append_message(&Author::Other(Sender::System), &message, now)?;
     locked.pause_run_if(hop_context.pause.as_ref(), &Sender::System, now)?;

@@ -116,6 +116,7 @@ fn plain_message(body: String) -> NewMessage {
         priority: Priority::Normal,
         resource: None,
         recipients: Vec::new(),
+        attachments: Vec::new(),
     }
 }
 

@@ -79,6 +79,17 @@ impl NewResource {
     ) -> Result<ResourcePutOutcome> {
         let locked = LockedInstance::lock(tx, self.workflow)?;
         let author = Author::authorize(&locked, &by.actor)?;
+        self.insert_locked(&locked, &author.sender(), files, now)
+    }
+
+    /// Writes the row of a resource in a transaction that has locked the instance.
+    pub(crate) fn insert_locked(
+        &self,
+        locked: &LockedInstance<'_>,
+        creator: &Sender,
+        files: Option<&ResourceFiles>,
+        now: Millis,
+    ) -> Result<ResourcePutOutcome> {
         let file = files.filter(|_| self.is_large());
         if let Some(files) = file
             && !files.path(self.workflow, self.id).try_exists()?
@@ -86,7 +97,7 @@ impl NewResource {
             return Ok(ResourcePutOutcome::FileGone);
         }
         // A resource of a forgotten run that a later run stores again belongs to the later run.
-        tx.prepare_cached(
+        locked.tx.prepare_cached(
             "INSERT INTO resource (workflow, sha256, run, kind, bytes, at, content, blocks, created_by, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, row_checksum('resource', ?1, ?2, ?4, ?5, ?6, ?8, ?9))
              ON CONFLICT (workflow, sha256) DO UPDATE SET run = excluded.run
@@ -101,7 +112,7 @@ impl NewResource {
             now.get(),
             if file.is_some() { None } else { Some(&self.content) },
             self.blocks,
-            author.sender().to_string()
+            creator.to_string()
         ])?;
         Ok(ResourcePutOutcome::Stored)
     }
@@ -258,8 +269,10 @@ impl StoredResource {
                 other => other,
             };
         }
+        // `substr` of an empty blob is NULL.
         let sql =
-            "SELECT substr(content, ?3 + 1, ?4) FROM resource WHERE workflow = ?1 AND sha256 = ?2";
+            "SELECT CASE length(content) WHEN 0 THEN content ELSE substr(content, ?3 + 1, ?4) END
+             FROM resource WHERE workflow = ?1 AND sha256 = ?2";
         let values = params![
             self.workflow.get(),
             self.id.get(),

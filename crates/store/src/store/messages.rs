@@ -11,7 +11,7 @@ use crate::{
         Fence, InboxKey, ListRange, MessageQuery, NewMessage, Once, ShownMessage, WriteContext,
     },
     multi_store::MultiStore,
-    sql::{deliveries, inbox, messages, search},
+    sql::{deliveries, inbox, messages, search, transaction::Tx},
     time::Now,
 };
 
@@ -19,7 +19,8 @@ use crate::{
 #[async_trait]
 pub trait MessageStore: Send + Sync {
     /// Adds a message and a delivery for each recipient; every interface uses this method. With a `pause` the run is
-    /// paused in the same transaction, so that no delivery of the message can be leased.
+    /// paused in the same transaction, so that no delivery of the message can be leased. The files of the message become
+    /// resources in that transaction.
     async fn message_append(
         &self,
         by: WriteContext,
@@ -91,8 +92,6 @@ pub trait MessageStore: Send + Sync {
 store_methods! {
     impl MessageStore;
     both {
-        write of_workflow(workflow) message_append(by: WriteContext, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Now) -> Once<Seq>
-            = move |tx| messages::append(tx, &by, workflow, &message, pause.as_ref(), now);
         read of_workflow(workflow) message_list(workflow: WorkflowId, query: MessageQuery) -> Vec<Message>
             = move |db| messages::list(db, workflow, &query);
         read of_workflow(workflow) message_get(workflow: WorkflowId, seqs: Vec<Seq>) -> Vec<Message>
@@ -115,8 +114,27 @@ store_methods! {
             = move |tx| deliveries::drop_delivery(tx, &by, workflow, &agent, seq, &why, now);
     }
     database {}
-    multi_store {}
+    multi_store {
+        of_workflow(workflow) message_append(by: WriteContext, workflow: WorkflowId, message: NewMessage, pause: Option<PauseCause>, now: Now) -> Once<Seq>;
+    }
     impl Database {
+        async fn message_append(
+            &self,
+            by: WriteContext,
+            workflow: WorkflowId,
+            message: NewMessage,
+            pause: Option<PauseCause>,
+            now: Now,
+        ) -> Result<Once<Seq>> {
+            if message.attachments.is_empty() {
+                let new = messages::MessageWithFiles::new(workflow, message, None);
+                let append = move |tx: &Tx<'_>| {
+                    messages::append(tx, &by, workflow, &new, pause.as_ref(), now)
+                };
+                return self.write(append).await;
+            }
+            self.store_message_with_files((by, pause), workflow, message, now).await
+        }
         async fn message_index(&self, most: u32) -> Result<bool> {
             if self.write(search::merge_index).await? {
                 return Ok(true);

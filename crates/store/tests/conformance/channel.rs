@@ -99,6 +99,7 @@ pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>
             Recipient { agent: name("b"), wake: Wake::No },
             Recipient { agent: name("a"), wake: Wake::Batched },
         ],
+        attachments: Vec::new(),
     };
     let seq = team.append(client("ci"), new).await.unwrap().value();
     let query = MessageQuery { after: first, ..all() };
@@ -116,6 +117,7 @@ pub(crate) async fn a_message_comes_back_as_it_was_written(store: Arc<dyn Store>
         to: vec![name("a")],
         cc: vec![name("b")],
         resource,
+        attachments: Vec::new(),
     };
     assert_eq!(store.message_list(team.workflow, query).await.unwrap(), [expected]);
     assert_eq!(store.instance_verify(team.workflow).await.unwrap(), seq);

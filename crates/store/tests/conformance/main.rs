@@ -3,6 +3,7 @@
 
 mod answers;
 mod approvals;
+mod attachments;
 mod channel;
 mod clock;
 mod effects;
@@ -75,6 +76,13 @@ conformance! {
         an_answer_is_linked_to_the_messages_that_its_turn_acted_on,
         the_newest_answer_of_each_agent_belongs_to_its_run,
         the_coordinator_and_the_finisher_set_a_verdict_that_never_becomes_better,
+    }
+    attachments {
+        the_files_of_a_message_come_back_as_they_were_sent,
+        a_refused_message_leaves_no_file,
+        a_repeated_message_stores_its_files_once,
+        a_redelivered_message_has_its_files_again,
+        files_live_as_long_as_a_message_that_has_them,
     }
     channel {
         a_reader_sees_no_gap_while_eight_write,

@@ -81,6 +81,7 @@ pub(crate) fn text(body: &str, to: &[&str]) -> NewMessage {
         priority: Priority::Normal,
         resource: None,
         recipients: recipients.collect(),
+        attachments: Vec::new(),
     }
 }
 

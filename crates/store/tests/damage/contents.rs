@@ -9,9 +9,9 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     ApprovalQuery, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery, HopContext, Lease,
-    ListRange, MessageOrder, MessageQuery, NewApproval, NewBallot, NewProposal, NewQuestion,
-    NewRun, NewSuggestion, NewVerdict, ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery,
-    Store, SuggestionAnswer, SuggestionVerdict,
+    ListRange, MessageOrder, MessageQuery, NewApproval, NewAttachment, NewBallot, NewMessage,
+    NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, ProposalAuthority, ProposalQuery,
+    QuestionQuery, RunQuery, Store, SuggestionAnswer, SuggestionVerdict,
 };
 use serde_json::json;
 
@@ -58,7 +58,9 @@ pub(crate) async fn fill_store(store: &Arc<dyn Store>, size: usize) -> FilledSto
     let event = NumberedEvent { no: 1, ts: NOW.wall, event: WorkerEvent::Finished(finished) };
     store.attempt_events(a.id, vec![event], NOW).await.unwrap();
     team.finish(&a, answered("what the agent answered")).await;
-    team.say("one more, that nobody has read", &["a"]).await;
+    let (name, media_type) = ("shot.png".parse().unwrap(), "image/png".into());
+    let attachments = vec![NewAttachment { name, media_type, content: vec![1, 2, 3] }];
+    team.post(NewMessage { attachments, ..text("one more, that nobody has read", &["a"]) }).await;
     FilledStore {
         workflow: team.workflow,
         runs: vec![first, team.run],

@@ -23,7 +23,7 @@ const DATABASE: &str = "agent-worker.db";
 /// Every column with a checksum; for rows that need more than one read to be found, only the columns behind the key.
 const COLUMNS: [(&str, &[&str]); 13] = [
     ("run", &["uuid", "mode", "keep", "started", "after_seq", "script", "limits"]),
-    ("message", &["seq", "run", "sender", "kind", "body", "hops", "priority", "ts"]),
+    ("message", &["seq", "run", "sender", "kind", "body", "hops", "priority", "ts", "attachments"]),
     (
         "attempt",
         &[

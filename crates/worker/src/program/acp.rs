@@ -11,9 +11,11 @@ mod permit;
 mod preset;
 #[cfg(test)]
 mod tests;
+mod turn_input;
 mod usage;
 
 use std::{
+    path::Path,
     pin::pin,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -31,9 +33,10 @@ use tokio::{
 };
 
 use self::{
-    client::{AcpClient, AcpStep, AcpTurnInput},
+    client::{AcpClient, AcpStep},
     permit::{AcpPermitDecision, AcpPermitQuestion},
     preset::AcpPreset,
+    turn_input::AcpTurnInput,
 };
 use super::{
     ModelEndpoint, ProgramExit, ProgramInvocation, ProgramTurn,
@@ -44,6 +47,7 @@ use super::{
     unknown_backend,
 };
 use crate::{
+    attachments::{attachment_folder, inline_images},
     backend::AgentBackend,
     child_env::{OutputTail, PIPE_DRAIN_TIMEOUT},
     pricing::PricingContext,
@@ -121,6 +125,9 @@ async fn run_agent(
     let (invocation, servers) = started.map_err(io_failure("write the agent's settings"))?;
     let TurnContext { request, child_env, .. } = turn.context;
     let cwd = child_env.cwd.to_string_lossy();
+    let images =
+        inline_images(&request.attachments).map_err(io_failure("read an attached image"))?;
+    let folder = attachment_folder(&request.attachments).map(Path::to_string_lossy);
     let client = AcpClient::new(AcpTurnInput {
         preset,
         cwd: &cwd,
@@ -128,6 +135,8 @@ async fn run_agent(
         tools_file: servers,
         system_prompt: &request.system_prompt,
         prompt: &request.prompt,
+        images: &images,
+        attachment_folder: folder.as_deref(),
         session: turn.session.as_ref(),
     });
     command.args(&invocation.args).envs(&invocation.env).stdin(Stdio::piped());

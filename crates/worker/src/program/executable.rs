@@ -3,7 +3,7 @@
 //! The executable may write anything. Lines in the worker's event format are events; the last of the other lines is
 //! the answer, unless the executable writes `finished` itself.
 
-use std::io;
+use std::{io, path::Path};
 
 use agent_worker_protocol::{
     AgentName, FailureClass, Finished, InstanceRef, Millis, Usage, WorkerOutcome,
@@ -16,6 +16,7 @@ use super::{
     private_files,
 };
 use crate::{
+    attachments::AttachedFile,
     truncation::truncate,
     turn::{TurnContext, TurnFailure, TurnIdentity, TurnRequest},
 };
@@ -50,6 +51,24 @@ struct ExecutableInput<'a> {
     model: Option<&'a str>,
     /// The session that the executable wrote in its last successful turn.
     session: Option<&'a Value>,
+    /// Files that came with the messages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    attachments: Vec<ExecutableAttachment<'a>>,
+}
+
+/// A file that came with a message.
+#[derive(Serialize)]
+struct ExecutableAttachment<'a> {
+    name: &'a str,
+    media_type: &'a str,
+    path: &'a Path,
+}
+
+impl<'a> From<&'a AttachedFile> for ExecutableAttachment<'a> {
+    fn from(file: &'a AttachedFile) -> Self {
+        let AttachedFile { name, media_type, path, .. } = file;
+        Self { name, media_type, path }
+    }
 }
 
 /// The events that an executable may write.
@@ -90,7 +109,7 @@ impl ProgramAdapter for Executable {
     fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { identity, request, folders, .. } = turn.context;
         let TurnIdentity { agent, instance, activation, attempt } = identity;
-        let TurnRequest { system_prompt, prompt, woken_by, model, .. } = request;
+        let TurnRequest { system_prompt, prompt, woken_by, model, attachments, .. } = request;
         let task = ExecutableInput {
             agent,
             instance,
@@ -101,6 +120,7 @@ impl ProgramAdapter for Executable {
             woken_by,
             model: model.as_deref(),
             session: turn.session.as_ref(),
+            attachments: attachments.iter().map(ExecutableAttachment::from).collect(),
         };
         let stdin = serde_json::to_string(&task)? + "\n";
         let mut invocation = ProgramInvocation { stdin, ..ProgramInvocation::default() };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
 mod acp;
+mod attachments;
 mod failures;
 mod missing_programs;
 mod mock_rules;

@@ -59,6 +59,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
             orphan_grace: Span::from_secs(4),
             kill_grace: Span::from_millis(300),
         },
+        attachments: Vec::new(),
     }
 }
 

@@ -34,6 +34,9 @@ pub(crate) const LIST_TOOLS: &str = "tools/list";
 /// Name under which a permission request is recorded.
 pub(crate) const PERMIT_CALL: &str = "permit";
 
+/// Name under which a read of a resource is recorded.
+pub(crate) const READ_RESOURCE: &str = "resource";
+
 /// The reaction to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum ScriptedReply {
@@ -208,6 +211,10 @@ impl StubDaemonState {
                     json!([{"name": "channel_send", "inputSchema": {}, "outputSchema": {}}]);
                 json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": tools}})
             }
+            ReceivedRequest::Call { tool, .. } if tool == READ_RESOURCE => match answer {
+                ScriptedReply::Result(part) => part.clone(),
+                _ => Value::Null,
+            },
             ReceivedRequest::Call { tool, .. } if tool == PERMIT_CALL => match answer {
                 ScriptedReply::Result(reply) => reply.clone(),
                 _ => json!({"permit": "allow"}),
@@ -237,6 +244,9 @@ fn parse_request(head: String, body: &[u8]) -> ReceivedRequest {
     }
     if head.starts_with("POST /attempts/") {
         return ReceivedRequest::Events(serde_json::from_slice(body).unwrap());
+    }
+    if head.starts_with("GET /resources/") {
+        return ReceivedRequest::Call { tool: READ_RESOURCE.to_owned(), args: Value::Null, head };
     }
     assert!(head.starts_with("POST /mcp "), "{head}");
     let call: Value = serde_json::from_slice(body).unwrap();

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use agent_worker_protocol::{
-    AgentName, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody,
+    AgentName, Attachment, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody,
     MentionUnheardData, Message, MessageKind, Problem, RunVerdictData, SHELL_TOOL, Seq,
-    SetupRanData, ToolCallData, ToolResultData, VerdictOutcome,
+    SetupRanData, ToolCallData, ToolResultData, VerdictOutcome, size_text,
 };
 
 use super::TranscriptLine;
@@ -31,11 +31,28 @@ pub(crate) fn message_lines(message: &Message) -> Vec<StyledLine> {
         .with(tone, one_line(&message.from.to_string()))
         .with(Tone::Dim, format!("{to}{cc}{}", reply_suffix(message)));
     let body = text::sanitize_for_display(message.body.trim_end());
-    if !body.contains('\n') {
-        return vec![head.with(Tone::Plain, format!(": {body}"))];
-    }
-    let beneath = body.lines().map(|line| StyledLine::plain(format!("  {line}")));
-    std::iter::once(head).chain(beneath).collect()
+    let mut lines = if body.contains('\n') {
+        let beneath = body.lines().map(|line| StyledLine::plain(format!("  {line}")));
+        std::iter::once(head).chain(beneath).collect()
+    } else {
+        vec![head.with(Tone::Plain, format!(": {body}"))]
+    };
+    // No line of a text starts in this column, so that no sender can imitate an attachment.
+    let files = message.attachments.iter().map(|file| {
+        StyledLine::new(
+            Tone::Dim,
+            format!("attached to #{}: {}", message.seq, attachment_text(file)),
+        )
+    });
+    lines.extend(files);
+    lines
+}
+
+/// Formats a file of a message: `shot.png (image/png, 34 KiB), resource 9f86…`.
+pub(crate) fn attachment_text(file: &Attachment) -> String {
+    let Attachment { name, media_type, size, resource } = file;
+    let (name, media_type) = (one_line(name.as_str()), one_line(media_type));
+    format!("{name} ({media_type}, {}), resource {resource}", size_text(*size))
 }
 
 /// Returns the reference to the answered messages: ` (reply to #5)`, ` (answer to #5, #6)`.

@@ -210,6 +210,7 @@ impl VotingTestInstance {
             priority: Priority::Normal,
             resource: None,
             recipients: VOTERS.iter().map(recipient).collect(),
+            attachments: Vec::new(),
         };
         store
             .message_append(WriteContext::new(WriteActor::User), workflow, begin, None, now)

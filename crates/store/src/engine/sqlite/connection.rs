@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
-const SCHEMA_STEPS: [&str; 25] = [
+const SCHEMA_STEPS: [&str; 26] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
     include_str!("../../sql/schema/lite/3.sql"),
@@ -40,6 +40,7 @@ const SCHEMA_STEPS: [&str; 25] = [
     include_str!("../../sql/schema/lite/23.sql"),
     include_str!("../../sql/schema/lite/24.sql"),
     include_str!("../../sql/schema/lite/25.sql"),
+    include_str!("../../sql/schema/lite/26.sql"),
 ];
 
 /// The mode of the database file; SQLite gives the same mode to the files that it creates next to it.
@@ -330,8 +331,12 @@ mod tests {
         assert_eq!(damaged(), 0);
         db.execute_batch("UPDATE attempt SET after_seq = 4").unwrap();
         assert_eq!(damaged(), 1, "a position that the checksum does not cover is damage");
-        db.execute_batch("DELETE FROM attempt; PRAGMA user_version = 23; DROP INDEX run_end")
-            .unwrap();
+        db.execute_batch(
+            "DELETE FROM attempt; PRAGMA user_version = 23; DROP INDEX run_end;
+             ALTER TABLE attempt DROP COLUMN session;
+             ALTER TABLE message DROP COLUMN attachments",
+        )
+        .unwrap();
         insert(2, "4").unwrap();
         migrate_schema(&db).unwrap();
         assert_eq!(damaged(), 0);

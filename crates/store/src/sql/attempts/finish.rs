@@ -165,6 +165,7 @@ fn notify_dead_letters(
             priority: Priority::Normal,
             resource: None,
             recipients: Vec::new(),
+            attachments: Vec::new(),
         };
         locked.append_message(&Author::Other(Sender::System), &note, now)?;
     }

@@ -16,7 +16,7 @@ use super::{
     call::{AcpCallStage, AcpToolCall},
     failure::{failure_from_error, incomplete_turn, provider_status, stopped_after_refusal},
     permit::{AcpPermitDecision, AcpPermitParams, AcpPermitQuestion},
-    preset::AcpPreset,
+    turn_input::{AcpAcceptedInput, AcpTurnInput},
     usage::AcpUsageTracker,
 };
 use crate::{
@@ -27,20 +27,6 @@ use crate::{
 /// The only version of the protocol.
 const PROTOCOL_VERSION: u64 = 1;
 const METHOD_NOT_FOUND: i64 = -32601;
-
-/// The input of a turn.
-pub(super) struct AcpTurnInput<'a> {
-    pub(super) preset: Option<AcpPreset>,
-    pub(super) cwd: &'a str,
-    /// The endpoint of the team's tools.
-    pub(super) tool_server: &'a ToolServerEndpoint,
-    /// The file with that endpoint, for an agent that must not get it through the protocol.
-    pub(super) tools_file: Option<String>,
-    pub(super) system_prompt: &'a str,
-    pub(super) prompt: &'a str,
-    /// The session that the last turn reported.
-    pub(super) session: Option<&'a Value>,
-}
 
 /// The next action of the caller.
 #[derive(Debug, PartialEq)]
@@ -90,6 +76,7 @@ pub(super) struct AcpClient<'a> {
     pending_id: u64,
     session: Option<String>,
     can_load: bool,
+    accepts: AcpAcceptedInput,
     calls: HashMap<String, AcpToolCall>,
     answer: String,
     usage_tracker: AcpUsageTracker,
@@ -147,6 +134,7 @@ impl<'a> AcpClient<'a> {
             pending_id: 0,
             session: None,
             can_load: false,
+            accepts: AcpAcceptedInput::default(),
             calls: HashMap::new(),
             answer: String::new(),
             open_requests: Vec::new(),
@@ -362,6 +350,7 @@ impl<'a> AcpClient<'a> {
                     .into(),
             );
         }
+        self.accepts = AcpAcceptedInput::of_capabilities(can);
         let memory = self
             .input
             .preset
@@ -393,6 +382,10 @@ impl<'a> AcpClient<'a> {
         let file = self.input.tools_file.as_deref();
         let servers = if file.is_some() { Vec::new() } else { vec![server] };
         let mut params = json!({"cwd": self.input.cwd, "mcpServers": servers});
+        if let Some(folder) = self.input.attachment_folder.filter(|_| self.accepts.folders) {
+            // An agent may ask for permission to read anything outside of its folders.
+            params["additionalDirectories"] = json!([folder]);
+        }
         if let Some(meta) = self.input.preset.and_then(|preset| preset.hooks.session_meta) {
             params["_meta"] = meta(self.input.system_prompt, file);
         }
@@ -430,12 +423,7 @@ impl<'a> AcpClient<'a> {
     }
 
     fn prompt_request(&mut self) -> Value {
-        let AcpTurnInput { preset, system_prompt, prompt, .. } = self.input;
-        let text = |text: &str| json!({"type": "text", "text": text});
-        let blocks = match preset.and_then(|preset| preset.hooks.session_meta) {
-            Some(_) => vec![text(prompt)],
-            None => vec![text(&format!("{system_prompt}\n\n")), text(prompt)],
-        };
+        let blocks = self.input.prompt_blocks(self.accepts);
         let params = json!({"sessionId": self.session, "prompt": blocks});
         self.start_request(AcpPhase::Prompt, "session/prompt", &params)
     }

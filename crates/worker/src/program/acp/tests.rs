@@ -7,16 +7,21 @@ use serde_json::{Value, json};
 
 use super::{
     super::ProgramEvent,
-    client::{AcpClient, AcpStep, AcpTurnInput},
+    client::{AcpClient, AcpStep},
     permit::AcpPermitDecision,
     preset::AcpPreset,
+    turn_input::AcpTurnInput,
 };
-use crate::{tool_server::ToolServerEndpoint, truncation::truncate, turn::TurnFailure};
+use crate::{
+    attachments::InlineImage, tool_server::ToolServerEndpoint, truncation::truncate,
+    turn::TurnFailure,
+};
 
 struct Replay {
     tool_server: ToolServerEndpoint,
     agent: Option<&'static str>,
     session: Option<Value>,
+    images: Vec<InlineImage>,
     permit: AcpPermitDecision,
 }
 
@@ -28,6 +33,7 @@ impl Replay {
             tool_server,
             agent: agent.into(),
             session: None,
+            images: Vec::new(),
             permit: AcpPermitDecision::AllowOnce,
         }
     }
@@ -40,6 +46,8 @@ impl Replay {
             tools_file: None,
             system_prompt: "You are coder.",
             prompt: "Fix it.",
+            images: &self.images,
+            attachment_folder: Some("/attempt/attachments"),
             session: self.session.as_ref(),
         })
     }
@@ -449,4 +457,33 @@ fn the_cost_of_a_turn_is_the_agents_count_and_unknown_if_its_meaning_is_unknown(
         "nobody knows what it counts"
     );
     assert!(Replay::with_agent("copilot").read(&stream).contains("used 5 5 None"));
+}
+
+#[test]
+fn an_agent_gets_images_and_the_folder_of_files_only_if_it_accepts_them() {
+    let data = "AQID".to_owned();
+    let images = vec![InlineImage { media_type: "image/png".into(), data }];
+    let replay = Replay { images, ..Replay::with_agent(None) };
+    let sent = |result: Value, client: &mut AcpClient<'_>, id: u64| {
+        let line = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        match client.handle_line(&line).pop() {
+            Some(AcpStep::Send(message)) => message["params"].clone(),
+            step => panic!("{step:?}"),
+        }
+    };
+    let image = json!({"type": "image", "mimeType": "image/png", "data": "AQID"});
+    let folders = json!(["/attempt/attachments"]);
+    for (images, session, expected) in [
+        (json!({"image": true}), json!({"additionalDirectories": {}}), (vec![image], folders)),
+        (json!({}), json!({}), (vec![], Value::Null)),
+    ] {
+        let mut client = replay.client();
+        client.initialize_request();
+        let can = json!({"mcpCapabilities": {"http": true}, "promptCapabilities": images, "sessionCapabilities": session});
+        let opened = json!({"protocolVersion": 1, "agentCapabilities": can});
+        let new = sent(opened, &mut client, 1);
+        let prompt = sent(json!({"sessionId": "s"}), &mut client, 2);
+        let blocks = prompt["prompt"].as_array().unwrap()[2..].to_vec();
+        assert_eq!((blocks, new["additionalDirectories"].clone()), expected);
+    }
 }

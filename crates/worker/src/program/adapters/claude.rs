@@ -19,10 +19,11 @@ use crate::program::{
 };
 use crate::{
     approval_gate,
+    attachments::{InlineImage, attachment_folder, inline_images},
     clocks::time_of_day,
     model::ToolResult,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
-    turn::{TurnContext, TurnFailure},
+    turn::{TurnContext, TurnFailure, TurnRequest},
 };
 
 /// Maximum number of retries by the program. Its default retries for two minutes with a key that the provider
@@ -172,8 +173,8 @@ impl ProgramAdapter for Claude {
             "system.md",
             &request.system_prompt,
         )?;
-        let stdin = mask_agent_mentions(&request.prompt, &request.team);
-        let mut invocation = ProgramInvocation { stdin, ..ProgramInvocation::default() };
+        let mut invocation = ProgramInvocation::default();
+        add_prompt(request, &mut invocation)?;
         invocation.args(["-p", "--output-format", "stream-json", "--verbose"]);
         invocation.args(["--include-partial-messages", "--strict-mcp-config"]);
         invocation.args(["--mcp-config", &servers, "--append-system-prompt-file", &system]);
@@ -259,6 +260,27 @@ impl ProgramAdapter for Claude {
         }
         ProgramOutcome::Failed(end.into_failure(self.error.as_deref()))
     }
+}
+
+/// Adds the prompt as a text; with images as one line of the program's input stream.
+fn add_prompt(request: &TurnRequest, invocation: &mut ProgramInvocation) -> io::Result<()> {
+    let prompt = mask_agent_mentions(&request.prompt, &request.team);
+    if let Some(folder) = attachment_folder(&request.attachments) {
+        // The program asks for permission to read anything outside of its folders.
+        invocation.args(["--add-dir", &folder.to_string_lossy()]);
+    }
+    let images = inline_images(&request.attachments)?;
+    if images.is_empty() {
+        invocation.stdin = prompt;
+        return Ok(());
+    }
+    let blocks = images.iter().map(InlineImage::anthropic_block);
+    let text = json!({"type": "text", "text": prompt});
+    let content: Vec<Value> = std::iter::once(text).chain(blocks).collect();
+    let line = json!({"type": "user", "message": {"role": "user", "content": content}});
+    invocation.stdin = format!("{line}\n");
+    invocation.args(["--input-format", "stream-json"]);
+    Ok(())
 }
 
 /// Adds the arguments about the model: its name, its effort and its limits.

@@ -15,7 +15,7 @@ use crate::{
     model::ToolResult,
     pricing::ModelTokenUsage,
     tool_server::TEAM_SERVER_NAME,
-    turn::{TurnContext, TurnFailure},
+    turn::{TurnContext, TurnFailure, TurnRequest},
 };
 
 /// Variables that the settings name, so that no secret is among the arguments.
@@ -169,6 +169,16 @@ fn sandbox_mode(default: PermissionAction) -> Option<&'static str> {
     }
 }
 
+/// Adds the attached images. The option splits its value at commas, and takes any number of values, so that another
+/// option has to follow.
+fn add_images(request: &TurnRequest, invocation: &mut ProgramInvocation) {
+    let images = request.attachments.iter().filter(|file| file.is_image());
+    let paths = images.map(|file| file.path.to_string_lossy());
+    for path in paths.filter(|path| !path.contains(',')) {
+        invocation.args(["--image", &path]);
+    }
+}
+
 /// Creates the adapter of one process.
 pub(super) fn adapter(session: Option<&Value>) -> Box<dyn ProgramAdapter> {
     let last = session.and_then(|session| CodexThread::deserialize(session).ok());
@@ -223,6 +233,7 @@ impl ProgramAdapter for Codex {
         if let Some(model) = &turn.model {
             invocation.args(["--model", model]);
         }
+        add_images(request, &mut invocation);
         invocation.args(["--disable", "plugins", "--disable", "apps"]);
         invocation.env(TOOLS_KEY, &turn.tool_server.token);
         // The program's own commands do not inherit the variable.

@@ -15,6 +15,7 @@ use crate::program::{
     class_of_status, endpoint::provider_url, file_mentions::escape_file_mentions, private_files,
 };
 use crate::{
+    attachments::attachment_folder,
     model::ToolResult,
     pricing::ModelTokenUsage,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
@@ -157,6 +158,7 @@ impl ProgramAdapter for Gemini {
         }
         invocation.args(["-o", "stream-json", "--skip-trust"]);
         invocation.args(["--allowed-mcp-server-names", TEAM_SERVER_NAME]);
+        add_attachment_folder(turn, &mut invocation);
         if let Some(model) = &turn.model {
             invocation.args(["--model", model]);
         }
@@ -354,8 +356,16 @@ pub(in crate::program) fn write_acp_settings(
         )?;
         invocation.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH", &settings);
     }
+    add_attachment_folder(turn, invocation);
     set_model_endpoint(turn, invocation);
     Ok(())
+}
+
+/// Adds the folder of attached files: the program reads no file outside of its folders.
+fn add_attachment_folder(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
+    if let Some(folder) = attachment_folder(&turn.context.request.attachments) {
+        invocation.args(["--include-directories", &folder.to_string_lossy()]);
+    }
 }
 
 /// Fences a text, because the program expands no mention inside a fence. The fence is longer than any in the text.

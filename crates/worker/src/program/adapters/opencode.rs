@@ -15,6 +15,7 @@ use crate::program::{
     class_of_status, endpoint::ModelEndpoint, private_files, usd_to_micros,
 };
 use crate::{
+    attachments::attachment_folder,
     model::ToolResult,
     tool_server::TEAM_SERVER_NAME,
     turn::{TurnContext, TurnFailure},
@@ -179,7 +180,7 @@ impl ProgramAdapter for Opencode {
             }},
             // The model reads a refusal and may do something else.
             "experimental": {"mcp_timeout": TOOL_TIMEOUT_MS, "continue_loop_on_deny": true},
-            "permission": permission_rules(turn.context.permissions.default),
+            "permission": turn_permissions(turn.context),
         });
         // Without a title the program would request one from the model.
         let title = format!("{}@{}", turn.context.identity.agent, turn.context.identity.instance);
@@ -358,6 +359,17 @@ fn provider_settings(provider: &str, name: &str, turn: &ProgramTurn<'_>) -> Valu
     }
     settings["options"] = Value::Object(options);
     settings
+}
+
+/// Returns the permission rules of a turn.
+fn turn_permissions(context: &TurnContext) -> Value {
+    let mut rules = permission_rules(context.permissions.default);
+    if let Some(folder) = attachment_folder(&context.request.attachments) {
+        // The program refuses to read a file outside of its folder.
+        let pattern = folder.join("*").to_string_lossy().into_owned();
+        rules["external_directory"] = json!({pattern: "allow"});
+    }
+    rules
 }
 
 /// Returns the permission rules. The last matching rule applies, and the rules are serialized in alphabetical
