@@ -3,6 +3,7 @@
 
 mod acp;
 mod approvals;
+mod codex;
 mod daemon_kills;
 mod failures;
 mod isolation;

@@ -330,7 +330,7 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<ToolPattern>>()
     };
     let expected = Permissions {
-        default: PermissionAction::Deny,
+        default: Some(PermissionAction::Deny),
         allow: patterns(&["Read", "Bash(git diff*)"]),
         ask: patterns(&["Task"]),
         deny: patterns(&["Edit"]),
@@ -339,7 +339,7 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
     assert_eq!(read, expected);
     assert_eq!(
         of("codex", "default: allow").unwrap().agents[0].permissions.default,
-        PermissionAction::Allow
+        Some(PermissionAction::Allow)
     );
     assert!(of("opencode", "default: deny").is_ok() && of("cursor", "default: allow").is_ok());
     assert!(of("claude", "default: ask").is_ok() && of("codex", "").is_ok());

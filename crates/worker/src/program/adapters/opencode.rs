@@ -179,7 +179,7 @@ impl ProgramAdapter for Opencode {
             }},
             // The model reads a refusal and may do something else.
             "experimental": {"mcp_timeout": TOOL_TIMEOUT_MS, "continue_loop_on_deny": true},
-            "permission": permission_rules(turn.context.permissions.default),
+            "permission": permission_rules(turn.context.permissions.default_action()),
         });
         // Without a title the program would request one from the model.
         let title = format!("{}@{}", turn.context.identity.agent, turn.context.identity.instance);
