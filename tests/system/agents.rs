@@ -4,6 +4,7 @@
 mod acp;
 mod approvals;
 mod attachments;
+mod codex;
 mod daemon_kills;
 mod failures;
 mod isolation;

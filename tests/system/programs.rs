@@ -128,7 +128,7 @@ fn a_program_that_waits_for_its_provider_without_a_word_is_ended_and_not_asked_a
     for (name, log) in [("opencode", "opencode-rate-limited"), ("codex", "codex-paused")] {
         let log = logs.join(format!("{log}.log"));
         let script =
-            format!("#!/bin/sh\ncat >/dev/null\ncat '{}' >&2\nexec sleep 600\n", log.display());
+            format!("#!/bin/sh\nread -r first\ncat '{}' >&2\nexec sleep 600\n", log.display());
         let path = world.file(name, &script);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let _ = writeln!(

@@ -52,6 +52,9 @@ pub(crate) const CODEX_VARIABLES: &[&str] =
 pub(crate) const GEMINI_VARIABLES: &[&str] =
     &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"];
 
+/// Kinds of calls that Codex asks about: a change of files, a command, a call to a server of the user.
+const CODEX_TOOL_KINDS: [&str; 3] = ["edit", "execute", "other"];
+
 macro_rules! names {
     ($($name:ident)*) => { [$(stringify!($name)),*] };
 }
@@ -146,13 +149,12 @@ pub static BACKENDS: [BackendSpec; 9] = [
             stream: Limited("a message at a time"),
             cost: Limited("by list price"),
             resume: Yes,
+            approvals: Yes,
             effort: Yes,
             ..BackendCapabilities::NONE
         },
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
-        permissions: PermissionSupport::DefaultOnly {
-            hint: "`default: allow` lets it write in its folder, else it only reads",
-        },
+        permissions: PermissionSupport::PerKind(&CODEX_TOOL_KINDS),
         tested_version: Some("0.166.0"),
         unverified: UNVERIFIED_VENDOR_ACCESS,
         open_session: Some("codex resume"),

@@ -42,22 +42,34 @@ pub(crate) const CLAUDE_RESERVED_ARGS: &[&str] = &[
     "-w",
 ];
 
-/// Arguments of Codex that `args:` may not contain.
+/// Arguments of Codex that `args:` may not contain: the worker sets them, or `codex app-server` does not know them.
 pub(crate) const CODEX_RESERVED_ARGS: &[&str] = &[
+    "--add-dir",
+    "--approve-for-me",
     "--ask-for-approval",
     "--cd",
     "--dangerously-bypass-approvals-and-sandbox",
     "--ephemeral",
     "--full-auto",
+    "--image",
     "--json",
+    "--listen",
+    "--local-provider",
     "--model",
+    "--oss",
+    "--profile",
     "--sandbox",
+    "--search",
     "--skip-git-repo-check",
+    "--worktree",
     "--yolo",
     "-C",
     "-a",
+    "-i",
     "-m",
+    "-p",
     "-s",
+    "app-server",
     "exec",
     "resume",
 ];

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
 /// Permission rules of an agent. A call that matches `deny` is refused, one that matches `ask` needs an approval, one
-/// that matches `allow` happens; `default` decides about the rest.
+/// that matches `allow` happens; `default` decides about the rest. Without a default the rest needs an approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Permissions {
-    /// Action for a call that no pattern matches.
-    #[serde(default)]
-    pub default: PermissionAction,
+    /// Action for a call that no pattern matches, if the file names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<PermissionAction>,
     /// Calls that the agent makes without an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<ToolPattern>,
@@ -105,6 +105,11 @@ pub enum Consent {
 }
 
 impl Permissions {
+    /// Returns the action for a call that no pattern matches.
+    pub fn default_action(&self) -> PermissionAction {
+        self.default.unwrap_or_default()
+    }
+
     /// Returns true if the rules equal the default, so that serialization may omit them.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

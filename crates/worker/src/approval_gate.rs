@@ -170,7 +170,7 @@ impl ToolApprovalGate {
     }
 
     /// Asks a person the question that the program would ask its own user. Returns the reply to the model.
-    async fn pass_on_question(&self, input: &Value) -> String {
+    pub(crate) async fn pass_on_question(&self, input: &Value) -> String {
         let Some(args) = ask_human_arguments(input) else {
             return "the call contains no question".to_owned();
         };

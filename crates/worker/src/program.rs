@@ -3,10 +3,11 @@
 //! `ProgramBackend` runs a program with an output stream of its own, through one adapter per program; `AcpBackend`
 //! holds a conversation in the Agent Client Protocol. An adapter is pure except for its private files: it defines
 //! the start of its program and the meaning of each line. The last event and the exit status together determine the
-//! outcome; no text does.
+//! outcome; no text does. A program that asks during its turn is in a conversation (`conversation.rs`).
 
 mod acp;
 mod adapters;
+mod conversation;
 mod endpoint;
 mod event_recorder;
 mod executable;
@@ -32,6 +33,7 @@ use tokio::time::Instant;
 pub(crate) use self::acp::AcpBackend;
 use self::{
     adapters::{NewAdapter, find_adapter},
+    conversation::{ProgramReply, ProgramStep},
     endpoint::ModelEndpoint,
     event_recorder::EventRecorder,
     executable::Executable,
@@ -73,7 +75,10 @@ struct ProgramInvocation {
     args: Vec<String>,
     /// Added to the environment of the job.
     env: BTreeMap<String, String>,
+    /// The prompt, or the first lines of a conversation.
     stdin: String,
+    /// True for a conversation: the adapter closes the input.
+    keeps_input_open: bool,
 }
 
 /// The meaning of a line.
@@ -121,7 +126,22 @@ enum ProgramOutcome {
 /// One kind of program: the way to start it, and the state of reading its output. Created for each process.
 trait ProgramAdapter: Send {
     fn invocation(&mut self, turn: &ProgramTurn<'_>) -> std::io::Result<ProgramInvocation>;
-    fn parse_line(&mut self, line: &str) -> Vec<ProgramEvent>;
+    /// Parses a line of a program that only writes.
+    fn parse_line(&mut self, _line: &str) -> Vec<ProgramEvent> {
+        Vec::new()
+    }
+    /// Interprets a line. A program in a conversation gets lines in return.
+    fn handle_line(&mut self, line: &str) -> Vec<ProgramStep> {
+        self.parse_line(line).into_iter().map(ProgramStep::Report).collect()
+    }
+    /// Continues a conversation with the reply to a question.
+    fn handle_reply(&mut self, _question: &Value, _reply: ProgramReply) -> Vec<ProgramStep> {
+        Vec::new()
+    }
+    /// Returns the steps that stop the turn, if the program can stop and report its usage.
+    fn cancel_steps(&mut self) -> Vec<ProgramStep> {
+        Vec::new()
+    }
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome;
     /// Parses a line of the program's log on stderr. Returns `None` if the line is a complaint and not a log line.
     fn parse_log_line(&mut self, _line: &str) -> Option<Vec<ProgramEvent>> {
@@ -171,7 +191,7 @@ impl ProgramBackend {
         self.check_version(&path, context).await?;
         let tools = context.until_cancelled(open_tool_server(context)).await?;
         let endpoints = (tools.endpoint.clone(), tools.gate_endpoint.clone());
-        let work = context.until_cancelled(self.run_models(&path, context, &endpoints));
+        let work = self.run_models(&path, context, &endpoints);
         let served = serve_tools(tools, context, work).await;
         // A vendor's agent that never listed the tools did nothing for the team. An executable need not use them.
         match self.spec {
@@ -268,7 +288,15 @@ impl ProgramBackend {
             let mut adapter = (self.new_adapter)(turn.session.as_ref());
             let invocation =
                 adapter.invocation(&turn).map_err(io_failure("write the program's settings"))?;
-            match process::run_program(command, invocation, adapter.as_mut(), recorder).await? {
+            match process::run_program(
+                command,
+                invocation,
+                adapter.as_mut(),
+                turn.context,
+                recorder,
+            )
+            .await?
+            {
                 ProgramOutcome::Answered(text) => return Ok(text.into()),
                 ProgramOutcome::Failed(failure) => return Err(failure),
                 ProgramOutcome::SessionLost if turn.session.take().is_some() => {

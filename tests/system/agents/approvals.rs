@@ -1,4 +1,6 @@
-//! Calls of Claude Code that need approval: approved, denied, without a person, and with kills in between.
+//! Calls that need approval: approved, denied, without a person, and with kills in between. Here those of Claude Code.
+
+mod codex;
 
 use std::fs;
 

@@ -48,7 +48,7 @@ pub(crate) fn stance(
     } else if names(&rules.allow, covers_call) {
         PermissionAction::Allow
     } else {
-        rules.default
+        rules.default_action()
     }
 }
 

@@ -122,7 +122,7 @@ mod tests {
             assert_eq!(names_send_tool(&asked), expected, "ask {pattern}");
             assert!(!names_send_tool(&allowed), "allow {pattern}");
         }
-        let default = PermissionAction::Deny;
+        let default = Some(PermissionAction::Deny);
         assert!(!names_send_tool(&Permissions { default, ..Permissions::default() }));
     }
 }

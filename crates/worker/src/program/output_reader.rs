@@ -13,7 +13,10 @@ use tokio::{
     time::{sleep, sleep_until},
 };
 
-use super::{ProgramAdapter, event_recorder::EventRecorder, line_reader::ProgramLineReader};
+use super::{
+    ProgramAdapter, conversation::ProgramConversation, event_recorder::EventRecorder,
+    line_reader::ProgramLineReader,
+};
 use crate::{child_env::OutputTail, turn::TurnFailure};
 
 /// Time in which a program that has reported its result must exit. It may wait for commands that it left in the background.
@@ -48,11 +51,13 @@ impl<'a> OutputReader<'a> {
         sync::lock(&self.adapter)
     }
 
-    /// Reads events to the end, or until the wait limit.
+    /// Reads events to the end, or until the wait limit, and holds the conversation.
     pub(super) async fn read_events(
         &self,
         stdout: Option<impl AsyncRead + Unpin>,
+        mut conversation: ProgramConversation<'_>,
     ) -> Result<(), TurnFailure> {
+        let (cancelled, mut is_stopping) = (conversation.cancellation(), false);
         let mut lines = ProgramLineReader::new(stdout);
         loop {
             let waits = self.adapter().wait_limit();
@@ -65,15 +70,28 @@ impl<'a> OutputReader<'a> {
                     None => std::future::pending().await,
                 }
             };
-            let line = tokio::select! {
-                line = lines.next_line() => line,
+            let steps = tokio::select! {
+                line = lines.next_line() => {
+                    let Some(line) = line else { return Ok(()) };
+                    self.recorder.reporter.touch();
+                    self.adapter().handle_line(&line)
+                }
+                (question, reply) = conversation.next_reply() => {
+                    self.adapter().handle_reply(&question, reply)
+                }
+                () = cancelled.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    conversation.withdraw_questions().await;
+                    let steps = self.adapter().cancel_steps();
+                    if steps.is_empty() {
+                        return Err(TurnFailure::cancelled());
+                    }
+                    steps
+                }
                 () = self.wait_limit_changed.notified() => continue,
                 failure = enough => return Err(failure),
             };
-            let Some(line) = line else { return Ok(()) };
-            self.recorder.reporter.touch();
-            let events = self.adapter().parse_line(&line);
-            self.recorder.record_all(events)?;
+            conversation.perform(steps)?;
             if self.adapter().has_result() {
                 self.result_reported.notify_one();
             }

@@ -180,8 +180,8 @@ async fn a_vendors_program_that_never_looks_at_the_tools_has_failed() {
 #[tokio::test]
 async fn a_program_that_waits_for_its_provider_in_vain_is_not_waited_for() {
     let waits = r#"
-        echo '{"type":"thread.started","thread_id":"t"}'
-        echo '{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}'
+        echo '{"id":1,"result":{}}'
+        echo '{"method":"error","params":{"error":{"message":"Reconnecting... 1/2","codexErrorInfo":{"responseStreamDisconnected":{"httpStatusCode":429}},"additionalDetails":"exceeded retry limit, last status: 429 Too Many Requests"},"willRetry":true,"threadId":"t","turnId":"u"}}'
         exec sleep 600"#;
     let daemon = StubDaemon::accepting();
     let (class, why) = failure_of(run_worker(&native_job(&daemon, "codex", waits)).await.outcome);
@@ -412,7 +412,7 @@ async fn claude_has_only_the_tools_that_are_named_where_the_rest_is_denied() {
     let daemon = StubDaemon::accepting();
     let text = r#"echo "args: $*" >&2; end"#;
     let mut job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{GATE_SCRIPT}{text}"));
-    job.permissions.default = PermissionAction::Deny;
+    job.permissions.default = Some(PermissionAction::Deny);
     job.permissions.allow = ["Read", "Bash(ls*)"].map(|text| text.parse().unwrap()).to_vec();
     job.permissions.ask = vec!["Edit".parse().unwrap()];
     let mut worker = WorkerProcess::start(&job).await;
@@ -453,9 +453,10 @@ async fn a_turn_without_a_person_present_to_approve_can_fail() {
 async fn codex_writes_in_its_folder_if_everything_is_allowed_and_gets_no_sandbox_option_by_default()
 {
     for (default, sandbox) in [
-        (PermissionAction::Allow, Some("workspace-write")),
-        (PermissionAction::Ask, None),
-        (PermissionAction::Deny, Some("read-only")),
+        (Some(PermissionAction::Allow), Some("workspace-write")),
+        (Some(PermissionAction::Ask), Some("read-only")),
+        (Some(PermissionAction::Deny), Some("read-only")),
+        (None, None),
     ] {
         let daemon = StubDaemon::accepting();
         let mut job = native_job(&daemon, "codex", r#"echo "args: $*" >&2"#);

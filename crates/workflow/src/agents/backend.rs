@@ -315,7 +315,7 @@ fn read_args(
         let Some(text) = diagnostics.ok_or_add(item.text()) else { continue };
         let flag = text.split_once('=').map_or(text, |(flag, _)| flag);
         if reserved.contains(&flag) {
-            let what = format!("`{flag}` is set by agent-worker");
+            let what = format!("`{flag}` is set by agent-worker, or has no effect in a turn");
             let hint = "use the key for it (model, effort, max_steps, permissions, mode, session), or omit it";
             diagnostics.add(item.diagnostic(what).with_hint(hint));
         }

@@ -41,8 +41,7 @@ pub(crate) fn read(
         field.map(|field| patterns(&field, backend, diagnostics)).unwrap_or_default()
     };
     let (allow, ask, deny) = (patterns("allow"), patterns("ask"), patterns("deny"));
-    let (default, on_ask) = (default.unwrap_or_default(), on_ask.unwrap_or_default());
-    Permissions { default, allow, ask, deny, on_ask }
+    Permissions { default, allow, ask, deny, on_ask: on_ask.unwrap_or_default() }
 }
 
 /// Reports rules that the backend would not keep.

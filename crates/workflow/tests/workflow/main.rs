@@ -10,6 +10,7 @@ mod files;
 mod messages;
 mod mistakes;
 mod numbers;
+mod permissions;
 mod positions;
 mod rewrites;
 mod schema;

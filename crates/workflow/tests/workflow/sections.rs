@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use agent_worker_protocol::{
-    AgentSettings, Backend, MockCall, MockFailure, MockRule, OnAsk, PermissionAction, Permissions,
-    RetryPolicy, RunMode, Span, ToolPattern,
+    AgentSettings, Backend, MockCall, MockFailure, MockRule, Permissions, RetryPolicy, RunMode,
+    Span,
 };
 use agent_worker_workflow::{
     DocumentOwner, Documents, Layout, Param, ParamType, Provider, Workflow, WorkflowContext,
@@ -319,60 +319,6 @@ limits: { wall: 1h }
 }
 
 #[test]
-fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
-    let of = |backend: &str, rules: &str| {
-        read(&format!("agents:\n  a: {{ backend: {backend}, permissions: {{ {rules} }} }}\n"))
-    };
-    let rules =
-        "default: deny, allow: [Read, 'Bash(git diff*)'], ask: [Task], deny: [Edit], on_ask: fail";
-    let read = of("claude", rules).unwrap().agents.remove(0).permissions;
-    let patterns = |texts: &[&str]| {
-        texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<ToolPattern>>()
-    };
-    let expected = Permissions {
-        default: PermissionAction::Deny,
-        allow: patterns(&["Read", "Bash(git diff*)"]),
-        ask: patterns(&["Task"]),
-        deny: patterns(&["Edit"]),
-        on_ask: OnAsk::Fail,
-    };
-    assert_eq!(read, expected);
-    assert_eq!(
-        of("codex", "default: allow").unwrap().agents[0].permissions.default,
-        PermissionAction::Allow
-    );
-    assert!(of("opencode", "default: deny").is_ok() && of("cursor", "default: allow").is_ok());
-    assert!(of("claude", "default: ask").is_ok() && of("codex", "").is_ok());
-    let acp = of("acp, command: [mine, --acp]", "allow: [read, 'execute(git diff*)']").unwrap();
-    assert_eq!(acp.agents[0].permissions.allow, patterns(&["read", "execute(git diff*)"]));
-    for (backend, rules, why) in [
-        ("codex", "deny: [Bash]", "`codex` does not ask for permission per call"),
-        ("opencode", "allow: [bash]", "`opencode` does not ask for permission per call"),
-        ("cursor", "on_ask: fail", "`cursor` does not ask for permission per call"),
-        ("gemini", "default: allow", "`gemini` does not support `permissions`"),
-        ("gemini", "default: ask", "to be asked, use `backend: acp, agent: gemini`"),
-        ("codex", "default: ask", "`codex` cannot ask for approval during a turn"),
-        ("opencode", "default: ask", "to be asked, use `backend: acp, agent: opencode`"),
-        ("cursor", "default: ask", "set `default: allow` or `default: deny`"),
-        ("mock", "default: ask", "`mock` does not support `permissions`"),
-        ("command, command: [a]", "default: ask", "`command` does not support `permissions`"),
-        (
-            "acp, agent: gemini",
-            "allow: ['Bash(ls)']",
-            "with `acp` a rule must name a kind of call, and `Bash` is not one",
-        ),
-        ("mock", "default: allow", "`mock` does not support `permissions`"),
-        ("claude", "allow: ['Bash(*)']", "`Bash(*)`: `*` is allowed only at the end"),
-        ("claude", "default: maybe", "must be `allow` or `ask` or `deny`"),
-        ("claude", "allowed: [Bash]", "unknown key `agents.a.permissions.allowed`"),
-    ] {
-        let told =
-            of(backend, rules).unwrap_err().render(agent_worker_workflow::RenderStyle::Plain);
-        assert!(told.contains(why), "{told}");
-    }
-}
-
-#[test]
 fn the_file_fixes_the_voters_and_the_rule_of_a_gate() {
     let with = |gates: &str| {
         read(&format!(
@@ -449,6 +395,10 @@ fn efforts_fallbacks_and_arguments_are_taken_where_the_backend_has_them() {
             "`--permission-mode` is set by agent-worker",
         ),
         ("backend: codex, args: [--yolo]", "`--yolo` is set by agent-worker"),
+        (
+            "backend: codex, args: [--add-dir, x]",
+            "`--add-dir` is set by agent-worker, or has no effect",
+        ),
         ("backend: command, command: [x], args: [y]", "`args` is for a vendor's program"),
     ] {
         let read = read(&format!("agents:\n  a: {{ {agent} }}\n"));

@@ -10,7 +10,7 @@ fn patterns(texts: &[&str]) -> Vec<ToolPattern> {
 
 fn rules(default: PermissionAction) -> Permissions {
     Permissions {
-        default,
+        default: Some(default),
         allow: patterns(&[
             "Read",
             "Bash(git diff*)",
@@ -188,7 +188,7 @@ fn a_command_is_allowed_only_as_all_of_its_words_and_only_in_the_working_folder(
 #[test]
 fn every_path_of_a_call_counts_and_a_call_about_files_without_one_may_be_about_any() {
     let rules = Permissions {
-        default: PermissionAction::Ask,
+        default: Some(PermissionAction::Ask),
         allow: patterns(&["edit(src/*)", "execute(make)", "Write(src/*)"]),
         ask: Vec::new(),
         deny: patterns(&["edit(secret/*)", "execute(secret/*)", "Write(secret/*)"]),

@@ -331,7 +331,7 @@ fn add_permission_args(
     };
     let joined = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(",");
     let mut asked = names(&mut ask.iter().chain(deny.iter().filter(|it| !is_whole(it))));
-    if let PermissionAction::Deny = default {
+    if let Some(PermissionAction::Deny) = default {
         asked.extend(names(&mut allow.iter().filter(|it| !is_whole(it))));
         invocation.args(["--tools", &joined(names(&mut allow.iter().chain(ask)))]);
     }

@@ -95,7 +95,7 @@ impl ProgramAdapter for Cursor {
         let mut invocation = ProgramInvocation::default();
         invocation.args(["-p", "--output-format", "stream-json", "--approve-mcps"]);
         // Without this flag the program only proposes changes and refuses to run commands.
-        if turn.context.permissions.default == PermissionAction::Allow {
+        if turn.context.permissions.default == Some(PermissionAction::Allow) {
             invocation.args(["--force"]);
         }
         if let Some(model) = &turn.model {

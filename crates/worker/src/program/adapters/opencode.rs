@@ -363,7 +363,7 @@ fn provider_settings(provider: &str, name: &str, turn: &ProgramTurn<'_>) -> Valu
 
 /// Returns the permission rules of a turn.
 fn turn_permissions(context: &TurnContext) -> Value {
-    let mut rules = permission_rules(context.permissions.default);
+    let mut rules = permission_rules(context.permissions.default_action());
     if let Some(folder) = attachment_folder(&context.request.attachments) {
         // The program refuses to read a file outside of its folder.
         let pattern = folder.join("*").to_string_lossy().into_owned();

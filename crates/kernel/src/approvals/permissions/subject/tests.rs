@@ -16,12 +16,12 @@ fn decide(rules: &Permissions, tool: &str, args: &Value) -> PermissionAction {
 }
 
 fn allowing(allow: &[&str]) -> Permissions {
-    let (default, on_ask) = (PermissionAction::Deny, OnAsk::Wait);
+    let (default, on_ask) = (Some(PermissionAction::Deny), OnAsk::Wait);
     Permissions { default, allow: patterns(allow), ask: Vec::new(), deny: Vec::new(), on_ask }
 }
 
 fn denying(deny: &[&str]) -> Permissions {
-    let (default, on_ask) = (PermissionAction::Allow, OnAsk::Wait);
+    let (default, on_ask) = (Some(PermissionAction::Allow), OnAsk::Wait);
     Permissions { default, allow: Vec::new(), ask: Vec::new(), deny: patterns(deny), on_ask }
 }
 
