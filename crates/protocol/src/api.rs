@@ -15,8 +15,8 @@ mod runs;
 mod tokens;
 
 pub use agents::{
-    AgentDetail, AgentFailure, AgentRequest, AgentSession, AgentStopped, AgentView, AttemptView,
-    LastFailure, LogReply, Mail,
+    AgentDetail, AgentFailure, AgentInterrupted, AgentRequest, AgentSession, AgentStopped,
+    AgentView, AttemptView, LastFailure, LogReply, Mail,
 };
 pub use approvals::{ApprovalView, ConsentRequest, PermitReply, PermitRequest};
 pub use documents::{

@@ -84,6 +84,7 @@ pub(super) async fn call_tool(
         ToolName::AgentShow => agents::show(kernel, who, call).await,
         ToolName::AgentNew => agents::new(kernel, who, call).await,
         ToolName::AgentStop => agents::stop(kernel, who, call).await,
+        ToolName::AgentInterrupt => agents::interrupt(kernel, who, call).await,
         ToolName::AgentResume => agents::resume(kernel, who, call).await,
         ToolName::AgentRemove => agents::remove(kernel, who, call).await,
         ToolName::ApprovalList => attention::approvals(kernel, who, call).await,
