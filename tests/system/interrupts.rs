@@ -30,3 +30,22 @@ fn an_interrupted_agent_starts_its_next_turn_with_its_mail() {
     assert_eq!((said.code, said.stdout.as_str()), (0, ""));
     assert!(said.stderr.contains("nothing was running: coder@team has no turn"), "{said:?}");
 }
+
+#[test]
+fn a_message_for_now_interrupts_a_busy_agent_and_starts_an_idle_one() {
+    let world = World::new();
+    world.file("team.yaml", TEAM);
+    assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
+    assert_eq!(world.run(&["send", "coder@team", "first"]).code, 0);
+    let up = world.project().join("up");
+    wait_for("its process", || up.exists().then_some(()));
+    let said = world.run(&["send", "coder@team", "second", "--now"]);
+    let expected = "#2 → coder\ncoder: interrupted the turn; the next one has this message\n";
+    assert_eq!((said.code, said.stdout.as_str()), (0, expected), "{said:?}");
+    wait_for("the next turn", || {
+        let status = world.json(&["status", "coder@team", "--json"]);
+        (status["state"] == "idle").then_some(())
+    });
+    let said = world.json(&["send", "coder@team", "the second again", "--now", "--json"]);
+    assert_eq!(said["now"], json!([{"agent": "coder", "outcome": "started"}]), "{said}");
+}

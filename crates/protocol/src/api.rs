@@ -31,8 +31,8 @@ pub use instances::{
     FeedbackRequest, FeedbackView, InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView,
 };
 pub use messages::{
-    AckReply, AckRequest, DeadLetter, DeadReply, DeadRequest, InboxReply, MessagesReply, SendReply,
-    SendRequest, UnknownMention,
+    AckReply, AckRequest, DeadLetter, DeadReply, DeadRequest, InboxReply, MessagesReply,
+    NowOutcome, NowReceipt, SendReply, SendRequest, UnknownMention,
 };
 pub use page::{DEFAULT_PAGE_ITEMS, ListPage, MAX_PAGE_ITEMS};
 pub use proposals::{

@@ -3,7 +3,7 @@
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     AgentName, BadTarget, DeliveryState, Priority, Receipt, Seq, Target,
-    api::{ReportError, SendReply, SendRequest},
+    api::{NowOutcome, NowReceipt, ReportError, SendReply, SendRequest},
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -36,6 +36,7 @@ use crate::{
 Examples:
   agent-worker send coder@review:pr-123 \"fix it, then ask @reviewer\"
   agent-worker send \"fix it\" --to coder@review:pr-123
+  agent-worker send coder@review \"stop, use the other file\" --now
   git diff | agent-worker send @review:pr-123 - --to reviewer --wait
 
 Exit codes with --wait: 0 all woken agents acted, 1 at least one never will. If the run is the
@@ -64,6 +65,10 @@ pub(crate) struct Args {
     /// High priority: delivered before other pending messages
     #[arg(long)]
     urgent: bool,
+    /// Reach the woken agents in the middle of their turns: a running turn ends, and the next one has its messages and
+    /// this one
+    #[arg(long, conflicts_with = "wait")]
+    now: bool,
     /// Wait until all woken agents have acted, and print the answer
     #[arg(long)]
     wait: bool,
@@ -99,6 +104,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         cc: args.cc,
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
+        now: args.now,
         priority: if args.urgent { Priority::High } else { Priority::Normal },
     };
     let mut signals = args.wait.then(InterruptSignals::listen_or_fail).transpose()?;
@@ -114,7 +120,11 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match (signals, args.output.format()) {
         (None, Format::Json) => ctx.console.print_json(&reply).map(|()| RunVerdict::Done),
         (None, Format::Text) => {
-            ctx.console.print_line(&recipients_line(&reply)).map(|()| RunVerdict::Done)
+            ctx.console.print_line(&recipients_line(&reply))?;
+            for receipt in &reply.now {
+                ctx.console.print_line(&now_line(receipt))?;
+            }
+            Ok(RunVerdict::Done)
         }
         (Some(mut signals), format) => wait_for_delivery(&reply, &mut signals, format, ctx).await,
     }
@@ -311,6 +321,16 @@ pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
     StyledLine::new(Tone::Strong, format!("#{}", reply.seq))
         .with(Tone::Plain, woken)
         .with(Tone::Dim, cc)
+}
+
+/// Describes the effect of `--now` on one agent.
+fn now_line(receipt: &NowReceipt) -> StyledLine {
+    let effect = match receipt.outcome {
+        NowOutcome::Interrupted => "interrupted the turn; the next one has this message",
+        NowOutcome::Started => "no turn was running; the next one starts with this message",
+        NowOutcome::Waiting => "the agent does not work now; the message is pending",
+    };
+    StyledLine::plain(format!("{}: {effect}", receipt.agent))
 }
 
 /// Returns the target and the text of `send` and `ask`. A text that is only a target, without another target, is the

@@ -1,11 +1,14 @@
 //! Tests of turns that a person interrupts: their mail stays, and no failure is counted.
 
 use agent_worker_kernel::Principal;
-use agent_worker_protocol::{Code, EventKind, Outcome, RunState};
+use agent_worker_protocol::{
+    Code, EventKind, Outcome, RunState,
+    api::{NowOutcome, SendRequest},
+};
 
 use crate::{
     scripted_worker::{ScriptEnd, ScriptedWorker},
-    world::{KernelWorld, code, instance_selector, team},
+    world::{KernelWorld, code, instance_selector, send_request, team},
 };
 
 /// Hangs in the first turn, and ends the later ones at once.
@@ -53,6 +56,50 @@ async fn an_agent_interrupts_no_turn() {
         ScriptEnd::done(if code(refused) == Some(Code::Forbidden) { "refused" } else { "allowed" })
     });
     let run = world.run(&team("coder", "kickoff: '@coder go'")).await;
+    world.wait_until_ended(run).await;
+    assert_eq!(world.channel().await.last().unwrap().body, "refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_for_now_interrupts_the_turn_and_the_next_one_has_both() {
+    for alone in [false, true] {
+        let world = KernelWorld::new().await;
+        world.machine.set_worker_script("coder", hang_once);
+        let run = world.start(&team("coder", "")).await;
+        let first = SendRequest { alone, ..send_request(Some("coder@team"), "first") };
+        let now = SendRequest { now: true, ..send_request(Some("coder@team"), "stop") };
+        let send = async |request| {
+            world.kernel.messages().send(&Principal::User, None, request).await.unwrap()
+        };
+        send(first).await;
+        world.wait_for_report(run, "coder", 1).await;
+        let reply = send(now).await;
+        assert_eq!(reply.now[0].outcome, NowOutcome::Interrupted);
+        world.wait_for_report(run, "coder", 2).await;
+        let turns = world.machine.turns().into_iter().map(|turn| turn.woken_by);
+        assert_eq!(turns.collect::<Vec<_>>(), ["first", "first\nstop"], "alone: {alone}");
+        assert_eq!(world.receipts(1).await[0].failures, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_for_now_starts_the_turn_of_an_idle_agent() {
+    let world = KernelWorld::new().await;
+    world.start(&team("coder", "")).await;
+    let now = SendRequest { now: true, ..send_request(Some("coder@team"), "go") };
+    let reply = world.kernel.messages().send(&Principal::User, None, now).await.unwrap();
+    assert_eq!(reply.now[0].outcome, NowOutcome::Started);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_sends_no_message_for_now() {
+    let world = KernelWorld::new().await;
+    world.machine.set_worker_script("coder", |worker: ScriptedWorker| async move {
+        let request = SendRequest { now: true, ..send_request(None, "@lead go") };
+        let refused = code(worker.send_as(request).await) == Some(Code::Forbidden);
+        ScriptEnd::done(if refused { "refused" } else { "allowed" })
+    });
+    let run = world.run(&team("lead coder", "kickoff: '@coder go'")).await;
     world.wait_until_ended(run).await;
     assert_eq!(world.channel().await.last().unwrap().body, "refused");
 }
