@@ -81,6 +81,7 @@ async fn fill(bench_env: &BenchEnv) -> anyhow::Result<()> {
                 cc: Vec::new(),
                 reply_to: None,
                 alone: false,
+                now: false,
                 priority: Priority::Normal,
                 attachments: Vec::new(),
             };

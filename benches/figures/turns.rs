@@ -67,6 +67,7 @@ pub(crate) async fn send(daemon: &DaemonSocket) -> anyhow::Result<()> {
         cc: Vec::new(),
         reply_to: None,
         alone: false,
+        now: false,
         priority: Priority::Normal,
         attachments: Vec::new(),
     };

@@ -60,6 +60,7 @@ fn send(world: &World, sender: usize, over: &AtomicBool) -> AcknowledgedSends {
                     cc: Vec::new(),
                     reply_to: None,
                     alone: false,
+                    now: false,
                     priority: Priority::Normal,
                     attachments: Vec::new(),
                 };

@@ -123,6 +123,7 @@ async fn send(home: &Path, project: &Path, message: String) -> Result<SendReply,
         cc: Vec::new(),
         reply_to: None,
         alone: false,
+        now: false,
         priority: Priority::Normal,
         attachments: Vec::new(),
     };

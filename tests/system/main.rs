@@ -31,6 +31,7 @@ mod generated_clients;
 mod help_commands;
 mod hints;
 mod inherited_files;
+mod interrupts;
 mod lifecycle;
 mod limits;
 mod list_commands;

@@ -269,6 +269,7 @@ fn export_reads_page_after_page_without_a_gap_and_a_reader_who_leaves_is_no_erro
                 cc: Vec::new(),
                 reply_to: None,
                 alone: false,
+                now: false,
                 priority: Priority::Normal,
                 attachments: Vec::new(),
             };

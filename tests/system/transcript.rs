@@ -118,6 +118,7 @@ fn send(world: &World, sender: usize, done: &AtomicUsize) {
                 cc: Vec::new(),
                 reply_to: None,
                 alone: false,
+                now: false,
                 priority: Priority::Normal,
                 attachments: Vec::new(),
             };

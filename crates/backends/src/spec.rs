@@ -95,7 +95,7 @@ pub struct BackendCapabilities {
     pub resume: CapabilitySupport,
     /// Asks for approval of a call and waits for the answer.
     pub approvals: CapabilitySupport,
-    /// Announces mail that arrives during a turn.
+    /// The effect of `send --now` on a running turn: the message interrupts it.
     pub mid_turn: CapabilitySupport,
     /// Ends a turn after `max_steps` model calls.
     pub max_steps: CapabilitySupport,
@@ -145,13 +145,13 @@ impl BackendSpec {
 }
 
 impl BackendCapabilities {
-    /// No ability at all.
+    /// No ability at all; a message for a running turn interrupts it.
     pub const NONE: Self = Self {
         stream: CapabilitySupport::No,
         cost: CapabilitySupport::No,
         resume: CapabilitySupport::No,
         approvals: CapabilitySupport::No,
-        mid_turn: CapabilitySupport::No,
+        mid_turn: CapabilitySupport::Limited("interrupts"),
         max_steps: CapabilitySupport::No,
         max_tokens: CapabilitySupport::No,
         effort: CapabilitySupport::No,

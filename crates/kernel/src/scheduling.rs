@@ -224,6 +224,18 @@ impl Scheduler {
         held.find(|worker| worker.workflow == workflow && worker.agent == *agent).cloned()
     }
 
+    /// Returns the attempt of an agent in a run, with the handle of its worker.
+    pub(crate) fn attempt_of(
+        &self,
+        run: RunId,
+        agent: &AgentName,
+    ) -> Option<(AttemptId, Arc<WorkerHandle>)> {
+        let workers = self.lock_workers();
+        let mut held = workers.iter();
+        let own = held.find(|(_, worker)| worker.run == run && worker.agent == *agent);
+        own.map(|(attempt, worker)| (*attempt, Arc::clone(worker)))
+    }
+
     /// Returns the number of registered workers.
     pub(crate) fn worker_count(&self) -> usize {
         self.lock_workers().len()

@@ -15,8 +15,8 @@ mod runs;
 mod tokens;
 
 pub use agents::{
-    AgentDetail, AgentFailure, AgentRequest, AgentSession, AgentStopped, AgentView, AttemptView,
-    LastFailure, LogReply, Mail,
+    AgentDetail, AgentFailure, AgentInterrupted, AgentRequest, AgentSession, AgentStopped,
+    AgentView, AttemptView, LastFailure, LogReply, Mail,
 };
 pub use approvals::{ApprovalView, ConsentRequest, PermitReply, PermitRequest};
 pub use documents::{
@@ -32,7 +32,7 @@ pub use instances::{
 };
 pub use messages::{
     AckReply, AckRequest, AttachmentRequest, DeadLetter, DeadReply, DeadRequest, InboxReply,
-    MessagesReply, SendReply, SendRequest, UnknownMention,
+    MessagesReply, NowOutcome, NowReceipt, SendReply, SendRequest, UnknownMention,
 };
 pub use page::{DEFAULT_PAGE_ITEMS, ListPage, MAX_PAGE_ITEMS};
 pub use proposals::{

@@ -438,6 +438,8 @@ impl fmt::Display for AttemptEnd {
         match self {
             Self::Ok => f.write_str("ok"),
             Self::Failed { class, why } => write!(f, "failed ({class}): {why}"),
+            // The explanation names the person who ended the turn.
+            Self::Interrupted { why } if why.starts_with("by ") => write!(f, "interrupted {why}"),
             Self::Interrupted { why } => write!(f, "interrupted: {why}"),
             Self::Stopped => f.write_str("stopped"),
         }

@@ -71,6 +71,8 @@ pub enum ToolName {
     AgentNew,
     /// Stops an agent.
     AgentStop,
+    /// Ends the current turn of an agent.
+    AgentInterrupt,
     /// Resumes a stopped agent.
     AgentResume,
     /// Removes an agent from its run.
@@ -123,6 +125,7 @@ impl ToolName {
             | Self::RunResume
             | Self::AgentNew
             | Self::AgentStop
+            | Self::AgentInterrupt
             | Self::AgentResume
             | Self::AgentRemove
             | Self::ApprovalAnswer

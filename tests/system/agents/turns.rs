@@ -243,3 +243,24 @@ fn gemini_cli_knows_an_agent_that_joined_after_its_first_turn() {
 fn claude_code_over_acp_knows_an_agent_that_joined_after_its_first_turn() {
     check_late_joiner(Cli::AcpClaude);
 }
+
+#[test]
+fn a_message_for_now_interrupts_codex_and_its_next_turn_has_both_messages() {
+    let Some(testbed) = AgentTestbed::open(&[Cli::Codex], "a message for now to Codex") else {
+        return;
+    };
+    testbed.start(&[AgentEntry { name: "me", cli: Cli::Codex, settings: "" }], "");
+    let call = r#"exec_command {"cmd":"test -e gate || sleep 300"}"#;
+    testbed.send("me", &format!("CALL {call}\nSAY One."));
+    crate::world::wait_for("its command", || {
+        testbed.other_processes().iter().any(|(_, line)| line.contains("sleep 300")).then_some(())
+    });
+    testbed.world.file("gate", "");
+    let said = testbed.world.run(&["send", "me@team", "please hurry", "--now"]);
+    assert!(said.stdout.contains("interrupted the turn"), "{said:?}");
+    let (state, ended) = testbed.end_of_turn("me");
+    assert_eq!((&*state, &ended), ("idle", &json!({"end": "ok"})), "{}", testbed.diagnostics("me"));
+    let last = testbed.models.requests().pop().unwrap().body.to_string();
+    assert!(last.contains("SAY One.") && last.contains("please hurry"), "{last}");
+    assert_eq!(testbed.status("me")["attempts"][1]["ended"]["why"], "by user");
+}

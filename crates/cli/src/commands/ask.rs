@@ -115,6 +115,7 @@ fn question_request(target: &Target, question: String, ctx: &CommandContext<'_>)
         cc: Vec::new(),
         reply_to: None,
         alone: true,
+        now: false,
         priority: Priority::Normal,
         attachments: Vec::new(),
     }

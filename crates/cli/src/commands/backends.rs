@@ -41,8 +41,8 @@ const DEFAULT_WIDTH: usize = 80;
 ///
 /// The command runs only `--version` of each program it finds. It checks that a key or a login exists, not that it is
 /// valid. Capabilities: `stream` prints the text of an agent as it arrives, `cost` is the cost of its turns, `resume`
-/// continues a conversation in the next turn, `approvals` asks you before an action, `mid-turn` reports new messages
-/// during a turn, `max_steps` and `max_tokens` limit a turn. `unverified` lists properties that have not been tested.
+/// continues a conversation in the next turn, `approvals` asks you before an action, `mid-turn` is the effect
+/// of `send --now` on a running turn, `max_steps` and `max_tokens` limit a turn. `unverified` lists properties that have not been tested.
 /// With --json the list includes backends of later versions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker backends --json")]

@@ -135,6 +135,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 cc,
                 reply_to: reply_to.map(Seq::new),
                 alone: false,
+                now: false,
                 priority: Priority::Normal,
                 attachments: Vec::new(),
             };

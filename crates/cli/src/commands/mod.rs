@@ -17,6 +17,7 @@ mod down;
 mod export;
 mod feedback;
 mod init;
+mod interrupt;
 mod logs;
 mod ls;
 mod man;
@@ -68,6 +69,7 @@ pub(crate) enum Commands {
     Attach(attach::Args),
     Pause(pause::Args),
     Resume(resume::Args),
+    Interrupt(interrupt::Args),
     Restart(restart::Args),
     Stop(stop::Args),
     Down(down::Args),
@@ -134,6 +136,7 @@ impl Commands {
             | Self::Man(_)
             | Self::Overview => Format::Text,
             Self::Pause(args) => args.output.format(),
+            Self::Interrupt(args) => args.output.format(),
             Self::Stop(args) => args.output.format(),
             Self::Down(args) => args.output.format(),
             Self::Rm(args) => args.output.format(),
@@ -198,6 +201,7 @@ impl Commands {
             Self::Attach(args) => Box::pin(attach::run(args, ctx)).await,
             Self::Pause(args) => pause::run(args, ctx).await,
             Self::Resume(args) => resume::run(args, ctx).await,
+            Self::Interrupt(args) => interrupt::run(args, ctx).await,
             Self::Restart(args) => restart::run(args, ctx).await,
             Self::Stop(args) => stop::run(args, ctx).await,
             Self::Down(args) => down::run(args, ctx).await,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
     AgentName, BadTarget, DeliveryState, Priority, Receipt, Seq, Target,
-    api::{ReportError, SendReply, SendRequest},
+    api::{NowOutcome, NowReceipt, ReportError, SendReply, SendRequest},
 };
 use serde::Serialize;
 use uuid::Uuid;
@@ -40,6 +40,7 @@ Examples:
   agent-worker send coder@review:pr-123 \"fix it, then ask @reviewer\"
   agent-worker send \"fix it\" --to coder@review:pr-123
   agent-worker send designer@review \"compare these\" --attach before.png --attach after.png
+  agent-worker send coder@review \"stop, use the other file\" --now
   git diff | agent-worker send @review:pr-123 - --to reviewer --wait
 
 Exit codes with --wait: 0 all woken agents acted, 1 at least one never will. If the run is the
@@ -71,6 +72,10 @@ pub(crate) struct Args {
     /// Attach a file, such as an image; repeatable, at most 20 files of 10 MiB each
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
+    /// Reach the woken agents in the middle of their turns: a running turn ends, and the next one has its messages and
+    /// this one
+    #[arg(long, conflicts_with = "wait")]
+    now: bool,
     /// Wait until all woken agents have acted, and print the answer
     #[arg(long)]
     wait: bool,
@@ -107,6 +112,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         cc: args.cc,
         reply_to: args.reply_to.map(Seq::new),
         alone: args.wait,
+        now: args.now,
         priority: if args.urgent { Priority::High } else { Priority::Normal },
         attachments,
     };
@@ -123,7 +129,11 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     match (signals, args.output.format()) {
         (None, Format::Json) => ctx.console.print_json(&reply).map(|()| RunVerdict::Done),
         (None, Format::Text) => {
-            ctx.console.print_line(&recipients_line(&reply)).map(|()| RunVerdict::Done)
+            ctx.console.print_line(&recipients_line(&reply))?;
+            for receipt in &reply.now {
+                ctx.console.print_line(&now_line(receipt))?;
+            }
+            Ok(RunVerdict::Done)
         }
         (Some(mut signals), format) => wait_for_delivery(&reply, &mut signals, format, ctx).await,
     }
@@ -320,6 +330,16 @@ pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
     StyledLine::new(Tone::Strong, format!("#{}", reply.seq))
         .with(Tone::Plain, woken)
         .with(Tone::Dim, cc)
+}
+
+/// Describes the effect of `--now` on one agent.
+fn now_line(receipt: &NowReceipt) -> StyledLine {
+    let effect = match receipt.outcome {
+        NowOutcome::Interrupted => "interrupted the turn; the next one has this message",
+        NowOutcome::Started => "no turn was running; the next one starts with this message",
+        NowOutcome::Waiting => "the agent does not work now; the message is pending",
+    };
+    StyledLine::plain(format!("{}: {effect}", receipt.agent))
 }
 
 /// Returns the target and the text of `send` and `ask`. A text that is only a target, without another target, is the

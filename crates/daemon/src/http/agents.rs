@@ -5,7 +5,9 @@ use std::{path::PathBuf, sync::Arc};
 use agent_worker_kernel::InstanceSelector;
 use agent_worker_protocol::{
     AttemptId, Target,
-    api::{AgentDetail, AgentRequest, AgentStopped, AgentView, ListPage, LogReply},
+    api::{
+        AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView, ListPage, LogReply,
+    },
 };
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
@@ -90,6 +92,16 @@ pub(super) async fn stop(
         app.kernel.agents().stop(&who, &near.with_target(target)).await?
     };
     Ok(Json(stopped))
+}
+
+/// Handles `POST /agents/{target}/interrupt`: replies after the turn has ended.
+pub(super) async fn interrupt(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(target): UrlPath<Target>,
+    UrlQuery(near): UrlQuery<ProjectQuery>,
+) -> HandlerResult<AgentInterrupted> {
+    Ok(Json(app.kernel.agents().interrupt(&who, &near.with_target(target)).await?))
 }
 
 /// Handles `POST /agents/{target}/resume`.

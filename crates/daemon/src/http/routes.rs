@@ -7,14 +7,14 @@ use agent_worker_protocol::{
     Permission::{Agents, Approve, Letters, Read, Run, Send, Shutdown},
     ProposalId, QuestionId, Receipt, RunId, Seq, Target,
     api::{
-        AckReply, AckRequest, AgentDetail, AgentRequest, AgentStopped, AgentView, AnswerRequest,
-        AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest, FeedbackRequest,
-        FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved, InstanceRequest,
-        InstanceView, ListPage, LogReply, MessagesReply, PermitReply, PermitRequest,
-        ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply, QuestionView,
-        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
-        SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest,
-        TokenView, VoteRequest,
+        AckReply, AckRequest, AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView,
+        AnswerRequest, AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest,
+        FeedbackRequest, FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved,
+        InstanceRequest, InstanceView, ListPage, LogReply, MessagesReply, PermitReply,
+        PermitRequest, ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply,
+        QuestionView, ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView,
+        SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated,
+        TokenRequest, TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
@@ -186,6 +186,16 @@ fn agent() -> Vec<Route> {
         .path_param::<Target>()
         .query_params::<extractors::AgentStopQuery>()
         .returns::<AgentStopped>(),
+        Route::new(
+            Agents,
+            Post,
+            "/agents/{target}/interrupt",
+            agents::interrupt,
+            "Ends the current turn of an agent; its messages start the next one.",
+        )
+        .path_param::<Target>()
+        .query_params::<extractors::ProjectQuery>()
+        .returns::<AgentInterrupted>(),
         Route::new(
             Agents,
             Post,

@@ -1,4 +1,4 @@
-//! Tools that show, add, stop, resume and remove agents.
+//! Tools that show, add, stop, interrupt, resume and remove agents.
 
 use std::path::PathBuf;
 
@@ -64,6 +64,16 @@ pub(super) async fn new(kernel: &Kernel, who: &Principal, mut call: McpToolCall)
 pub(super) async fn stop(kernel: &Kernel, who: &Principal, mut call: McpToolCall) -> McpToolResult {
     let AgentToolNoArgs {} = call.args()?;
     to_tool_result(kernel.agents().stop(who, &call.place).await)
+}
+
+/// Implements the `agent_interrupt` tool.
+pub(super) async fn interrupt(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let AgentToolNoArgs {} = call.args()?;
+    to_tool_result(kernel.agents().interrupt(who, &call.place).await)
 }
 
 /// Implements the `agent_resume` tool.

@@ -27,6 +27,9 @@ struct ChannelSendArgs {
     reply_to: Option<Seq>,
     #[serde(default)]
     priority: Priority,
+    /// Only listed for the user and clients.
+    #[serde(default)]
+    now: bool,
 }
 
 #[derive(Deserialize)]
@@ -94,6 +97,7 @@ pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall
         cc: LenientAgentNames(cc),
         reply_to,
         priority,
+        now,
     } = call.args()?;
     let InstanceSelector { target, project } = call.place;
     let request = SendRequest {
@@ -104,6 +108,7 @@ pub(super) async fn send(kernel: &Kernel, who: &Principal, mut call: McpToolCall
         cc,
         reply_to,
         alone: false,
+        now,
         priority,
         attachments: Vec::new(),
     };

@@ -84,6 +84,7 @@ pub(super) async fn call_tool(
         ToolName::AgentShow => agents::show(kernel, who, call).await,
         ToolName::AgentNew => agents::new(kernel, who, call).await,
         ToolName::AgentStop => agents::stop(kernel, who, call).await,
+        ToolName::AgentInterrupt => agents::interrupt(kernel, who, call).await,
         ToolName::AgentResume => agents::resume(kernel, who, call).await,
         ToolName::AgentRemove => agents::remove(kernel, who, call).await,
         ToolName::ApprovalList => attention::approvals(kernel, who, call).await,
@@ -175,6 +176,8 @@ pub(super) async fn list_for(
             optional("target", ToolFieldKind::Text).about("which instance, such as @review:pr-1");
         let project = optional("project", ToolFieldKind::Text)
             .about("your folder, as an absolute path; its instances come first");
+        let now = optional("now", ToolFieldKind::Flag)
+            .about("end the running turn of the recipients; needs the permission `agents`");
         let theirs = AGENT_TOOL_SPECS.iter().filter(|spec| !is_agent_only(spec.name));
         let theirs = theirs.chain(&client_tools::CLIENT_TOOL_SPECS);
         theirs
@@ -182,6 +185,7 @@ pub(super) async fn list_for(
                 // A run is started from a file; no instance is named.
                 let named: &[_] = match spec.name {
                     ToolName::RunStart => &[],
+                    ToolName::ChannelSend => &[target, project, now],
                     _ => &[target, project],
                 };
                 build_tool(spec, named, spec.output)

@@ -196,6 +196,7 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         "agent_show",
         "agent_new",
         "agent_stop",
+        "agent_interrupt",
         "agent_resume",
         "agent_remove",
         "approval_list",

@@ -86,9 +86,10 @@ fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, O
         ("DELETE", "/mcp") => (same(), None, 405),
         ("DELETE", "/tokens/{name}") => ("/tokens/other".to_owned(), None, 404),
         ("DELETE", "/agents/{target}")
-        | ("POST", "/agents/{target}/stop" | "/agents/{target}/resume") => {
-            (path.replace("{target}", "reviewer@team"), None, 200)
-        }
+        | (
+            "POST",
+            "/agents/{target}/stop" | "/agents/{target}/interrupt" | "/agents/{target}/resume",
+        ) => (path.replace("{target}", "reviewer@team"), None, 200),
         ("POST", "/runs/{id}/stop") => (format!("/runs/{run}/stop?now=true"), None, 200),
         ("POST", "/runs/{id}/pause") => (format!("/runs/{run}/pause"), None, 200),
         ("POST", "/runs/{id}/resume") => (format!("/runs/{run}/resume"), Some(json!({})), 409),
@@ -220,7 +221,10 @@ async fn nonsense_is_the_askers_fault_at_every_route() {
 }
 
 fn takes_a_body(path: &str) -> bool {
-    !path.ends_with("/stop") && !path.ends_with("/pause") && !path.ends_with("{target}/resume")
+    !path.ends_with("/stop")
+        && !path.ends_with("/interrupt")
+        && !path.ends_with("/pause")
+        && !path.ends_with("{target}/resume")
 }
 
 #[test]

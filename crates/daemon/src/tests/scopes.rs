@@ -123,6 +123,7 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         ToolName::RunStart | ToolName::RunStop | ToolName::RunResume => Some(Permission::Run),
         ToolName::AgentNew
         | ToolName::AgentStop
+        | ToolName::AgentInterrupt
         | ToolName::AgentResume
         | ToolName::AgentRemove => Some(Permission::Agents),
     }
@@ -238,6 +239,7 @@ pub(super) async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str,
         ("agent_show", coder.clone()),
         ("agent_new", here(json!({"backend": "mock"}))),
         ("agent_stop", coder.clone()),
+        ("agent_interrupt", coder.clone()),
         ("agent_resume", coder.clone()),
         ("agent_remove", coder),
         ("approval_list", here(json!({}))),
@@ -328,7 +330,7 @@ async fn an_agent_may_not_call_the_tools_of_clients_even_on_its_own_team() {
     let others = calls_on_team(&fixture).await.into_iter();
     let others: Vec<_> =
         others.filter(|(tool, _)| !own.iter().any(|listed| listed == tool)).collect();
-    assert_eq!(others.len(), 19, "{others:?}");
+    assert_eq!(others.len(), 20, "{others:?}");
     for (tool, args) in others {
         let answer = call(&fixture, &fixture.job.token, tool, args).await;
         assert_eq!(answer["code"], "forbidden", "{tool}: {answer}");

@@ -113,6 +113,7 @@ impl Questions<'_> {
             woken,
             cc: Vec::new(),
             unknown: Vec::new(),
+            now: Vec::new(),
         })
     }
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use agent_worker_protocol::{
     AgentName, EffectKey, Message, MessageKind, Millis, Permission, Priority, Receipt, ResourceId,
     Role, RunId, RunState, Sender, Seq, Target, ToolName,
-    api::{ListPage, MessagesReply, SendReply, SendRequest},
+    api::{ListPage, MessagesReply, NowOutcome, NowReceipt, SendReply, SendRequest},
     hash,
 };
 use agent_worker_store::{
@@ -24,7 +24,7 @@ use crate::{
         recipients::{RecipientSpec, Recipients, resolve_recipients},
         size_limits::{self, MessageText},
     },
-    scheduling::limits,
+    scheduling::{limits, retry_policy::WorkerStopReason},
     views::page::PageRequest,
 };
 
@@ -112,6 +112,9 @@ impl Messages<'_> {
         request: SendRequest,
     ) -> Result<SendReply> {
         who.require(Permission::Send)?;
+        if request.now {
+            require_now(who)?;
+        }
         let by = who.author_with_key(key)?;
         self.0.pass_gate(who, ToolName::ChannelSend).await?;
         require_text(&request.message)?;
@@ -139,6 +142,7 @@ impl Messages<'_> {
             to: &to,
             cc: &request.cc,
             alone: request.alone,
+            now: request.now,
         };
         let reached = self.0.message_recipients(&address, &who.sender()?, &run_context).await?;
         let (hops, reply_to) = (who.hops(request.reply_to), request.reply_to);
@@ -161,9 +165,24 @@ impl Messages<'_> {
         self.0.scheduler.indexer.count_message();
         let SendBlockers { paused, stopped } =
             self.0.send_blockers(who, run, &reached.woken()).await?;
+        let deduplicated = once.is_deduplicated();
+        let seq = once.value();
+        let mut now = Vec::new();
+        if request.now {
+            for agent in reached.woken() {
+                let is_blocked = paused.is_some() || stopped.contains(&agent);
+                let outcome = self.0.interrupt_for(who, run, &agent, seq).await?;
+                let outcome = match outcome {
+                    NowOutcome::Started if is_blocked => NowOutcome::Waiting,
+                    other => other,
+                };
+                now.push(NowReceipt { agent, outcome });
+            }
+        }
         Ok(SendReply {
-            deduplicated: once.is_deduplicated(),
-            seq: once.value(),
+            deduplicated,
+            seq,
+            now,
             instance: run_context.instance.clone(),
             paused,
             stopped,
@@ -247,6 +266,32 @@ impl Messages<'_> {
 }
 
 impl Kernel {
+    /// Ends the running turn of an agent that was not shown a message yet.
+    async fn interrupt_for(
+        &self,
+        who: &Principal,
+        run: RunId,
+        agent: &AgentName,
+        seq: Seq,
+    ) -> Result<NowOutcome> {
+        let Some((attempt, worker)) = self.scheduler.attempt_of(run, agent) else {
+            return Ok(NowOutcome::Started);
+        };
+        match self.store.attempt_get(attempt).await {
+            // The turn has the message, or is over and the next one has it.
+            Ok(row) if row.ended.is_some() || row.shown.iter().any(|(shown, _)| *shown == seq) => {
+                Ok(NowOutcome::Started)
+            }
+            Ok(_) => {
+                worker.request_stop(WorkerStopReason::Interrupted(who.sender()?.to_string()));
+                Ok(NowOutcome::Interrupted)
+            }
+            // The lease of this worker follows, and takes the message.
+            Err(StoreError::NotFound(_)) => Ok(NowOutcome::Started),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Returns the recipients of a message: those it names, else the coordinator if the team has one.
     async fn message_recipients(
         &self,
@@ -418,6 +463,14 @@ impl Kernel {
 fn require_text(message: &str) -> Result<()> {
     let is_empty = message.trim().is_empty();
     if is_empty { Err(Error::BadRequest("the message is empty".into())) } else { Ok(()) }
+}
+
+/// Refuses callers that may not interrupt a turn.
+fn require_now(who: &Principal) -> Result<()> {
+    if let Principal::Agent(_) = who {
+        return Err(Error::Forbidden("an agent may not interrupt a turn"));
+    }
+    who.require(Permission::Agents)
 }
 
 /// Refuses filters that a thread does not have.

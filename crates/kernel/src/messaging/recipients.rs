@@ -22,6 +22,8 @@ pub(crate) struct RecipientSpec<'a> {
     pub(crate) cc: &'a [AgentName],
     /// True if each recipient gets a separate turn for it.
     pub(crate) alone: bool,
+    /// True if the message also reaches an agent in the middle of its turn.
+    pub(crate) now: bool,
 }
 
 /// The recipients of a message.
@@ -52,7 +54,11 @@ pub(crate) fn resolve_recipients(
     let named = if mentioned.everyone { team.to_vec() } else { mentioned.agents };
     let mentions = named.iter().filter(|agent| !own(agent)).count();
     woken.extend(named);
-    let wake = if address.alone { Wake::Alone } else { Wake::Batched };
+    let wake = match (address.now, address.alone) {
+        (true, _) => Wake::Now,
+        (false, true) => Wake::Alone,
+        (false, false) => Wake::Batched,
+    };
     let mut list: Vec<Recipient> = Vec::new();
     let wanted = woken.into_iter().map(|agent| (agent, wake));
     for (agent, wake) in wanted.chain(read_along.into_iter().map(|agent| (agent, Wake::No))) {

@@ -1,10 +1,10 @@
-//! Actions of a person on an agent of a live run: stop, resume, remove.
+//! Actions of a person on an agent of a live run: stop, interrupt, resume, remove.
 
 use std::collections::BTreeMap;
 
 use agent_worker_protocol::{
     AgentName, Permission, RunId,
-    api::{AgentStopped, AgentView},
+    api::{AgentInterrupted, AgentStopped, AgentView},
 };
 use agent_worker_store::{Error as StoreError, Instance};
 
@@ -44,6 +44,24 @@ impl Agents<'_> {
         selector: &InstanceSelector,
     ) -> Result<AgentStopped> {
         self.0.stop_agent(who, selector, StopUrgency::Immediate).await
+    }
+
+    /// Ends the current turn of an agent. Its messages are pending again without blame and start its next turn.
+    /// Completes even if the caller disconnects.
+    pub async fn interrupt(
+        self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentInterrupted> {
+        who.require(Permission::Agents)?;
+        if let Principal::Agent(_) = who {
+            return Err(Error::Forbidden("an agent may not interrupt a turn"));
+        }
+        let (kernel, who, selector) = (self.0.clone(), who.clone(), selector.clone());
+        self.0
+            .scheduler
+            .run_to_completion(async move { kernel.interrupt_agent(&who, &selector).await })
+            .await
     }
 
     /// Removes an agent from its run, with its processes and its pending deliveries.
@@ -89,6 +107,29 @@ impl Kernel {
                 kernel.end_agent(&who, &instance, &agent, haste).await
             })
             .await
+    }
+
+    async fn interrupt_agent(
+        &self,
+        who: &Principal,
+        selector: &InstanceSelector,
+    ) -> Result<AgentInterrupted> {
+        let (instance, run, agent) = self.resolve_member(who, selector).await?;
+        let by = who.sender()?.to_string();
+        let running = self.scheduler.attempt_of(run, &agent);
+        let instance = instance.instance;
+        let mut reply =
+            AgentInterrupted { agent, instance, attempt: None, ended: None, processes: 0 };
+        let Some((attempt, worker)) = running else { return Ok(reply) };
+        worker.request_stop(WorkerStopReason::Interrupted(by));
+        reply.processes = self.wait_worker_stopped(&worker).await;
+        match self.store.attempt_get(attempt).await {
+            Ok(row) => (reply.attempt, reply.ended) = (Some(attempt), row.ended),
+            // The worker's lease had found no work.
+            Err(StoreError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(reply)
     }
 
     async fn remove_agent(

@@ -60,6 +60,7 @@ impl TeamParts {
             | ToolName::AgentShow
             | ToolName::AgentNew
             | ToolName::AgentStop
+            | ToolName::AgentInterrupt
             | ToolName::AgentResume
             | ToolName::AgentRemove
             | ToolName::ApprovalList

@@ -26,6 +26,8 @@ pub(crate) enum WorkerStopReason {
     WallLimit,
     /// The run has ended, or the agent was stopped; the end of the attempt has no consequence.
     Stopped,
+    /// This person or client ended the turn; its messages stay pending.
+    Interrupted(String),
 }
 
 /// The evidence about an attempt whose worker is gone.
@@ -96,6 +98,9 @@ pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
             AttemptEnd::Interrupted { why: "the run reached its wall limit".into() }
         }
         (_, Some(WorkerStopReason::Stopped)) => AttemptEnd::Stopped,
+        (_, Some(WorkerStopReason::Interrupted(by))) => {
+            AttemptEnd::Interrupted { why: format!("by {by}") }
+        }
         (Some(WorkerOutcome::Interrupted { why } | WorkerOutcome::Unstarted { why }), None) => {
             AttemptEnd::Interrupted { why: why.clone() }
         }
@@ -250,6 +255,7 @@ mod tests {
         let unstarted = WorkerExit::not_started("EAGAIN".into());
         let suspended = WorkerExit { daemon_suspended: true, ..seen.clone() };
         let overdue = WorkerStopReason::Overdue("31 min".into());
+        let by_user = WorkerStopReason::Interrupted("user".into());
         for (finished, exit, stop_reason, expected) in [
             (Some(done()), &seen, None, "ok"),
             (Some(done()), &unseen, Some(&overdue), "ok"),
@@ -269,6 +275,8 @@ mod tests {
                 "interrupted: the run reached its wall limit",
             ),
             (None, &seen, Some(&WorkerStopReason::Stopped), "stopped"),
+            (Some(interrupted()), &seen, Some(&by_user), "interrupted by user"),
+            (Some(done()), &seen, Some(&by_user), "ok"),
             (None, &seen, None, "failed (crash): the worker exited without a result (signal: 9)"),
             (None, &unseen, None, "interrupted: the worker was gone when the daemon checked"),
             (None, &unstarted, None, "interrupted: the worker could not be started: EAGAIN"),

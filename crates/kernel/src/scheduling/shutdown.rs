@@ -165,6 +165,13 @@ impl Kernel {
         (agents, ended)
     }
 
+    /// Waits until a worker whose stop was requested is gone, up to a limit; returns the number of processes that had to
+    /// be ended.
+    pub(crate) async fn wait_worker_stopped(&self, worker: &WorkerHandle) -> u32 {
+        let limit = self.scheduler.options.kill_grace.duration() + SETTLE_TIMEOUT;
+        tokio::time::timeout(limit, worker.wait_stopped()).await.unwrap_or(0)
+    }
+
     /// Requests the stop of workers without waiting; returns them.
     pub(super) fn request_stops(
         &self,

@@ -14,6 +14,7 @@ mod failures;
 mod faults;
 mod hold;
 mod inboxes;
+mod interrupts;
 mod limits;
 mod machine;
 mod members;

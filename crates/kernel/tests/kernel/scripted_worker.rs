@@ -93,6 +93,7 @@ impl ScriptedWorker {
             cc: Vec::new(),
             reply_to: None,
             alone: false,
+            now: false,
             priority: Priority::Normal,
             attachments: Vec::new(),
         })

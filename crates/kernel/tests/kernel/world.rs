@@ -76,6 +76,7 @@ pub(crate) fn send_request(target: Option<&str>, message: &str) -> SendRequest {
         cc,
         reply_to: None,
         alone: false,
+        now: false,
         priority: Priority::Normal,
         attachments: Vec::new(),
     }

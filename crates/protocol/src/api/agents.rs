@@ -208,6 +208,21 @@ pub struct AgentStopped {
     pub processes: u32,
 }
 
+/// Reply of `POST /agents/{target}/interrupt`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentInterrupted {
+    pub agent: AgentName,
+    pub instance: InstanceRef,
+    /// Attempt that was running; absent if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<AttemptId>,
+    /// End of that attempt, which may have ended by itself first; absent if it is still ending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<AttemptEnd>,
+    /// Number of processes that the daemon ended.
+    pub processes: u32,
+}
+
 /// Reply of `GET /logs`: output of an agent's workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogReply {

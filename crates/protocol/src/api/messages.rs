@@ -40,6 +40,9 @@ pub struct SendRequest {
     /// True if each recipient gets a turn for this message alone (`--wait`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
+    /// True if the message also reaches an agent in the middle of its turn (`--now`). An agent may not set it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub now: bool,
     /// Priority; `high` sorts the message before others in an inbox, as an urgent word in the text does.
     #[serde(default, skip_serializing_if = "Priority::is_normal")]
     pub priority: Priority,
@@ -93,9 +96,31 @@ pub struct SendReply {
     /// Mentions of unknown agents, each with a suggestion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownMention>,
+    /// Effect of a message with `now` on each woken agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub now: Vec<NowReceipt>,
     /// True if an earlier call with the same key had written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deduplicated: bool,
+}
+
+/// Effect of a message with `now` on one agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NowReceipt {
+    pub agent: AgentName,
+    pub outcome: NowOutcome,
+}
+
+/// Way in which a message with `now` reaches an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NowOutcome {
+    /// The message ended the running turn; the next one has its messages and this one.
+    Interrupted,
+    /// No turn was running; the next one starts with the message.
+    Started,
+    /// The run is paused or the agent is stopped; the message is pending.
+    Waiting,
 }
 
 /// Mention of an unknown agent.

@@ -60,6 +60,9 @@ pub enum Wake {
     Batched,
     /// The delivery starts a turn of its own (`send --wait`).
     Alone,
+    /// The delivery starts a turn together with the other pending ones, also with those that would start a turn of
+    /// their own (`send --now`).
+    Now,
 }
 
 /// A value, marked as new or as the result of an earlier request.

@@ -8,6 +8,7 @@ use agent_worker_protocol::{
 use super::{
     author::Author,
     columns::{self, RunNo},
+    delivery_states::delivery_sql,
     events::{EventEntry, StoredBody},
     hashed_message::{HashedMessage, MessageKey},
     transaction::Tx,
@@ -18,6 +19,10 @@ use crate::{
     model::{NewMessage, Recipient, Wake},
     time::Now,
 };
+
+/// Lets the open deliveries of an agent share a turn, except those that failed before.
+pub(crate) const JOIN_OTHERS_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET alone = 0
+    WHERE workflow = ?1 AND state IN " UNFINISHED " AND state <= " LAST_OPEN " AND agent = ?2 AND alone = 1 AND failures = 0");
 
 /// One instance during a write that has locked it.
 pub(crate) struct LockedInstance<'a> {
@@ -233,7 +238,15 @@ impl<'a> LockedInstance<'a> {
                 alone,
                 prio
             ])?;
-        if delivered == 0 { Err(Error::NotFound("agent")) } else { Ok(()) }
+        if delivered == 0 {
+            return Err(Error::NotFound("agent"));
+        }
+        if to.wake == Wake::Now {
+            self.tx
+                .prepare_cached(JOIN_OTHERS_SQL)?
+                .execute(params![self.workflow.get(), to.agent.as_str()])?;
+        }
+        Ok(())
     }
 
     /// Adds an event, of the live run unless the entry names another.

@@ -3,9 +3,9 @@
 use agent_worker_protocol::{
     AttemptId, RunId, Seq, Target,
     api::{
-        AgentDetail, AgentStopped, AgentView, DeadLetter, DeadReply, DeadRequest, InstanceCleared,
-        InstanceRemoved, InstanceRequest, InstanceView, LogReply, MessagesReply, ResumeRequest,
-        RunStopped, RunView, StatsView,
+        AgentDetail, AgentInterrupted, AgentStopped, AgentView, DeadLetter, DeadReply, DeadRequest,
+        InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView, LogReply, MessagesReply,
+        ResumeRequest, RunStopped, RunView, StatsView,
     },
 };
 use serde_json::json;
@@ -52,6 +52,15 @@ impl DaemonClient {
     ) -> ClientResult<AgentStopped> {
         let query = agent_url_builder(who, "/stop", scope).with_param("now", grace.now_param());
         self.daemon.post(&query.build(), &json!({})).await
+    }
+
+    /// Sends `POST /agents/{target}/interrupt`.
+    pub(crate) async fn agent_interrupt(
+        &self,
+        who: &Target,
+        scope: &CommandScope,
+    ) -> ClientResult<AgentInterrupted> {
+        self.daemon.post(&agent_url(who, "/interrupt", scope), &json!({})).await
     }
 
     /// Sends `POST /agents/{target}/resume`.

@@ -78,7 +78,7 @@ const STOPPED_FIELDS: &[ToolField] =
     &[required("agent", Text), required("instance", Text), required("processes", Number)];
 
 /// Every tool that agents do not see, in the order of the list.
-pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 18] = [
+pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 19] = [
     ToolSpec {
         name: ToolName::WorkflowList,
         permission: Permission::Read,
@@ -188,6 +188,19 @@ pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 18] = [
         effect: ToolEffect::Ends,
         input: &[],
         output: STOPPED_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::AgentInterrupt,
+        permission: Permission::Agents,
+        description: "End the current turn of an agent. Its messages start the next one.",
+        effect: ToolEffect::Writes,
+        input: &[],
+        output: &[
+            required("agent", Text),
+            required("instance", Text),
+            optional("attempt", Text).about("absent if no turn was running"),
+            required("processes", Number),
+        ],
     },
     ToolSpec {
         name: ToolName::AgentResume,
