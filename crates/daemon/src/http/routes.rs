@@ -38,6 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
         tokens(),
         agents(),
         agent(),
+        attempts(),
         runs(),
         run_stream_routes(),
         messages(),
@@ -209,6 +210,11 @@ fn agent() -> Vec<Route> {
         Route::new(User, Get, "/logs", agents::log, "Returns the output of an agent's worker.")
             .query_params::<agents::LogPageQuery>()
             .returns::<LogReply>(),
+    ]
+}
+
+fn attempts() -> Vec<Route> {
+    vec![
         Route::new(
             Workers,
             Post,

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use agent_worker_protocol::{
     AgentName, EffectKey, Message, MessageKind, Millis, Permission, Priority, Receipt, ResourceId,
     Role, RunId, RunState, Sender, Seq, Target, ToolName,
-    api::{ListPage, MessagesReply, NowOutcome, NowReceipt, SendReply, SendRequest},
+    api::{ListPage, MessagesReply, SendReply, SendRequest},
     hash,
 };
 use agent_worker_store::{
@@ -24,7 +24,7 @@ use crate::{
         recipients::{RecipientSpec, Recipients, resolve_recipients},
         size_limits::{self, MessageText},
     },
-    scheduling::{limits, retry_policy::WorkerStopReason},
+    scheduling::limits,
     views::page::PageRequest,
 };
 
@@ -111,14 +111,9 @@ impl Messages<'_> {
         key: Option<EffectKey>,
         request: SendRequest,
     ) -> Result<SendReply> {
-        who.require(Permission::Send)?;
-        if request.now {
-            require_now(who)?;
-        }
+        require_send(who, &request)?;
         let by = who.author_with_key(key)?;
         self.0.pass_gate(who, ToolName::ChannelSend).await?;
-        require_text(&request.message)?;
-        let attachments = new_attachments(request.attachments)?;
         let (target, project) = (request.target.clone(), request.project);
         let (place, choice) = (InstanceSelector { target, project }, InstanceChoice::Nearest);
         let instance = self.0.resolve_instance_for_write(who, &place, choice).await?;
@@ -149,7 +144,7 @@ impl Messages<'_> {
         let text = MessageText::authored(request.message);
         let message = self.0.prepare_message(&by, &run_context, text, &reached, hops, reply_to);
         let mut message = message.await?;
-        message.attachments = attachments;
+        message.attachments = new_attachments(request.attachments)?;
         message.priority = message.priority.max(request.priority);
         let pause = limits::hop_limit_cause(hops, &run_context.limits);
         if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
@@ -163,29 +158,16 @@ impl Messages<'_> {
         };
         self.0.end_hold(who).await;
         self.0.scheduler.indexer.count_message();
-        let SendBlockers { paused, stopped } =
-            self.0.send_blockers(who, run, &reached.woken()).await?;
-        let deduplicated = once.is_deduplicated();
-        let seq = once.value();
-        let mut now = Vec::new();
-        if request.now {
-            for agent in reached.woken() {
-                let is_blocked = paused.is_some() || stopped.contains(&agent);
-                let outcome = self.0.interrupt_for(who, run, &agent, seq).await?;
-                let outcome = match outcome {
-                    NowOutcome::Started if is_blocked => NowOutcome::Waiting,
-                    other => other,
-                };
-                now.push(NowReceipt { agent, outcome });
-            }
-        }
+        let blockers = self.0.send_blockers(who, run, &reached.woken()).await?;
+        let (deduplicated, seq) = (once.is_deduplicated(), once.value());
+        let for_now = if request.now { reached.woken() } else { Vec::new() };
         Ok(SendReply {
             deduplicated,
             seq,
-            now,
+            now: self.0.interrupt_turns_for(who, (run, seq), for_now, &blockers).await?,
             instance: run_context.instance.clone(),
-            paused,
-            stopped,
+            paused: blockers.paused,
+            stopped: blockers.stopped,
             woken: reached.woken(),
             cc: reached.cc(),
             unknown: reached.unknown,
@@ -266,32 +248,6 @@ impl Messages<'_> {
 }
 
 impl Kernel {
-    /// Ends the running turn of an agent that was not shown a message yet.
-    async fn interrupt_for(
-        &self,
-        who: &Principal,
-        run: RunId,
-        agent: &AgentName,
-        seq: Seq,
-    ) -> Result<NowOutcome> {
-        let Some((attempt, worker)) = self.scheduler.attempt_of(run, agent) else {
-            return Ok(NowOutcome::Started);
-        };
-        match self.store.attempt_get(attempt).await {
-            // The turn has the message, or is over and the next one has it.
-            Ok(row) if row.ended.is_some() || row.shown.iter().any(|(shown, _)| *shown == seq) => {
-                Ok(NowOutcome::Started)
-            }
-            Ok(_) => {
-                worker.request_stop(WorkerStopReason::Interrupted(who.sender()?.to_string()));
-                Ok(NowOutcome::Interrupted)
-            }
-            // The lease of this worker follows, and takes the message.
-            Err(StoreError::NotFound(_)) => Ok(NowOutcome::Started),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Returns the recipients of a message: those it names, else the coordinator if the team has one.
     async fn message_recipients(
         &self,
@@ -460,17 +416,16 @@ impl Kernel {
     }
 }
 
-fn require_text(message: &str) -> Result<()> {
-    let is_empty = message.trim().is_empty();
-    if is_empty { Err(Error::BadRequest("the message is empty".into())) } else { Ok(()) }
-}
-
-/// Refuses callers that may not interrupt a turn.
-fn require_now(who: &Principal) -> Result<()> {
-    if let Principal::Agent(_) = who {
-        return Err(Error::Forbidden("an agent may not interrupt a turn"));
+/// Refuses an empty message and callers that may not send. `now` may interrupt a turn, which no agent may do.
+fn require_send(who: &Principal, request: &SendRequest) -> Result<()> {
+    who.require(Permission::Send)?;
+    if request.now {
+        who.require(Permission::Agents)?;
     }
-    who.require(Permission::Agents)
+    if request.message.trim().is_empty() {
+        return Err(Error::BadRequest("the message is empty".into()));
+    }
+    Ok(())
 }
 
 /// Refuses filters that a thread does not have.

@@ -54,9 +54,6 @@ impl Agents<'_> {
         selector: &InstanceSelector,
     ) -> Result<AgentInterrupted> {
         who.require(Permission::Agents)?;
-        if let Principal::Agent(_) = who {
-            return Err(Error::Forbidden("an agent may not interrupt a turn"));
-        }
         let (kernel, who, selector) = (self.0.clone(), who.clone(), selector.clone());
         self.0
             .scheduler
