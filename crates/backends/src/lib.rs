@@ -21,7 +21,10 @@ pub use models::{
     ModelNames, ModelPrice, PriceSource, find_price, model_name, model_prices, request_window,
 };
 pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
-pub use registry::{BACKENDS, available_backends, backend_programs, find_backend, install_command};
+pub use registry::{
+    BACKENDS, available_backends, backend_programs, find_backend, install_command,
+    joins_running_turns,
+};
 pub use spec::{
     ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
     PermissionSupport, TEAM_SERVER_NAME,

@@ -12,7 +12,7 @@ use crate::{
     },
     spec::{
         ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec,
-        CapabilitySupport::{Limited, Yes},
+        CapabilitySupport::{self, Limited, Yes},
         PermissionSupport,
     },
     variables::{CLAUDE_CLOUDS, GEMINI_CLOUDS},
@@ -122,6 +122,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             max_steps: Yes,
             max_tokens: Yes,
             effort: Yes,
+            mid_turn: CapabilitySupport::JOINS,
             ..BackendCapabilities::NONE
         },
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
@@ -151,6 +152,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             resume: Yes,
             approvals: Yes,
             effort: Yes,
+            mid_turn: CapabilitySupport::JOINS,
             ..BackendCapabilities::NONE
         },
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
@@ -295,6 +297,15 @@ pub static BACKENDS: [BackendSpec; 9] = [
         ..EMPTY
     },
 ];
+
+/// Returns true if a message for a running turn joins it (`send --now`).
+pub fn joins_running_turns(backend: &Backend) -> bool {
+    match backend {
+        Backend::Native(native) => find_backend(native.cli.word())
+            .is_some_and(|spec| spec.can.mid_turn == CapabilitySupport::JOINS),
+        Backend::Acp(_) | Backend::Mock { .. } | Backend::Command { .. } => false,
+    }
+}
 
 /// Returns a backend by its word or another word for it.
 pub fn find_backend(word: &str) -> Option<&'static BackendSpec> {

@@ -95,7 +95,7 @@ pub struct BackendCapabilities {
     pub resume: CapabilitySupport,
     /// Asks for approval of a call and waits for the answer.
     pub approvals: CapabilitySupport,
-    /// The effect of `send --now` on a running turn: the message interrupts it.
+    /// The effect of `send --now` on a running turn: the message joins it or interrupts it.
     pub mid_turn: CapabilitySupport,
     /// Ends a turn after `max_steps` model calls.
     pub max_steps: CapabilitySupport,
@@ -175,6 +175,9 @@ impl BackendCapabilities {
 }
 
 impl CapabilitySupport {
+    /// A message for a running turn joins it: the program passes it to the model.
+    pub(crate) const JOINS: Self = Self::Limited("joins");
+
     /// Returns `yes`, `no` or the restriction.
     pub fn text(self) -> &'static str {
         match self {

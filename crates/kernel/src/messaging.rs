@@ -3,6 +3,6 @@
 pub(crate) mod attachments;
 pub(crate) mod channel;
 pub(crate) mod inbox;
-mod interruption;
+mod mid_turn;
 pub(crate) mod recipients;
 pub(crate) mod size_limits;

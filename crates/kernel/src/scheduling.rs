@@ -66,8 +66,9 @@ mod search_index;
 mod setup;
 pub(crate) mod shutdown;
 mod turn;
+pub(crate) mod turn_messages;
 mod watchdog;
-mod worker_handle;
+pub(crate) mod worker_handle;
 
 use std::{
     collections::HashMap,
@@ -76,7 +77,7 @@ use std::{
 };
 
 use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkflowId, sync};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::error::{Error, Result};
@@ -169,10 +170,18 @@ impl Scheduler {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        match self.tracker.spawn(work).await {
+        match self.spawn_to_completion(work).await {
             Ok(result) => result,
             Err(_) => Err(Error::Draining),
         }
+    }
+
+    /// Starts such a task.
+    pub(crate) fn spawn_to_completion<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> JoinHandle<Result<T>> {
+        self.tracker.spawn(work)
     }
 
     /// Registers a run and returns the token that ends its loop. None if the run is already registered.
@@ -222,6 +231,11 @@ impl Scheduler {
         let workers = self.lock_workers();
         let mut held = workers.values();
         held.find(|worker| worker.workflow == workflow && worker.agent == *agent).cloned()
+    }
+
+    /// Returns the handle of the worker of an attempt.
+    pub(crate) fn worker(&self, attempt: AttemptId) -> Option<Arc<WorkerHandle>> {
+        self.lock_workers().get(&attempt).cloned()
     }
 
     /// Returns the attempt of an agent in a run, with the handle of its worker.

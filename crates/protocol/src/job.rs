@@ -8,8 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::Effort, approval::Permissions, attachment::Attachment, backend::Backend, id::AttemptId,
-    message::Usage, name::AgentName, span::Span, state::FailureClass, target::InstanceRef,
+    agent::Effort,
+    approval::Permissions,
+    attachment::Attachment,
+    backend::Backend,
+    id::{AttemptId, Seq},
+    message::Usage,
+    name::AgentName,
+    span::Span,
+    state::FailureClass,
+    target::InstanceRef,
     time::Millis,
 };
 
@@ -147,6 +155,11 @@ pub enum WorkerEvent {
     },
     /// Tokens used since the last report.
     Usage(Usage),
+    /// The program has given a message to the model of the running turn.
+    Joined {
+        /// Position of the message in the channel.
+        seq: Seq,
+    },
     /// The worker retries an operation by itself.
     Retry {
         /// Explanation of the failure.
@@ -230,6 +243,37 @@ pub struct EventsReply {
     pub stored: i64,
     /// Order for the worker's next step.
     pub order: Order,
+}
+
+/// Body of `POST /attempts/{id}/messages`: asks for messages to the running turn, and waits for one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TurnMessagesRequest {
+    /// The last message that the worker has received this way.
+    #[serde(default)]
+    pub after: Seq,
+    /// Messages that the program has accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Seq>,
+    /// Messages that the program has refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Seq>,
+}
+
+/// Reply to [`TurnMessagesRequest`]; without a message the worker asks again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnMessagesReply {
+    /// Messages in the order of the channel.
+    pub messages: Vec<TurnMessage>,
+}
+
+/// Message to a running turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnMessage {
+    /// Position of the message in the channel.
+    pub seq: Seq,
+    /// Text for the model, with the message in its tags.
+    pub text: String,
 }
 
 /// Order of the daemon to a worker.

@@ -62,7 +62,8 @@ pub use id::{
 };
 pub use job::{
     BASE_ENV, EventsReply, EventsRequest, Finished, JobAttachment, JobLimits, LiveEvent,
-    NumberedEvent, Order, WorkerEvent, WorkerJob, WorkerOutcome,
+    NumberedEvent, Order, TurnMessage, TurnMessagesReply, TurnMessagesRequest, WorkerEvent,
+    WorkerJob, WorkerOutcome,
 };
 pub use keyword::Keyword;
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};

@@ -15,7 +15,7 @@ use std::{
 
 use agent_worker_host::{DaemonSocket, DialError};
 use agent_worker_protocol::{
-    AttemptId, Code, EventsReply, EventsRequest, LiveEvent, NumberedEvent, Order, Problem,
+    AttemptId, Code, EventsReply, EventsRequest, LiveEvent, NumberedEvent, Order, Problem, Seq,
     WorkerEvent, sync,
 };
 use serde_json::Value;
@@ -72,8 +72,8 @@ struct Outbox {
     last_reply: Instant,
     /// Ids of the tool calls without a result so far.
     open_calls: HashSet<String>,
-    /// True once a tool call was recorded.
-    has_called: bool,
+    /// True once a tool was called, or a message joined the turn.
+    has_effects: bool,
     /// Number of waits for a person that are open now, their start, and the total duration of earlier ones.
     pause_count: usize,
     paused_since: Instant,
@@ -113,7 +113,7 @@ impl EventReporter {
             last_activity: now,
             last_reply: now,
             open_calls: HashSet::new(),
-            has_called: false,
+            has_effects: false,
             pause_count: 0,
             paused_since: now,
             paused_total: Duration::ZERO,
@@ -158,7 +158,7 @@ impl EventReporter {
     pub(crate) fn record_tool_call(&self, id: &str, tool: &str, args: Value) {
         let mut outbox = self.outbox();
         outbox.open_calls.insert(id.to_owned());
-        outbox.has_called = true;
+        outbox.has_effects = true;
         drop(outbox);
         let (id, tool) = (id.to_owned(), tool.to_owned());
         self.record(WorkerEvent::ToolCall { id, tool, args: truncate_args(args) });
@@ -197,9 +197,16 @@ impl EventReporter {
         outbox.open_calls.is_empty().then_some(outbox.last_activity)
     }
 
-    /// Returns true if the attempt has called a tool.
-    pub(crate) fn has_called_tool(&self) -> bool {
-        self.outbox().has_called
+    /// Records that the model has got a message to the running turn.
+    pub(crate) fn record_joined(&self, seq: Seq) {
+        self.outbox().has_effects = true;
+        self.record(WorkerEvent::Joined { seq });
+    }
+
+    /// Returns true if the turn cannot be repeated within the attempt: it has called a tool, or has got a message that is
+    /// not in its prompt.
+    pub(crate) fn has_effects(&self) -> bool {
+        self.outbox().has_effects
     }
 
     /// Forgets the open tool calls of a program that has ended.
@@ -401,6 +408,7 @@ fn is_urgent(event: &NumberedEvent) -> bool {
         WorkerEvent::Started { .. } | WorkerEvent::Finished(_) => true,
         WorkerEvent::ToolCall { .. }
         | WorkerEvent::ToolResult { .. }
+        | WorkerEvent::Joined { .. }
         | WorkerEvent::Usage(_)
         | WorkerEvent::Retry { .. }
         | WorkerEvent::Session { .. } => false,

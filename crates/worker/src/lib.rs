@@ -23,6 +23,7 @@ mod tool_server;
 mod tool_set;
 mod truncation;
 mod turn;
+mod turn_messages;
 mod user_question;
 mod worker_log;
 

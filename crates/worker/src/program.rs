@@ -25,7 +25,9 @@ mod version;
 use std::{collections::BTreeMap, path::Path, process::ExitStatus};
 
 use agent_worker_backends::{BackendSpec, find_backend};
-use agent_worker_protocol::{CredentialMode, FailureClass, Native, Usage, WorkerEvent};
+use agent_worker_protocol::{
+    CredentialMode, FailureClass, Native, TurnMessage, Usage, WorkerEvent,
+};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -33,7 +35,7 @@ use tokio::time::Instant;
 pub(crate) use self::acp::AcpBackend;
 use self::{
     adapters::{NewAdapter, find_adapter},
-    conversation::{ProgramReply, ProgramStep},
+    conversation::{MessageStep, ProgramReply, ProgramStep},
     endpoint::ModelEndpoint,
     event_recorder::EventRecorder,
     executable::Executable,
@@ -79,6 +81,8 @@ struct ProgramInvocation {
     stdin: String,
     /// True for a conversation: the adapter closes the input.
     keeps_input_open: bool,
+    /// True if the program takes messages during its turn.
+    takes_messages: bool,
 }
 
 /// The meaning of a line.
@@ -137,6 +141,10 @@ trait ProgramAdapter: Send {
     /// Continues a conversation with the reply to a question.
     fn handle_reply(&mut self, _question: &Value, _reply: ProgramReply) -> Vec<ProgramStep> {
         Vec::new()
+    }
+    /// Passes a message on to the running turn. Only for a program that takes messages.
+    fn handle_message(&mut self, message: TurnMessage) -> Vec<ProgramStep> {
+        vec![ProgramStep::Message(MessageStep::Refused(message.seq))]
     }
     /// Returns the steps that stop the turn, if the program can stop and report its usage.
     fn cancel_steps(&mut self) -> Vec<ProgramStep> {
@@ -201,7 +209,7 @@ impl ProgramBackend {
     }
 
     /// Runs the turn with its model, and with the next fallback while a model is overloaded or used up. A turn that has
-    /// called a tool is not repeated here: the next attempt gets the results of its calls.
+    /// called a tool or got a further message is not repeated here: the next attempt gets the results and the message.
     async fn run_models(
         &self,
         path: &Path,
@@ -214,7 +222,7 @@ impl ProgramBackend {
                 Err(failure) if failure.is_of_provider() => failure,
                 done => return done,
             };
-            if context.reporter.has_called_tool() {
+            if context.reporter.has_effects() {
                 return Err(failure);
             }
             let used = model.unwrap_or("the default model");

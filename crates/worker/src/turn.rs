@@ -7,14 +7,16 @@ use std::{io, path::PathBuf};
 
 use agent_worker_host::{DaemonSocket, is_shortage};
 use agent_worker_protocol::{
-    AgentName, Effort, FailureClass, InstanceRef, Millis, Permissions, WorkerJob, WorkerOutcome,
+    AgentName, AttemptId, Effort, FailureClass, InstanceRef, Millis, Permissions, WorkerJob,
+    WorkerOutcome,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     approval_gate::ToolApprovalGate, attachments::AttachedFile, child_env::ChildEnv,
-    event_reporter::EventReporter, mcp_client::McpClient, tool_set::ToolSet, worker_log::WorkerLog,
+    event_reporter::EventReporter, mcp_client::McpClient, tool_set::ToolSet,
+    turn_messages::TurnMessages, worker_log::WorkerLog,
 };
 
 /// The input of a backend for one turn.
@@ -35,6 +37,7 @@ pub(crate) struct TurnContext {
     /// Working folder and environment of the child processes.
     pub(crate) child_env: ChildEnv,
     pub(crate) limits: TurnLimits,
+    daemon: DaemonSocket,
 }
 
 /// Identifies the agent and the attempt.
@@ -45,6 +48,7 @@ pub(crate) struct TurnIdentity {
     pub(crate) activation: String,
     /// The number of the attempt, from 1.
     pub(crate) attempt: u32,
+    pub(crate) attempt_id: AttemptId,
 }
 
 /// The input of the model.
@@ -118,6 +122,7 @@ impl TurnContext {
                 instance: job.instance.clone(),
                 activation: job.activation.clone(),
                 attempt: job.number,
+                attempt_id: job.attempt,
             },
             request: TurnRequest {
                 system_prompt: job.system_prompt.clone(),
@@ -139,7 +144,14 @@ impl TurnContext {
             folders: TurnFolders { attempt: job.folder.clone(), keep: job.keep.clone() },
             child_env: ChildEnv::new(job),
             limits: TurnLimits { max_steps: job.max_steps, max_tokens: job.max_tokens },
+            daemon: daemon.clone(),
         }
+    }
+
+    /// Returns a receiver of the messages to the running turn.
+    pub(crate) fn new_messages(&self) -> TurnMessages {
+        let attempt = self.identity.attempt_id;
+        TurnMessages::new(self.daemon.clone(), attempt, self.reporter.clone())
     }
 
     /// Runs `work` to its end, or until the turn is cancelled.

@@ -52,6 +52,11 @@ fn requests_that_are_approved_and_denied_are_stored_as_they_were() {
         tape.cli(&format!("run guarded.yaml --tag {tag}"));
         tape.cli(&format!("pending --target @guarded:{tag}"));
         tape.cli(&format!("pending 1 --target @guarded:{tag}"));
+        // The program has reported its conversation, which the worker posts with its next events.
+        wait_for("the conversation", || {
+            let status = format!("coder@guarded:{tag}");
+            tape.world.json(&["status", &status, "--json"])["session"].is_object().then_some(())
+        });
         tape.cli(&format!("status coder@guarded:{tag}"));
         tape.get(&format!("/approvals?target=@guarded:{tag}"));
         tape.get(&format!("/attention?target=@guarded:{tag}"));

@@ -72,8 +72,8 @@ pub(crate) struct Args {
     /// Attach a file, such as an image; repeatable, at most 20 files of 10 MiB each
     #[arg(long, value_name = "FILE")]
     attach: Vec<PathBuf>,
-    /// Reach the woken agents in the middle of their turns: a running turn ends, and the next one has its messages and
-    /// this one
+    /// Reach the woken agents in the middle of their turns: a running turn gets the message if its backend can pass it on
+    /// (`backends` lists them); else the turn ends, and the next one has its messages and this one
     #[arg(long, conflicts_with = "wait")]
     now: bool,
     /// Wait until all woken agents have acted, and print the answer
@@ -335,8 +335,9 @@ pub(super) fn recipients_line(reply: &SendReply) -> StyledLine {
 /// Describes the effect of `--now` on one agent.
 fn now_line(receipt: &NowReceipt) -> StyledLine {
     let effect = match receipt.outcome {
+        NowOutcome::Joined => "its running turn gets this message with the next step of the model",
         NowOutcome::Interrupted => "interrupted the turn; the next one has this message",
-        NowOutcome::Started => "no turn was running; the next one starts with this message",
+        NowOutcome::Started => "the next turn starts with this message",
         NowOutcome::Waiting => "the agent does not work now; the message is pending",
     };
     StyledLine::plain(format!("{}: {effect}", receipt.agent))

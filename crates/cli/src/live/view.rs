@@ -174,6 +174,9 @@ impl RunProgress {
             EventBody::ToolCall(data) => self.tool_called(event, data),
             EventBody::ToolResult(data) => self.tool_finished(event, data),
             EventBody::RowDamaged => agent_notice(event, Tone::Bad, &cause_of(event)),
+            EventBody::DeliveryJoined(data) => {
+                self.verbose_notice(event, &format!("got #{} during its turn", data.seq))
+            }
             EventBody::DeliveryDead(data) => self.delivery_dead(event, Some(data.seq)),
             EventBody::DeliveryDropped(data) => dropped_notice(event, Some(data.seq)),
             EventBody::MentionUnheard(data) => unheard_notice(event, data),

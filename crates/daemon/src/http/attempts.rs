@@ -1,9 +1,9 @@
-//! Reports and approval requests of workers.
+//! Reports and requests of workers.
 
 use std::sync::Arc;
 
 use agent_worker_protocol::{
-    AttemptId, EventsReply, EventsRequest,
+    AttemptId, EventsReply, EventsRequest, TurnMessagesReply, TurnMessagesRequest,
     api::{PermitReply, PermitRequest},
 };
 use axum::{Json, extract::State};
@@ -22,6 +22,16 @@ pub(super) async fn report(
     JsonBody(request): JsonBody<EventsRequest>,
 ) -> HandlerResult<EventsReply> {
     Ok(Json(app.kernel.attempts().report(&who, attempt, request).await?))
+}
+
+/// Handles `POST /attempts/{id}/messages`.
+pub(super) async fn messages(
+    State(app): State<Arc<AppState>>,
+    TokenHolder(who): TokenHolder,
+    UrlPath(attempt): UrlPath<AttemptId>,
+    JsonBody(request): JsonBody<TurnMessagesRequest>,
+) -> HandlerResult<TurnMessagesReply> {
+    Ok(Json(app.kernel.attempts().messages(&who, attempt, request).await?))
 }
 
 /// Handles `POST /attempts/{id}/approvals`.

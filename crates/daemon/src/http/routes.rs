@@ -5,7 +5,7 @@ mod content;
 use agent_worker_protocol::{
     AttemptId, EventsReply, EventsRequest,
     Permission::{Agents, Approve, Letters, Read, Run, Send, Shutdown},
-    ProposalId, QuestionId, Receipt, RunId, Seq, Target,
+    ProposalId, QuestionId, Receipt, RunId, Seq, Target, TurnMessagesReply, TurnMessagesRequest,
     api::{
         AckReply, AckRequest, AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView,
         AnswerRequest, AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest,
@@ -226,6 +226,16 @@ fn attempts() -> Vec<Route> {
         .json_body::<EventsRequest>()
         .body_limit(BodyLimit::Resource)
         .returns::<EventsReply>(),
+        Route::new(
+            Workers,
+            Post,
+            "/attempts/{id}/messages",
+            attempts::messages,
+            "Waits for up to 40 s for messages to the running turn, and receives the program's answers to earlier ones.",
+        )
+        .path_param::<AttemptId>()
+        .json_body::<TurnMessagesRequest>()
+        .returns::<TurnMessagesReply>(),
         Route::new(
             Workers,
             Post,

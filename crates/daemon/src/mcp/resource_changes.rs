@@ -47,6 +47,7 @@ pub(super) fn affects_resource(
                 Some(
                     EventKind::DeliveryPending
                     | EventKind::DeliveryDropped
+                    | EventKind::DeliveryJoined
                     | EventKind::DeliveryDead,
                 ),
             ) => event.agent.as_ref() == own,

@@ -127,6 +127,11 @@ fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, O
             let path = format!("/attempts/{}/events", fixture.job.attempt);
             (path, Some(json!({"events": [started]})), 403)
         }
+        ("POST", "/attempts/{id}/messages") => {
+            // A shorter list would wait for a message.
+            let path = format!("/attempts/{}/messages", fixture.job.attempt);
+            (path, Some(json!({"accepted": vec![1; 101]})), 403)
+        }
         ("POST", "/attempts/{id}/approvals") => {
             // A shorter call would wait for an approval.
             let path = format!("/attempts/{}/approvals", fixture.job.attempt);
@@ -175,7 +180,11 @@ async fn every_route_answers_permitted_callers_and_refuses_others() {
             | "A client's token must allow `documents`." => [401, expected, expected],
             granted if granted.starts_with("A client's token must allow ") => [401, 403, 403],
             "Open only to the user." => [401, 403, 403],
-            "Open only to agents." if path.ends_with("/approvals") => [401, 403, 413],
+            "Open only to agents."
+                if path.ends_with("/approvals") || path.ends_with("/messages") =>
+            {
+                [401, 403, 413]
+            }
             "Open only to agents." => [401, 403, 200],
             other => panic!("{other}"),
         };

@@ -21,6 +21,7 @@ use crate::{
     kernel::{Kernel, Principal, RunContext},
     messaging::{
         attachments::new_attachments,
+        mid_turn::NowMessage,
         recipients::{RecipientSpec, Recipients, resolve_recipients},
         size_limits::{self, MessageText},
     },
@@ -146,6 +147,7 @@ impl Messages<'_> {
         let mut message = message.await?;
         message.attachments = new_attachments(request.attachments)?;
         message.priority = message.priority.max(request.priority);
+        let has_files = !message.attachments.is_empty();
         let pause = limits::hop_limit_cause(hops, &run_context.limits);
         if let Some(cause) = pause.clone().filter(|_| run_context.instance.is_global()) {
             // Standalone agents share one run, which must not pause for two of them.
@@ -161,10 +163,12 @@ impl Messages<'_> {
         let blockers = self.0.send_blockers(who, run, &reached.woken()).await?;
         let (deduplicated, seq) = (once.is_deduplicated(), once.value());
         let for_now = if request.now { reached.woken() } else { Vec::new() };
+        let by = who.sender()?.to_string();
+        let message = NowMessage { run, seq, by, has_files };
         Ok(SendReply {
             deduplicated,
             seq,
-            now: self.0.interrupt_turns_for(who, (run, seq), for_now, &blockers).await?,
+            now: self.0.reach_running_turns(&message, for_now, &blockers).await?,
             instance: run_context.instance.clone(),
             paused: blockers.paused,
             stopped: blockers.stopped,

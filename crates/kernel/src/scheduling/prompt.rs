@@ -2,7 +2,9 @@
 
 use std::{fmt::Write as _, path::Path};
 
-use agent_worker_protocol::{AgentName, InstanceRef, JobAttachment, Message, Priority, size_text};
+use agent_worker_protocol::{
+    AgentName, AttemptId, InstanceRef, JobAttachment, Message, Priority, size_text,
+};
 use agent_worker_store::{JournalEntry, Lease};
 use agent_worker_workflow::AnswerHandling;
 
@@ -88,9 +90,7 @@ fn team_text(
 /// Builds the prompt of a turn: decisions, waking messages, and on a retry the effects of earlier attempts. `folder` is
 /// the folder of the attempt.
 pub(crate) fn prompt(lease: &Lease, decisions: &[String], folder: &Path) -> String {
-    // No author of a message knows this word, so no message can close its own tag.
-    let id = lease.id.to_string();
-    let tag = format!("message-{}", &id[id.len() - 8..]);
+    let tag = message_tag(lease.id);
     let mut text = String::new();
     if !decisions.is_empty() {
         let _ = writeln!(text, "Decided by the team:\n- {}\n", decisions.join("\n- "));
@@ -109,6 +109,20 @@ pub(crate) fn prompt(lease: &Lease, decisions: &[String], folder: &Path) -> Stri
         let _ = write!(text, "\nThis is attempt {}; the previous one failed.", try_number(lease));
     }
     push_journal(&mut text, &lease.journal);
+    text
+}
+
+/// Returns the name of the tags around messages. No author of a message knows this word, so no message can close its own tag.
+fn message_tag(attempt: AttemptId) -> String {
+    let id = attempt.to_string();
+    format!("message-{}", &id[id.len() - 8..])
+}
+
+/// Builds the text of a message that reaches a running turn.
+pub(crate) fn turn_message(attempt: AttemptId, message: &Message) -> String {
+    let mut text = "A message that arrived during your turn:\n".to_owned();
+    // Its files, if it has any, are not passed on.
+    push_message(&mut text, &message_tag(attempt), message, Path::new(""));
     text
 }
 

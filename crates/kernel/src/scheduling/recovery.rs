@@ -153,6 +153,7 @@ impl Kernel {
         let worker = WorkerHandle::new(&run_context, attempt.fence.agent.clone());
         let worker = self.scheduler.register_worker(attempt.id, worker);
         let held = Arc::clone(&worker);
+        self.spawn_reach_of_adopted(&run_context, &attempt);
         self.scheduler.tracker.spawn(async move {
             let closing = kernel.scheduler.closing.clone();
             tokio::select! {
@@ -163,6 +164,17 @@ impl Kernel {
             drop(place);
         });
         worker
+    }
+
+    /// Reaches the turn of an adopted worker with the messages that must not wait for its end.
+    fn spawn_reach_of_adopted(&self, run_context: &Arc<RunContext>, attempt: &AttemptRow) {
+        let (kernel, run_context) = (self.clone(), Arc::clone(run_context));
+        let agent = attempt.fence.agent.clone();
+        self.scheduler.tracker.spawn(async move {
+            if let Err(error) = kernel.reach_adopted_turn(&run_context, &agent).await {
+                tracing::error!(%agent, run = %run_context.run, %error, "cannot reach a running turn");
+            }
+        });
     }
 
     async fn is_agent_stopped(&self, attempt: &AttemptRow) -> Result<bool> {

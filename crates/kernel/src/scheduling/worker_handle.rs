@@ -8,7 +8,10 @@ use std::sync::{
 use agent_worker_protocol::{AgentName, RunId, WorkflowId};
 use tokio_util::sync::CancellationToken;
 
-use crate::{kernel::RunContext, scheduling::retry_policy::WorkerStopReason};
+use crate::{
+    kernel::RunContext,
+    scheduling::{retry_policy::WorkerStopReason, turn_messages::MessageAnswers},
+};
 
 pub(crate) struct WorkerHandle {
     pub(crate) workflow: WorkflowId,
@@ -16,6 +19,8 @@ pub(crate) struct WorkerHandle {
     pub(crate) agent: AgentName,
     /// Cancelled when the worker is to end.
     pub(crate) stop: CancellationToken,
+    /// Messages to the running turn.
+    pub(crate) messages: MessageAnswers,
     stop_reason: OnceLock<WorkerStopReason>,
     stopped: CancellationToken,
     processes_ended: AtomicU32,
@@ -28,6 +33,7 @@ impl WorkerHandle {
             run: run_context.run,
             agent,
             stop: CancellationToken::new(),
+            messages: MessageAnswers::default(),
             stop_reason: OnceLock::new(),
             stopped: CancellationToken::new(),
             processes_ended: AtomicU32::new(0),

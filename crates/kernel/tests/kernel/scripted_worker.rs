@@ -9,7 +9,8 @@ use std::{
 use agent_worker_kernel::{ChannelPosition, Error, InboxAckResult, Kernel, Principal};
 use agent_worker_protocol::{
     EffectKey, EventsReply, EventsRequest, FailureClass, Finished, LiveEvent, Message, Millis,
-    NumberedEvent, Priority, Seq, WorkerEvent, WorkerJob, WorkerOutcome,
+    NumberedEvent, Priority, Seq, TurnMessagesReply, TurnMessagesRequest, WorkerEvent, WorkerJob,
+    WorkerOutcome,
     api::{SendReply, SendRequest},
 };
 use serde_json::json;
@@ -125,6 +126,15 @@ impl ScriptedWorker {
     pub(crate) async fn ack(&self, until: Seq) -> Result<InboxAckResult, Error> {
         let (kernel, principal) = self.principal().await?;
         kernel.inbox().ack(&principal, ChannelPosition::Seq(until)).await
+    }
+
+    /// Waits for messages to the running turn.
+    pub(crate) async fn messages(
+        &self,
+        request: TurnMessagesRequest,
+    ) -> Result<TurnMessagesReply, Error> {
+        let (kernel, principal) = self.principal().await?;
+        kernel.attempts().messages(&principal, self.job.attempt, request).await
     }
 
     /// Posts a heartbeat to the daemon.

@@ -115,6 +115,9 @@ pub struct NowReceipt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NowOutcome {
+    /// The running turn gets the message: its program passes it to the model with the next step. If the turn ends before
+    /// that, the next one starts with the message.
+    Joined,
     /// The message ended the running turn; the next one has its messages and this one.
     Interrupted,
     /// No turn was running; the next one starts with the message.

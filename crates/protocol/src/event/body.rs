@@ -136,6 +136,8 @@ event_kinds! {
         AttemptRunning(AttemptRunningData) => "attempt.running",
         /// An attempt ended.
         AttemptEnded(AttemptEndedData) => "attempt.ended",
+        /// A message reached a running turn: its program has given it to the model.
+        DeliveryJoined(DeliveryData) => "delivery.joined",
         /// A delivery used up its attempts.
         DeliveryDead(DeliveryData) => "delivery.dead",
         /// A delivery was given up.

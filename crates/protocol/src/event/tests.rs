@@ -109,6 +109,11 @@ fn attempts() -> Vec<Recorded> {
             ended(cut, deliveries(vec![], vec![seq(1)], None)),
         ),
         ("attempt.ended", r#"{"end":"stopped"}"#, ended(AttemptEnd::Stopped, None)),
+        (
+            "delivery.joined",
+            r#"{"seq":1}"#,
+            EventBody::DeliveryJoined(DeliveryData { seq: seq(1) }),
+        ),
         ("delivery.dead", r#"{"seq":1}"#, EventBody::DeliveryDead(DeliveryData { seq: seq(1) })),
         (
             "delivery.dropped",

@@ -1,6 +1,6 @@
 //! Inboxes: an agent's pending deliveries, those that an attempt was shown, and those that join its turn.
 
-use agent_worker_protocol::{AgentName, Priority, Seq, WorkflowId};
+use agent_worker_protocol::{AgentName, AttemptId, Priority, Seq, WorkflowId};
 
 use super::{
     attempts,
@@ -16,8 +16,11 @@ use crate::{
     damage,
     db::{self, Connection, params},
     error::Result,
-    model::{Fence, InboxKey, ListRange, ShownMessage},
+    model::{AttemptRow, Fence, InboxKey, ListRange, ShownMessage},
 };
+
+/// Maximum number of messages that are passed on to a running turn at once.
+const MAX_NOW_MESSAGES: u32 = 20;
 
 pub(crate) fn pending(
     db: &Connection,
@@ -30,6 +33,15 @@ pub(crate) fn pending(
     Ok(mail)
 }
 
+/// Reads the pending mail of an agent that also reaches its running turn.
+pub(crate) fn pending_now(
+    db: &Connection,
+    workflow: WorkflowId,
+    agent: &AgentName,
+) -> Result<Vec<ShownMessage>> {
+    pending_messages(db, workflow, agent, PendingFilter::Now, ListRange::first(MAX_NOW_MESSAGES))
+}
+
 /// Selects some of an agent's pending deliveries.
 #[derive(Clone, Copy)]
 pub(crate) enum PendingFilter {
@@ -37,6 +49,8 @@ pub(crate) enum PendingFilter {
     One(Seq),
     /// Deliveries that need not be tried alone.
     NotAlone,
+    /// Deliveries that also reach a running turn.
+    Now,
 }
 
 /// Reads pending mail in the order of an inbox: waking first, urgent first, then by age. The recipients of the
@@ -49,7 +63,7 @@ pub(crate) fn pending_messages(
     range: ListRange<InboxKey>,
 ) -> Result<Vec<ShownMessage>> {
     let seq = match which {
-        PendingFilter::All | PendingFilter::NotAlone => None,
+        PendingFilter::All | PendingFilter::NotAlone | PendingFilter::Now => None,
         PendingFilter::One(seq) => Some(seq.get()),
     };
     let runs = RunIdCache::of(db);
@@ -70,7 +84,9 @@ pub(crate) fn pending_messages(
         })
     })?;
     match which {
-        PendingFilter::All | PendingFilter::NotAlone => damage::take_intact(mail, range.limit),
+        PendingFilter::All | PendingFilter::NotAlone | PendingFilter::Now => {
+            damage::take_intact(mail, range.limit)
+        }
         PendingFilter::One(_) => Ok(mail.collect::<db::Result<_>>()?),
     }
 }
@@ -81,6 +97,9 @@ pub(crate) fn pending_sql(which: PendingFilter) -> String {
         PendingFilter::One(_) => ("NOT INDEXED", "d.seq = ?3"),
         PendingFilter::NotAlone => {
             ("INDEXED BY delivery_open", "d.alone = 0 AND CAST(?3 AS BIGINT) IS NULL")
+        }
+        PendingFilter::Now => {
+            ("INDEXED BY delivery_open", "d.now = 1 AND CAST(?3 AS BIGINT) IS NULL")
         }
     };
     format!(
@@ -115,20 +134,43 @@ pub(crate) fn show(
             fence.epoch.get()
         ])?;
     }
-    let mut list = attempts::get(tx, live.id)?.shown;
-    for shown in &mail {
-        let entry = (shown.message.seq, shown.message.hops);
+    let shown = mail.iter().map(|shown| (shown.message.seq, shown.message.hops));
+    record_shown(tx, live.id, shown.collect())?;
+    locked.save()?;
+    Ok(mail)
+}
+
+/// Adds messages with their hops to the list of those that an attempt was shown.
+fn record_shown(tx: &Tx<'_>, attempt: AttemptId, messages: Vec<(Seq, u32)>) -> Result<()> {
+    let mut list = attempts::get(tx, attempt)?.shown;
+    for entry in messages {
         if !list.contains(&entry) {
             list.push(entry);
         }
     }
-    attempts::update_attempt(tx, live.id, || {
+    attempts::update_attempt(tx, attempt, || {
         tx.prepare_cached("UPDATE attempt SET shown = ?2 WHERE id = ?1")?
-            .execute(params![live.id.get().as_bytes(), serde_json::to_string(&list)?])?;
+            .execute(params![attempt.get().as_bytes(), serde_json::to_string(&list)?])?;
         Ok(())
-    })?;
-    locked.save()?;
-    Ok(mail)
+    })
+}
+
+/// Leases one pending delivery to the live attempt of its agent.
+pub(crate) const JOIN_SQL: &str = delivery_sql!("UPDATE delivery SET state = " LEASED ", epoch = ?4, joined = 1, shown = ?4,
+        first_epoch = coalesce(first_epoch, ?4) WHERE workflow = ?1 AND seq = ?2 AND agent = ?3 AND state = " PENDING);
+
+/// Adds a message to the turn of a live attempt whose program has given it to the model: acted if the attempt succeeds,
+/// pending again if not. Returns false if the message was not pending.
+pub(crate) fn join(locked: &LockedInstance<'_>, attempt: &AttemptRow, seq: Seq) -> Result<bool> {
+    let Fence { workflow, agent, epoch } = &attempt.fence;
+    let values = params![workflow.get(), seq.get(), agent.as_str(), epoch.get()];
+    if locked.tx.prepare_cached(JOIN_SQL)?.execute_counted(values)? == 0 {
+        return Ok(false);
+    }
+    let message = messages::by_seq(locked.tx, *workflow, &[seq.get()])?;
+    let shown = message.into_iter().map(|message| (message.seq, message.hops)).collect();
+    record_shown(locked.tx, attempt.id, shown)?;
+    Ok(true)
 }
 
 pub(crate) const ACK_SQL: &str = delivery_sql!("UPDATE delivery INDEXED BY delivery_open SET state = " LEASED ", epoch = ?3, joined = 1

@@ -220,14 +220,16 @@ impl<'a> LockedInstance<'a> {
     /// Adds one delivery, its agent spelt as the run spells it. An agent that is named twice gets one delivery, with
     /// the stronger wake mode.
     fn insert_delivery(&self, seq: Seq, run: RunNo, to: &Recipient, prio: i64) -> Result<()> {
-        let (wakes, alone) = (to.wake != Wake::No, to.wake == Wake::Alone);
+        let (wakes, alone, now) =
+            (to.wake != Wake::No, to.wake == Wake::Alone, to.wake == Wake::Now);
         let delivered = self
             .tx
             .prepare_cached(
-                "INSERT INTO delivery (workflow, seq, agent, run, wakes, alone, prio)
-                 SELECT ?1, ?2, name, ?4, ?5, ?6, ?7 FROM agent WHERE workflow = ?1 AND name = ?3 AND run = ?4
+                "INSERT INTO delivery (workflow, seq, agent, run, wakes, alone, prio, now)
+                 SELECT ?1, ?2, name, ?4, ?5, ?6, ?7, ?8 FROM agent WHERE workflow = ?1 AND name = ?3 AND run = ?4
                  ON CONFLICT (workflow, seq, agent) DO UPDATE
-                 SET wakes = max(delivery.wakes, excluded.wakes), alone = max(delivery.alone, excluded.alone)",
+                 SET wakes = max(delivery.wakes, excluded.wakes), alone = max(delivery.alone, excluded.alone),
+                 now = max(delivery.now, excluded.now)",
             )?
             .execute_counted(params![
                 self.workflow.get(),
@@ -236,7 +238,8 @@ impl<'a> LockedInstance<'a> {
                 run.0,
                 wakes,
                 alone,
-                prio
+                prio,
+                now
             ])?;
         if delivered == 0 {
             return Err(Error::NotFound("agent"));

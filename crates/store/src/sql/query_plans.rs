@@ -62,6 +62,8 @@ fn nothing_that_is_asked_often_walks_through_history() {
     for (sql, expected) in [
         (inbox::pending_sql(PendingFilter::All), open),
         (inbox::pending_sql(PendingFilter::NotAlone), open),
+        (inbox::pending_sql(PendingFilter::Now), open),
+        (inbox::JOIN_SQL.to_owned(), "USING PRIMARY KEY (workflow=? AND seq=? AND agent=?)"),
         (
             inbox::pending_sql(PendingFilter::One(Seq::new(1))),
             "SEARCH d USING PRIMARY KEY (workflow=? AND seq=? AND agent=?)",

@@ -59,6 +59,8 @@ pub trait MessageStore: Send + Sync {
         agent: AgentName,
         range: ListRange<InboxKey>,
     ) -> Result<Vec<ShownMessage>>;
+    /// Reads the pending messages of an agent that also reach its running turn (`send --now`).
+    async fn inbox_now(&self, workflow: WorkflowId, agent: AgentName) -> Result<Vec<ShownMessage>>;
     /// Reads the pending messages for a live attempt, and records that they were shown.
     async fn inbox_show(
         &self,
@@ -104,6 +106,8 @@ store_methods! {
             = move |db| messages::receipts(db, workflow, seq);
         read of_workflow(workflow) inbox_pending(workflow: WorkflowId, agent: AgentName, range: ListRange<InboxKey>) -> Vec<ShownMessage>
             = move |db| inbox::pending(db, workflow, &agent, range);
+        read of_workflow(workflow) inbox_now(workflow: WorkflowId, agent: AgentName) -> Vec<ShownMessage>
+            = move |db| inbox::pending_now(db, workflow, &agent);
         write of_workflow(fence.workflow) inbox_show(fence: Fence, range: ListRange<InboxKey>) -> Vec<ShownMessage>
             = move |tx| inbox::show(tx, &fence, range);
         write of_workflow(fence.workflow) inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{DeliveryState, Priority};
+use agent_worker_protocol::{DeliveryState, Millis, NumberedEvent, Priority, WorkerEvent};
 use agent_worker_store::{Blame, ListRange, NewMessage, Store, Wake};
 
-use crate::team::{Team, crashed, cut_short, delivered, name, ok, seqs, shown, text};
+use crate::team::{NOW, Team, crashed, cut_short, delivered, name, ok, seqs, shown, text};
 
 pub(crate) async fn an_inbox_shows_waking_mail_first_then_urgent_then_by_age(
     store: Arc<dyn Store>,
@@ -80,4 +80,39 @@ pub(crate) async fn what_an_attempt_was_shown_is_remembered_with_its_hops(store:
     }
     let stored = store.attempt_get(lease.id).await.unwrap();
     assert_eq!(stored.shown, [(first, 4), (second, 7)]);
+}
+
+pub(crate) async fn mail_for_a_running_turn_joins_it_when_its_program_has_it(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let woken_by = team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    team.say("later", &["a"]).await;
+    let now = team.post(delivered(Wake::Now, text("hurry", &["a", "b"]))).await;
+    let pending = store.inbox_now(team.workflow, name("A")).await.unwrap();
+    assert_eq!(pending.iter().map(|shown| shown.message.seq).collect::<Vec<_>>(), [now]);
+    let joined =
+        |no, seq| NumberedEvent { no, ts: Millis::new(1), event: WorkerEvent::Joined { seq } };
+    // A second report, and one about an unknown message, change nothing.
+    let events = vec![joined(1, now), joined(2, now), joined(3, seqs(&[99])[0])];
+    store.attempt_events(lease.id, events, NOW).await.unwrap();
+    assert_eq!(store.inbox_now(team.workflow, name("a")).await.unwrap(), []);
+    assert_eq!(team.state(now, "a").await, DeliveryState::Leased);
+    assert_eq!(team.state(now, "b").await, DeliveryState::Pending);
+    let shown = store.attempt_get(lease.id).await.unwrap().shown;
+    assert_eq!(shown, [(woken_by, 0), (now, 0)]);
+    let finished = team.finish(&lease, ok()).await;
+    assert_eq!(finished.acted, [woken_by, now]);
+}
+
+pub(crate) async fn mail_for_a_running_turn_starts_the_next_one_if_the_turn_ends_first(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a"]).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    let now = team.post(delivered(Wake::Now, text("hurry", &["a"]))).await;
+    team.finish(&lease, ok()).await;
+    assert_eq!(shown(&team.lease("a").await), [now]);
 }

@@ -144,6 +144,8 @@ conformance! {
     inboxes {
         an_inbox_shows_waking_mail_first_then_urgent_then_by_age,
         only_what_was_shown_and_named_is_acked,
+        mail_for_a_running_turn_joins_it_when_its_program_has_it,
+        mail_for_a_running_turn_starts_the_next_one_if_the_turn_ends_first,
         mail_that_joined_a_failed_turn_goes_back_as_it_came,
         what_an_attempt_was_shown_is_remembered_with_its_hops,
     }

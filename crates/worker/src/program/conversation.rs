@@ -3,13 +3,16 @@
 //! An adapter decides each step and holds the state; this file carries the steps out. Every question is a task of its
 //! own, so that the program may continue to write while a person decides.
 
-use agent_worker_protocol::api::PermitRequest;
+use agent_worker_protocol::{Seq, TurnMessage, api::PermitRequest};
 use serde_json::Value;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{ProgramEvent, event_recorder::EventRecorder};
-use crate::turn::{TurnContext, TurnFailure};
+use crate::{
+    turn::{TurnContext, TurnFailure},
+    turn_messages::TurnMessages,
+};
 
 /// The next action of the worker.
 #[derive(Debug, PartialEq)]
@@ -18,8 +21,20 @@ pub(super) enum ProgramStep {
     /// Writes the value as one line to the program's stdin.
     Send(Value),
     Ask(ProgramQuestion),
+    Message(MessageStep),
     /// Closes the program's stdin: the program has only its own end left.
     EndInput,
+}
+
+/// Progress of a message to the running turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MessageStep {
+    /// The program has it and passes it to the model with the next step.
+    Accepted(Seq),
+    /// The program does not take it.
+    Refused(Seq),
+    /// The model has it.
+    Joined(Seq),
 }
 
 /// A question of the program, which waits for the reply.
@@ -50,6 +65,14 @@ pub(super) enum ProgramReply {
     Text(String),
 }
 
+/// Input for the adapter that does not come from the program.
+pub(super) enum ConversationInput {
+    /// The reply to the question with this id.
+    Reply(Value, ProgramReply),
+    /// A message to the running turn.
+    Message(TurnMessage),
+}
+
 /// Carries out the steps of one process.
 pub(super) struct ProgramConversation<'a> {
     context: &'a TurnContext,
@@ -57,6 +80,8 @@ pub(super) struct ProgramConversation<'a> {
     /// Lines for the program's stdin; `None` once it is closed.
     input: Option<mpsc::UnboundedSender<Value>>,
     open_questions: JoinSet<(Value, ProgramReply)>,
+    /// Messages to the running turn, if the program takes them.
+    messages: Option<TurnMessages>,
 }
 
 impl<'a> ProgramConversation<'a> {
@@ -66,7 +91,12 @@ impl<'a> ProgramConversation<'a> {
         recorder: &'a EventRecorder<'a>,
         input: Option<mpsc::UnboundedSender<Value>>,
     ) -> Self {
-        Self { context, recorder, input, open_questions: JoinSet::new() }
+        Self { context, recorder, input, open_questions: JoinSet::new(), messages: None }
+    }
+
+    /// Adds the messages to the running turn.
+    pub(super) fn with_messages(self, messages: Option<TurnMessages>) -> Self {
+        Self { messages, ..self }
     }
 
     pub(super) fn recorder(&self) -> &'a EventRecorder<'a> {
@@ -86,9 +116,38 @@ impl<'a> ProgramConversation<'a> {
                 let _ = self.input.as_ref().map(|input| input.send(line));
             }
             ProgramStep::Ask(question) => self.ask(question),
-            ProgramStep::EndInput => self.input = None,
+            ProgramStep::Message(step) => self.answer_message(step),
+            ProgramStep::EndInput => {
+                self.input = None;
+                self.messages = None;
+            }
         }
         Ok(())
+    }
+
+    fn answer_message(&mut self, step: MessageStep) {
+        let Some(messages) = &mut self.messages else { return };
+        match step {
+            MessageStep::Accepted(seq) => messages.accept(seq),
+            MessageStep::Refused(seq) => messages.refuse(seq),
+            MessageStep::Joined(seq) => messages.record_joined(seq),
+        }
+    }
+
+    /// Waits for the next reply or message to the running turn.
+    pub(super) async fn next_input(&mut self) -> ConversationInput {
+        let message = async {
+            match &mut self.messages {
+                Some(messages) => messages.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            (question, reply) = next_reply(&mut self.open_questions) => {
+                ConversationInput::Reply(question, reply)
+            }
+            message = message => ConversationInput::Message(message),
+        }
     }
 
     fn ask(&mut self, question: ProgramQuestion) {
@@ -112,17 +171,6 @@ impl<'a> ProgramConversation<'a> {
         });
     }
 
-    /// Waits for the next reply, with the id of its question.
-    pub(super) async fn next_reply(&mut self) -> (Value, ProgramReply) {
-        loop {
-            match self.open_questions.join_next().await {
-                Some(Ok(replied)) => return replied,
-                Some(Err(_)) => {}
-                None => std::future::pending().await,
-            }
-        }
-    }
-
     /// Returns the token that fires when the turn has to end.
     pub(super) fn cancellation(&self) -> CancellationToken {
         self.context.cancelled.clone()
@@ -131,5 +179,16 @@ impl<'a> ProgramConversation<'a> {
     /// Withdraws the open questions.
     pub(super) async fn withdraw_questions(&mut self) {
         self.open_questions.shutdown().await;
+    }
+}
+
+/// Waits for the next reply, with the id of its question.
+async fn next_reply(questions: &mut JoinSet<(Value, ProgramReply)>) -> (Value, ProgramReply) {
+    loop {
+        match questions.join_next().await {
+            Some(Ok(replied)) => return replied,
+            Some(Err(_)) => {}
+            None => std::future::pending().await,
+        }
     }
 }

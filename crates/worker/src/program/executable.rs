@@ -108,7 +108,7 @@ struct ExecutableFinished {
 impl ProgramAdapter for Executable {
     fn invocation(&mut self, turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
         let TurnContext { identity, request, folders, .. } = turn.context;
-        let TurnIdentity { agent, instance, activation, attempt } = identity;
+        let TurnIdentity { agent, instance, activation, attempt, attempt_id: _ } = identity;
         let TurnRequest { system_prompt, prompt, woken_by, model, attachments, .. } = request;
         let task = ExecutableInput {
             agent,

@@ -14,7 +14,9 @@ use tokio::{
 };
 
 use super::{
-    ProgramAdapter, conversation::ProgramConversation, event_recorder::EventRecorder,
+    ProgramAdapter,
+    conversation::{ConversationInput, ProgramConversation},
+    event_recorder::EventRecorder,
     line_reader::ProgramLineReader,
 };
 use crate::{child_env::OutputTail, turn::TurnFailure};
@@ -76,9 +78,12 @@ impl<'a> OutputReader<'a> {
                     self.recorder.reporter.touch();
                     self.adapter().handle_line(&line)
                 }
-                (question, reply) = conversation.next_reply() => {
-                    self.adapter().handle_reply(&question, reply)
-                }
+                input = conversation.next_input() => match input {
+                    ConversationInput::Reply(question, reply) => {
+                        self.adapter().handle_reply(&question, reply)
+                    }
+                    ConversationInput::Message(message) => self.adapter().handle_message(message),
+                },
                 () = cancelled.cancelled(), if !is_stopping => {
                     is_stopping = true;
                     conversation.withdraw_questions().await;

@@ -41,7 +41,8 @@ pub(super) async fn run_program(
     let (input, lines) = mpsc::unbounded_channel();
     let is_conversation = invocation.keeps_input_open;
     let conversation =
-        ProgramConversation::new(context, recorder, is_conversation.then_some(input));
+        ProgramConversation::new(context, recorder, is_conversation.then_some(input))
+            .with_messages(invocation.takes_messages.then(|| context.new_messages()));
     let told = async {
         write_input(stdin, &invocation.stdin, lines).await;
         std::future::pending().await

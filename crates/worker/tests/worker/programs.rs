@@ -201,14 +201,14 @@ call tools/list '{}' >&2
 async fn a_vendors_program_gets_its_prompt_and_no_secret_among_its_arguments() {
     let daemon = StubDaemon::accepting();
     let result = r#"
-        echo "args: $*" >&2; echo "prompt: $(cat)" >&2; echo "config: $CLAUDE_CONFIG_DIR" >&2
+        echo "args: $*" >&2; echo "prompt: $(head -n 1)" >&2; echo "config: $CLAUDE_CONFIG_DIR" >&2
         stat -c 'mode: %a' "$config" >&2
         echo '{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s"}'"#;
     let job = native_job(&daemon, "claude", &format!("{LIST_TOOLS_SCRIPT}{result}"));
     let mut worker = WorkerProcess::start(&job).await;
     assert_eq!(worker.wait_finished().await.text, "Done.");
     let log = worker.log();
-    assert!(log.contains("prompt: What woke you: fix it"), "{log}");
+    assert!(log.contains(r#""text":"What woke you: fix it"#), "{log}");
     let keep = job.keep.join("claude");
     assert!(log.contains(&format!("config: {}", keep.display())) && keep.is_dir(), "{log}");
     assert!(log.contains("mode: 600"), "{log}");

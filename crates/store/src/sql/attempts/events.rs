@@ -1,8 +1,8 @@
 //! The events that a worker reports for its attempt: each number once, without a gap.
 
 use agent_worker_protocol::{
-    AttemptId, AttemptRunningData, EventBody, Finished, Millis, NumberedEvent, RetryData,
-    ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
+    AttemptId, AttemptRunningData, DeliveryData, EventBody, Finished, Millis, NumberedEvent,
+    RetryData, ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
 };
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use crate::{
         attempts,
         columns::{self, ADD_USAGE},
         events::EventEntry,
+        inbox,
         locked_instance::LockedInstance,
         transaction::Tx,
     },
@@ -67,6 +68,13 @@ fn record_event(
         WorkerEvent::Usage(usage) => {
             add_usage(locked, attempt, &usage)?;
             EventBody::Usage(usage)
+        }
+        WorkerEvent::Joined { seq } => {
+            // A person may have dropped the message meanwhile.
+            if !inbox::join(locked, attempt, seq)? {
+                return Ok(());
+            }
+            EventBody::DeliveryJoined(DeliveryData { seq })
         }
         WorkerEvent::Retry { why } => EventBody::Retry(RetryData { why }),
         WorkerEvent::Session { session } => return save_session(locked, attempt, &session),

@@ -1,37 +1,43 @@
-//! Claude Code: `claude -p`, which writes a stream of JSON events and ends.
+//! Claude Code: `claude -p`, which reads and writes a stream of JSON events.
+//!
+//! The prompt is the first line of its input. The adapter closes the input after the result, unless a message to the running
+//! turn (`claude/messages.rs`) has made the program start a further turn.
+
+mod failure;
+mod messages;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     io,
-    time::Duration,
 };
 
 use agent_worker_protocol::{
-    ArgumentPattern, CredentialMode, FailureClass, Keyword as _, PermissionAction, Permissions,
-    ToolPattern, Usage,
+    AgentName, ArgumentPattern, CredentialMode, Keyword as _, PermissionAction, Permissions,
+    ToolPattern, TurnMessage, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
+use self::{
+    failure::retry_event,
+    messages::{ClaudeMessages, user_line},
+};
 use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status, file_mentions::mask_agent_mentions, private_files, usd_to_micros,
+    conversation::ProgramStep, file_mentions::mask_agent_mentions, private_files, usd_to_micros,
 };
 use crate::{
     approval_gate,
     attachments::{InlineImage, attachment_folder, inline_images},
-    clocks::time_of_day,
     model::ToolResult,
     tool_server::{TEAM_SERVER_NAME, ToolServerEndpoint},
-    turn::{TurnContext, TurnFailure, TurnRequest},
+    turn::{TurnContext, TurnRequest},
 };
 
 /// Maximum number of retries by the program. Its default retries for two minutes with a key that the provider
 /// refuses.
 const MAX_RETRIES: &str = "3";
-/// Maximum pause before a retry of the program. The worker takes over longer pauses, so that no process only
-/// sleeps.
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 
 /// Tools that act past the daemon: they reach other sessions of the program, work after the end of the turn, or change the
 /// mode or the folder of the program, without a receipt, a limit or an approval.
@@ -63,6 +69,11 @@ struct Claude {
     open_calls: HashMap<String, String>,
     /// The program's own code for a last message that is not from a model.
     error: Option<String>,
+    messages: ClaudeMessages,
+    /// The agents of the team, for the text of a message.
+    team: Vec<AgentName>,
+    /// Results of the turns before the last one.
+    earlier_results: Vec<String>,
     end: Option<ClaudeResult>,
 }
 
@@ -126,6 +137,11 @@ enum ClaudeEvent {
         message: ClaudeMessage,
     },
     Result(ClaudeResult),
+    /// Progress of a line of the input.
+    CommandLifecycle {
+        command_uuid: Uuid,
+        state: String,
+    },
     #[serde(other)]
     Other,
 }
@@ -173,9 +189,16 @@ impl ProgramAdapter for Claude {
             "system.md",
             &request.system_prompt,
         )?;
-        let mut invocation = ProgramInvocation::default();
+        self.messages = ClaudeMessages::new(turn.context.identity.attempt_id);
+        self.team.clone_from(&request.team);
+        let mut invocation = ProgramInvocation {
+            keeps_input_open: true,
+            takes_messages: true,
+            ..ProgramInvocation::default()
+        };
         add_prompt(request, &mut invocation)?;
         invocation.args(["-p", "--output-format", "stream-json", "--verbose"]);
+        invocation.args(["--input-format", "stream-json"]);
         invocation.args(["--include-partial-messages", "--strict-mcp-config"]);
         invocation.args(["--mcp-config", &servers, "--append-system-prompt-file", &system]);
         invocation.args(["--allowedTools", &format!("mcp__{TEAM_SERVER_NAME}")]);
@@ -237,10 +260,33 @@ impl ProgramAdapter for Claude {
             }
             Ok(ClaudeEvent::User { message }) => self.tool_events(message),
             Ok(ClaudeEvent::Result(end)) => self.result_events(end),
-            Ok(ClaudeEvent::System(ClaudeSystemEvent::Other) | ClaudeEvent::Other) | Err(_) => {
-                Vec::new()
-            }
+            Ok(
+                ClaudeEvent::System(ClaudeSystemEvent::Other)
+                | ClaudeEvent::CommandLifecycle { .. }
+                | ClaudeEvent::Other,
+            )
+            | Err(_) => Vec::new(),
         }
+    }
+
+    fn handle_line(&mut self, line: &str) -> Vec<ProgramStep> {
+        if let Ok(ClaudeEvent::CommandLifecycle { command_uuid, state }) =
+            serde_json::from_str(line)
+        {
+            return self.messages.handle_report(command_uuid, &state).into_iter().collect();
+        }
+        let had_result = self.has_result();
+        let mut steps: Vec<_> =
+            self.parse_line(line).into_iter().map(ProgramStep::Report).collect();
+        if self.has_result() && !had_result {
+            steps.push(ProgramStep::EndInput);
+        }
+        steps
+    }
+
+    fn handle_message(&mut self, message: TurnMessage) -> Vec<ProgramStep> {
+        let text = mask_agent_mentions(&message.text, &self.team);
+        vec![self.messages.send(message.seq, &json!(text))]
     }
 
     fn has_result(&self) -> bool {
@@ -253,7 +299,8 @@ impl ProgramAdapter for Claude {
         };
         // The program reports `success` for a turn whose provider never answered.
         if !end.is_error && exit.is_clean() {
-            return ProgramOutcome::Answered(end.result.unwrap_or_default());
+            let results = std::mem::take(&mut self.earlier_results).into_iter().chain(end.result);
+            return ProgramOutcome::Answered(results.collect::<Vec<_>>().join("\n\n"));
         }
         if self.last.is_some() && !self.has_begun && end.num_turns == 0 {
             return ProgramOutcome::SessionLost;
@@ -262,7 +309,7 @@ impl ProgramAdapter for Claude {
     }
 }
 
-/// Adds the prompt as a text; with images as one line of the program's input stream.
+/// Adds the prompt, with its images, as the first line of the program's input stream.
 fn add_prompt(request: &TurnRequest, invocation: &mut ProgramInvocation) -> io::Result<()> {
     let prompt = mask_agent_mentions(&request.prompt, &request.team);
     if let Some(folder) = attachment_folder(&request.attachments) {
@@ -270,16 +317,10 @@ fn add_prompt(request: &TurnRequest, invocation: &mut ProgramInvocation) -> io::
         invocation.args(["--add-dir", &folder.to_string_lossy()]);
     }
     let images = inline_images(&request.attachments)?;
-    if images.is_empty() {
-        invocation.stdin = prompt;
-        return Ok(());
-    }
     let blocks = images.iter().map(InlineImage::anthropic_block);
     let text = json!({"type": "text", "text": prompt});
     let content: Vec<Value> = std::iter::once(text).chain(blocks).collect();
-    let line = json!({"type": "user", "message": {"role": "user", "content": content}});
-    invocation.stdin = format!("{line}\n");
-    invocation.args(["--input-format", "stream-json"]);
+    invocation.stdin = format!("{}\n", user_line(None, &json!(content)));
     Ok(())
 }
 
@@ -387,7 +428,13 @@ impl Claude {
         if usage.input_tokens + usage.output_tokens > 0 || usage.cost_micros > Some(0) {
             heard.push(ProgramEvent::Usage(usage));
         }
-        self.end = Some(end);
+        if self.messages.is_any_open() && !end.is_error {
+            // The program starts a further turn with the message.
+            self.last = Some(ClaudeSession { id: end.session_id, cost_micros });
+            self.earlier_results.extend(end.result);
+        } else {
+            self.end = Some(end);
+        }
         heard
     }
 }
@@ -395,31 +442,6 @@ impl Claude {
 impl ClaudeSession {
     fn session_event(&self) -> ProgramEvent {
         ProgramEvent::Session(json!(self))
-    }
-}
-
-impl ClaudeResult {
-    fn into_failure(self, error: Option<&str>) -> TurnFailure {
-        let reason = self.terminal_reason.as_deref();
-        let class = match (reason, error, self.api_error_status) {
-            (Some("prompt_too_long"), _, _) => FailureClass::ContextOverflow,
-            (_, Some("authentication_failed"), _) => FailureClass::Auth,
-            (_, Some("billing_error"), _) => FailureClass::Billing,
-            (_, Some("rate_limit"), _) => FailureClass::RateLimited,
-            (_, _, Some(status)) => class_of_status(status),
-            (_, Some("server_error"), None) => FailureClass::Transient,
-            (_, _, None) => FailureClass::Fatal,
-        };
-        if self.subtype == "error_max_turns" {
-            let why = format!(
-                "the model still called tools after {} steps (max_steps)",
-                self.num_turns.saturating_sub(1)
-            );
-            return TurnFailure::new(FailureClass::Fatal, why);
-        }
-        let said = self.result.into_iter().chain(self.errors).collect::<Vec<_>>().join("; ");
-        let why = if said.is_empty() { self.subtype } else { said };
-        TurnFailure::new(class, why)
     }
 }
 
@@ -439,26 +461,5 @@ fn content_text(content: &Value) -> String {
             texts.collect::<Vec<_>>().join("\n")
         }
         other => other.to_string(),
-    }
-}
-
-/// Reports a retry of the program, or gives up if the retry is futile or too late.
-fn retry_event(status: Option<u64>, error: Option<&Value>, delay_ms: f64) -> ProgramEvent {
-    let what = error.and_then(Value::as_str).unwrap_or("the provider cannot be reached");
-    let why = match status {
-        Some(status) => format!("{what} (status {status})"),
-        None => what.to_owned(),
-    };
-    let class = status.map_or(FailureClass::Transient, class_of_status);
-    let pause = Duration::from_secs_f64((delay_ms / 1000.0).clamp(0.0, 1e9));
-    match class {
-        FailureClass::Auth | FailureClass::Billing => {
-            ProgramEvent::GaveUp(TurnFailure::new(class, why))
-        }
-        FailureClass::RateLimited | FailureClass::Transient if pause > MAX_RETRY_DELAY => {
-            let retry_at = Some(time_of_day().plus(pause));
-            ProgramEvent::GaveUp(TurnFailure { retry_at, ..TurnFailure::new(class, why) })
-        }
-        _ => ProgramEvent::Retry(why),
     }
 }

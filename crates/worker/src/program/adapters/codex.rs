@@ -6,12 +6,13 @@
 mod failure;
 mod item;
 mod message;
+mod messages;
 mod request;
 mod settings;
 
 use std::{collections::HashMap, io};
 
-use agent_worker_protocol::{FailureClass, hash};
+use agent_worker_protocol::{FailureClass, TurnMessage, hash};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -20,6 +21,7 @@ use self::{
     failure::long_pause_failure,
     item::{CodexItem, CodexItemKind},
     message::{CodexErrorMessage, CodexMessage, CodexNotification, CodexTurn},
+    messages::{CodexMessages, client_id},
     request::{CodexRequest, handle_request},
     settings::{program_invocation, thread_params, turn_params},
 };
@@ -60,6 +62,8 @@ struct Codex {
     /// Calls that have started, with the details that a permission request omits.
     open_items: HashMap<String, CodexItem>,
     open_requests: Vec<CodexRequest>,
+    /// Messages to the running turn.
+    messages: CodexMessages,
     /// Usage of the whole thread so far.
     usage: Option<CodexUsage>,
     answer: Option<String>,
@@ -172,6 +176,11 @@ impl ProgramAdapter for Codex {
         explanation.into_iter().chain([request.reply_step(&reply)]).collect()
     }
 
+    fn handle_message(&mut self, message: TurnMessage) -> Vec<ProgramStep> {
+        self.messages.waiting.push_back(message);
+        self.steer_steps()
+    }
+
     fn cancel_steps(&mut self) -> Vec<ProgramStep> {
         let (Some(thread), Some(turn)) = (&self.thread, &self.turn) else { return Vec::new() };
         let params = json!({"threadId": thread, "turnId": turn});
@@ -215,9 +224,10 @@ impl Codex {
             Some(THREAD_ID) => self.handle_thread(result),
             Some(TURN_ID) => {
                 self.turn = result["turn"]["id"].as_str().map(str::to_owned);
-                Vec::new()
+                self.steer_steps()
             }
-            Some(_) | None => Vec::new(),
+            Some(id) => self.messages.accept(id).into_iter().collect(),
+            None => Vec::new(),
         }
     }
 
@@ -231,6 +241,23 @@ impl Codex {
             }
             None => send_request(THREAD_ID, "thread/start", &params),
         }
+    }
+
+    /// Passes the waiting messages on to the turn, once it has started.
+    fn steer_steps(&mut self) -> Vec<ProgramStep> {
+        let (Some(thread), Some(turn)) = (self.thread.clone(), self.turn.clone()) else {
+            return Vec::new();
+        };
+        let mut steps = Vec::new();
+        while let Some(TurnMessage { seq, text }) = self.messages.waiting.pop_front() {
+            let params = json!({
+                "threadId": thread, "expectedTurnId": turn, "clientUserMessageId": client_id(seq),
+                "input": [{"type": "text", "text": text}],
+            });
+            steps.push(self.further_request("turn/steer", &params));
+            self.messages.sent.insert(self.last_id, seq);
+        }
+        steps
     }
 
     /// Reports the session and starts the turn.
@@ -259,7 +286,8 @@ impl Codex {
             }
             Some(TURN_ID) => self.fail_with(FailureClass::Fatal, &message),
             // A turn that is over is neither steered nor interrupted.
-            Some(_) | None => Vec::new(),
+            Some(id) => self.messages.refuse(id).into_iter().collect(),
+            None => Vec::new(),
         }
     }
 
@@ -272,6 +300,10 @@ impl Codex {
             }
             CodexNotification::ItemCompleted(params) => {
                 self.open_items.remove(&params.item.id);
+                if let CodexItemKind::UserMessage { client_id } = &params.item.kind {
+                    let own = client_id.as_ref().filter(|_| self.is_own_thread(&params.thread_id));
+                    return own.and_then(|id| self.messages.join(id)).into_iter().collect();
+                }
                 self.completed_item_events(params.item, &params.thread_id)
             }
             CodexNotification::TokenUsage(params) => {

@@ -21,6 +21,10 @@ pub(super) struct CodexItem {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum CodexItemKind {
+    /// The prompt, or a message to the running turn, which has a client id.
+    UserMessage {
+        client_id: Option<String>,
+    },
     AgentMessage {
         text: String,
     },
@@ -70,7 +74,9 @@ impl CodexItem {
             CodexItemKind::McpToolCall { server, tool, arguments, .. } => {
                 (mcp_tool_name(server, tool), arguments.clone())
             }
-            CodexItemKind::AgentMessage { .. } | CodexItemKind::Other => return None,
+            CodexItemKind::UserMessage { .. }
+            | CodexItemKind::AgentMessage { .. }
+            | CodexItemKind::Other => return None,
         };
         Some(ProgramEvent::ToolCalled { id: self.id.clone(), tool, args })
     }
@@ -110,7 +116,7 @@ impl CodexItemKind {
                 };
                 (mcp_tool_name(&server, &tool), result)
             }
-            Self::AgentMessage { .. } | Self::Other => return None,
+            Self::UserMessage { .. } | Self::AgentMessage { .. } | Self::Other => return None,
         })
     }
 }

@@ -26,7 +26,11 @@ const LOG_VARIABLES: [(&str, &str); 2] =
 /// Returns arguments and environment of the program.
 pub(super) fn program_invocation(turn: &ProgramTurn<'_>) -> io::Result<ProgramInvocation> {
     let TurnContext { permissions, folders, .. } = turn.context;
-    let mut invocation = ProgramInvocation { keeps_input_open: true, ..Default::default() };
+    let mut invocation = ProgramInvocation {
+        keeps_input_open: true,
+        takes_messages: true,
+        ..ProgramInvocation::default()
+    };
     invocation.args(["app-server"]);
     let mut set = |key: &str, value: String| {
         invocation.args.extend(["-c".to_owned(), format!("{key}={value}")]);
