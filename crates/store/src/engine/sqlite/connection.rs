@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
-const SCHEMA_STEPS: [&str; 26] = [
+const SCHEMA_STEPS: [&str; 27] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
     include_str!("../../sql/schema/lite/3.sql"),
@@ -41,6 +41,7 @@ const SCHEMA_STEPS: [&str; 26] = [
     include_str!("../../sql/schema/lite/24.sql"),
     include_str!("../../sql/schema/lite/25.sql"),
     include_str!("../../sql/schema/lite/26.sql"),
+    include_str!("../../sql/schema/lite/27.sql"),
 ];
 
 /// The mode of the database file; SQLite gives the same mode to the files that it creates next to it.
