@@ -23,10 +23,9 @@ pub use self::{
         AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData,
         ClockJumpedData, ConflictRevisions, DeliveryData, DocumentConflictData,
         DocumentWrittenData, MentionUnheardData, PermissionGrantData, PermissionUsedData,
-        ProposalActiveData, ProposalEndedData,
-        QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData,
-        RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData,
-        TextData, ToolCallData, ToolResultData,
+        ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData,
+        RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData, SetupRanData,
+        SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
     },
 };
 use crate::{

@@ -11,7 +11,7 @@ mod proposals;
 mod runs;
 
 pub use approvals::{
-    Approval, ApprovalAnswer, ApprovalDecision, ApprovalQuery, NewApproval, NewGrant,
+    Approval, ApprovalAnswer, ApprovalDecision, ApprovalQuery, GrantQuery, NewApproval, NewGrant,
     PermissionGrant,
 };
 pub use attempts::{

@@ -201,6 +201,8 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         "agent_remove",
         "approval_list",
         "approval_answer",
+        "grant_list",
+        "grant_revoke",
         "question_list",
         "question_answer",
         "dead_list",

@@ -106,6 +106,7 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         | ToolName::RunStatus
         | ToolName::AgentShow
         | ToolName::ApprovalList
+        | ToolName::GrantList
         | ToolName::QuestionList
         | ToolName::DeadList => Some(Permission::Read),
         ToolName::ChannelSend
@@ -116,9 +117,10 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         | ToolName::DocumentCreate
         | ToolName::DocumentSuggest
         | ToolName::SuggestionAnswer => Some(Permission::Documents),
-        ToolName::Vote | ToolName::ApprovalAnswer | ToolName::QuestionAnswer => {
-            Some(Permission::Approve)
-        }
+        ToolName::Vote
+        | ToolName::ApprovalAnswer
+        | ToolName::GrantRevoke
+        | ToolName::QuestionAnswer => Some(Permission::Approve),
         ToolName::DeadRedrive | ToolName::DeadDrop => Some(Permission::Letters),
         ToolName::RunStart | ToolName::RunStop | ToolName::RunResume => Some(Permission::Run),
         ToolName::AgentNew
@@ -244,6 +246,8 @@ pub(super) async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str,
         ("agent_remove", coder),
         ("approval_list", here(json!({}))),
         ("approval_answer", here(json!({"approval": 1, "allow": true}))),
+        ("grant_list", here(json!({}))),
+        ("grant_revoke", here(json!({"grant": 1}))),
         ("question_list", here(json!({}))),
         ("question_answer", here(json!({"question": 1, "answer": "mine"}))),
         ("dead_list", here(json!({}))),

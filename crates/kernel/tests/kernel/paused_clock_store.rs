@@ -21,16 +21,16 @@ use agent_worker_protocol::{
     api::{FeedbackView, SuggestionView, TeamVerdict, TokenView},
 };
 use agent_worker_store::{
-    AdminStore, AgentRow, Approval, ApprovalDecision, ApprovalQuery, AttemptRow, AttemptStore, BaseNumber,
-    ChangeCursor, DamagedRow, Database, DecisionStore, Document, DocumentConflict, DocumentInfo,
-    DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey, FeedbackRow, Fence, FileImport,
-    FileState, FileStep, FinishedAttempt, InboxKey, Instance, InstanceQuery, IntegrityReport,
-    LeaseOutcome, LeaseRule, ListRange, MessageQuery, MessageStore, NewAgent, NewApproval,
-    NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun,
-    NewSuggestion, NewVerdict, Now, Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent,
-    ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow,
-    RunRule, RunSnapshot, RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime,
-    SuggestionAnswer, TallyRule, TurnRow, WriteContext,
+    AdminStore, AgentRow, Approval, ApprovalDecision, ApprovalQuery, AttemptRow, AttemptStore,
+    BaseNumber, ChangeCursor, DamagedRow, Database, DecisionStore, Document, DocumentConflict,
+    DocumentInfo, DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey, FeedbackRow, Fence,
+    FileImport, FileState, FileStep, FinishedAttempt, GrantQuery, InboxKey, Instance,
+    InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule, ListRange, MessageQuery, MessageStore,
+    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal,
+    NewQuestion, NewRun, NewSuggestion, NewVerdict, Now, Once, PermissionGrant, ProposalQuery,
+    QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo, ResourceKey, ResourcePart, RunBlockers,
+    RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, RunStore, Settlement,
+    ShownMessage, StoreFault, StoreTime, SuggestionAnswer, TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -285,7 +285,7 @@ patient! {
         fn approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval;
         fn approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, decision: ApprovalDecision, reason: Option<String>, now: Now) -> Once<()>;
         fn approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>;
-        fn grant_list(workflow: WorkflowId) -> Vec<PermissionGrant>;
+        fn grant_list(workflow: WorkflowId, which: GrantQuery) -> Vec<PermissionGrant>;
         fn grant_revoke(by: WriteContext, workflow: WorkflowId, grant: GrantId, now: Now) -> Once<()>;
     }
     impl DocumentStore {

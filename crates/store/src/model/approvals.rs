@@ -73,7 +73,7 @@ pub struct NewGrant {
     pub covers: Vec<ApprovalId>,
 }
 
-/// A grant in force: calls that a person allows one agent for the rest of the run.
+/// A grant: calls that a person allows one agent for the rest of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionGrant {
     /// Number of the grant.
@@ -90,6 +90,15 @@ pub struct PermissionGrant {
     pub by: Sender,
     /// Time of the answer.
     pub granted: Millis,
+}
+
+/// Selects the grants of the live run to list, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantQuery {
+    /// Grants that are not revoked.
+    InForce,
+    /// The grant with this number, revoked or not.
+    One(GrantId),
 }
 
 /// Selects the requests to list, oldest first.

@@ -20,7 +20,7 @@ use crate::{
     damage,
     db::{self, Connection, Row, params},
     error::{Error, Result},
-    model::{Approval, Once, PermissionGrant, WriteContext},
+    model::{Approval, GrantQuery, Once, PermissionGrant, WriteContext},
     time::Now,
 };
 
@@ -68,7 +68,7 @@ pub(crate) fn revoke(
     once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
         let Author::Other(sender) = author else { return Err(Error::Fenced) };
         locked.live_run()?;
-        let grant = list(tx, workflow)?.into_iter().find(|grant| grant.id == id);
+        let grant = list(tx, workflow, GrantQuery::InForce)?.into_iter().find(|it| it.id == id);
         end_grant(locked, &grant.ok_or(Error::NotFound("grant"))?, sender, now)
     })
 }
@@ -80,7 +80,7 @@ pub(crate) fn revoke_all_of(
     sender: &Sender,
     now: Now,
 ) -> Result<()> {
-    let mut grants = list(locked.tx, locked.workflow)?;
+    let mut grants = list(locked.tx, locked.workflow, GrantQuery::InForce)?;
     grants.retain(|grant| grant.agent == *agent);
     grants.iter().try_for_each(|grant| end_grant(locked, grant, sender, now))
 }
@@ -112,22 +112,36 @@ pub(crate) fn find_in_force(
     agent: &AgentName,
 ) -> Result<Option<PermissionGrant>> {
     let is_it = |grant: &PermissionGrant| grant.id == id && grant.agent == *agent;
-    Ok(list(db, workflow)?.into_iter().find(is_it))
+    Ok(list(db, workflow, GrantQuery::InForce)?.into_iter().find(is_it))
 }
 
-/// Lists the grants in force, oldest first.
-pub(crate) fn list(db: &Connection, workflow: WorkflowId) -> Result<Vec<PermissionGrant>> {
-    let mut statement = db.prepare_cached(&list_sql())?;
-    damage::collect_intact(statement.query_map([workflow.get()], read_grant)?)
+/// Lists grants of the live run, oldest first.
+pub(crate) fn list(
+    db: &Connection,
+    workflow: WorkflowId,
+    which: GrantQuery,
+) -> Result<Vec<PermissionGrant>> {
+    let mut statement = db.prepare_cached(&list_sql(which))?;
+    let rows = match which {
+        GrantQuery::InForce => statement.query_map([workflow.get()], read_grant)?,
+        GrantQuery::One(id) => statement.query_map([workflow.get(), id.get()], read_grant)?,
+    };
+    damage::collect_intact(rows)
 }
 
-pub(crate) fn list_sql() -> String {
-    format!(
-        "SELECT g.id, {RUN_ID}, g.agent, g.pattern, g.approval, g.whose, g.granted, {}
-        FROM workflow w JOIN run r ON r.workflow = w.id AND r.id = w.live_run
-        JOIN permission_grant g INDEXED BY permission_grant_run ON g.workflow = r.workflow AND g.run = r.id
-        WHERE w.id = ?1 AND g.revoked IS NULL ORDER BY g.id",
+pub(crate) fn list_sql(which: GrantQuery) -> String {
+    let columns = format!(
+        "g.id, {RUN_ID}, g.agent, g.pattern, g.approval, g.whose, g.granted, {}",
         GRANT.check
+    );
+    let (index, condition) = match which {
+        GrantQuery::InForce => ("INDEXED BY permission_grant_run", "g.revoked IS NULL"),
+        GrantQuery::One(_) => ("", "g.id = ?2"),
+    };
+    format!(
+        "SELECT {columns} FROM workflow w JOIN run r ON r.workflow = w.id AND r.id = w.live_run
+        JOIN permission_grant g {index} ON g.workflow = r.workflow AND g.run = r.id
+        WHERE w.id = ?1 AND {condition} ORDER BY g.id"
     )
 }
 

@@ -10,9 +10,9 @@ use crate::{
     database::Database,
     error::Result,
     model::{
-        Approval, ApprovalDecision, ApprovalQuery, Fence, NewApproval, NewBallot, NewCancellation,
-        NewMessage, NewProposal, NewQuestion, Once, PermissionGrant, ProposalQuery, QuestionQuery,
-        QuestionRow, TallyRule, WriteContext,
+        Approval, ApprovalDecision, ApprovalQuery, Fence, GrantQuery, NewApproval, NewBallot,
+        NewCancellation, NewMessage, NewProposal, NewQuestion, Once, PermissionGrant,
+        ProposalQuery, QuestionQuery, QuestionRow, TallyRule, WriteContext,
     },
     multi_store::MultiStore,
     sql::{approvals, binding, grants, proposal_rows, proposals, questions, runs},
@@ -124,8 +124,12 @@ pub trait DecisionStore: Send + Sync {
         workflow: WorkflowId,
         which: ApprovalQuery,
     ) -> Result<Vec<Approval>>;
-    /// Lists the grants in force, oldest first: those of the live run that are not revoked.
-    async fn grant_list(&self, workflow: WorkflowId) -> Result<Vec<PermissionGrant>>;
+    /// Lists grants of the live run, oldest first.
+    async fn grant_list(
+        &self,
+        workflow: WorkflowId,
+        which: GrantQuery,
+    ) -> Result<Vec<PermissionGrant>>;
     /// Revokes a grant in force. No agent can revoke one.
     async fn grant_revoke(
         &self,
@@ -166,8 +170,8 @@ store_methods! {
             = move |tx| approvals::answer_approval(tx, &by, workflow, approval, (&decision, reason.as_deref()), now);
         read of_workflow(workflow) approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>
             = move |db| approvals::list(db, workflow, which);
-        read of_workflow(workflow) grant_list(workflow: WorkflowId) -> Vec<PermissionGrant>
-            = move |db| grants::list(db, workflow);
+        read of_workflow(workflow) grant_list(workflow: WorkflowId, which: GrantQuery) -> Vec<PermissionGrant>
+            = move |db| grants::list(db, workflow, which);
         write of_workflow(workflow) grant_revoke(by: WriteContext, workflow: WorkflowId, grant: GrantId, now: Now) -> Once<()>
             = move |tx| grants::revoke(tx, &by, workflow, grant, now);
     }

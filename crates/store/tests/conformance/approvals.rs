@@ -6,8 +6,8 @@ use agent_worker_protocol::{
     ApprovalId, Consent, EventBody, GrantId, OnAsk, Outcome, PauseCause, RunState, Sender,
 };
 use agent_worker_store::{
-    Approval, ApprovalDecision, ApprovalQuery, Blame, Error, Lease, NewApproval, NewGrant, Once,
-    PermissionGrant, RunStep, Store, WriteContext,
+    Approval, ApprovalDecision, ApprovalQuery, Blame, Error, GrantQuery, Lease, NewApproval,
+    NewGrant, Once, PermissionGrant, RunStep, Store, WriteContext,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -241,7 +241,7 @@ fn for_run(pattern: &str, covers: &[ApprovalId]) -> ApprovalDecision {
 }
 
 async fn grants(team: &Team) -> Vec<PermissionGrant> {
-    team.store.grant_list(team.workflow).await.unwrap()
+    team.store.grant_list(team.workflow, GrantQuery::InForce).await.unwrap()
 }
 
 fn grant_events(mut kinds: Vec<&'static str>) -> Vec<&'static str> {
@@ -286,6 +286,8 @@ pub(crate) async fn a_grant_answers_the_later_calls_of_its_agent_until_it_is_rev
     let again = team.store.grant_revoke(user(), team.workflow, grant.id, NOW).await;
     assert!(matches!(again, Err(Error::NotFound("grant"))), "{again:?}");
     assert_eq!(grants(&team).await, []);
+    let one = team.store.grant_list(team.workflow, GrantQuery::One(grant.id)).await.unwrap();
+    assert_eq!(one, given);
     let told_again = ask(&team, &a, covered_request("c2", "make x", grant.id)).await.unwrap();
     assert_eq!(answer_and_sender(&told_again), approved, "the call was allowed before");
     let late = ask(&team, &a, covered_request("c4", "make x", grant.id)).await.unwrap();

@@ -9,10 +9,10 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{
     ApprovalDecision, ApprovalQuery, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery,
-    HopContext, Lease, ListRange, MessageOrder, MessageQuery, NewApproval, NewAttachment,
-    NewBallot, NewGrant, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict,
-    ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery, Store, SuggestionAnswer,
-    SuggestionVerdict,
+    GrantQuery, HopContext, Lease, ListRange, MessageOrder, MessageQuery, NewApproval,
+    NewAttachment, NewBallot, NewGrant, NewMessage, NewProposal, NewQuestion, NewRun,
+    NewSuggestion, NewVerdict, ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery, Store,
+    SuggestionAnswer, SuggestionVerdict,
 };
 use serde_json::json;
 
@@ -322,7 +322,7 @@ impl RowCollector {
         self.add_rows(open, |approval| {
             (format!("open approval {}", approval.id), approval.clone())
         });
-        let grants = store.grant_list(of.workflow).await;
+        let grants = store.grant_list(of.workflow, GrantQuery::InForce).await;
         self.add_rows(grants, |grant| (format!("grant {}", grant.id), grant.clone()));
         let questions = store.question_list(of.workflow, QuestionQuery::All).await;
         self.add_rows(questions, |question| {
