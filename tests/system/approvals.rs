@@ -103,8 +103,7 @@ fn a_denied_call_and_a_call_without_an_approver_do_not_happen() {
 
 /// Waits until the screen shows a request that can be answered.
 fn wait_for_prompt(terminal: &Terminal) -> Vec<String> {
-    terminal
-        .wait_until(|drawn| drawn.iter().any(|line| line.contains("  y approves it")))
+    terminal.wait_until(|drawn| drawn.iter().any(|line| line.contains("  y approves it")))
 }
 
 #[test]

@@ -267,7 +267,14 @@ mod tests {
         let push = [push_request("git push\n\u{1b}origin")];
         let mut panel = ApprovalPanel::default();
         let lines = panel.draw(&push, SIZE, at(0));
-        insta::assert_snapshot!(painted(&lines), @"");
+        insta::assert_snapshot!(painted(&lines), @r#"
+          #3 coder wants Bash
+          │ {
+          │   "command": "git push\n\u001borigin"
+          │ }
+          for the run │ Bash(git push\u{a}\u{1b}origin)
+          y approves it, a for the run, n denies it
+        "#);
         let ApprovalView { exact_pattern, .. } = push[0].clone();
         let allowed = PanelDecision::ApproveForRun(exact_pattern.unwrap());
         assert_eq!(panel.decision_for_keys(b"a", at(499)), None);

@@ -183,6 +183,7 @@ async fn a_list_of_tools_depends_on_who_asks_and_is_short() {
         "run_status",
         "agent_show",
         "approval_list",
+        "grant_list",
         "question_list",
         "dead_list",
     ];

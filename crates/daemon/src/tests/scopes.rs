@@ -334,7 +334,7 @@ async fn an_agent_may_not_call_the_tools_of_clients_even_on_its_own_team() {
     let others = calls_on_team(&fixture).await.into_iter();
     let others: Vec<_> =
         others.filter(|(tool, _)| !own.iter().any(|listed| listed == tool)).collect();
-    assert_eq!(others.len(), 20, "{others:?}");
+    assert_eq!(others.len(), 22, "{others:?}");
     for (tool, args) in others {
         let answer = call(&fixture, &fixture.job.token, tool, args).await;
         assert_eq!(answer["code"], "forbidden", "{tool}: {answer}");

@@ -146,8 +146,6 @@ impl AgentTestbed {
     }
 
     fn wait_for_text(&self, text: &str) {
-        wait_for("the file", || {
-            (self.text("ran.txt").as_deref() == Some(text)).then_some(())
-        });
+        wait_for("the file", || (self.text("ran.txt").as_deref() == Some(text)).then_some(()));
     }
 }

@@ -335,7 +335,8 @@ mod tests {
         db.execute_batch(
             "DELETE FROM attempt; PRAGMA user_version = 23; DROP INDEX run_end;
              ALTER TABLE attempt DROP COLUMN session;
-             ALTER TABLE message DROP COLUMN attachments",
+             ALTER TABLE message DROP COLUMN attachments;
+             ALTER TABLE workflow DROP COLUMN last_grant; DROP TABLE permission_grant",
         )
         .unwrap();
         insert(2, "4").unwrap();
