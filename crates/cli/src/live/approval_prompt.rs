@@ -55,7 +55,7 @@ pub(crate) enum Interactivity {
 
 enum PromptTaskResult {
     Fetched(BTreeSet<i64>, Result<Vec<ApprovalView>, DialError>),
-    Submitted(ApprovalId, Result<ApprovalView, DialError>),
+    Submitted(ApprovalId, Result<(), DialError>),
 }
 
 impl ApprovalPrompt {
@@ -197,6 +197,5 @@ async fn submit_decision(
             ConsentRequest { target, project: Some(project), reason: None, scope, pattern };
         client.approval_decide(&Uuid::now_v7().to_string(), id, consent, &request).await
     };
-    let answered = answered.await;
-    PromptTaskResult::Submitted(id, answered)
+    PromptTaskResult::Submitted(id, answered.await.map(drop))
 }
