@@ -103,8 +103,7 @@ fn a_denied_call_and_a_call_without_an_approver_do_not_happen() {
 
 /// Waits until the screen shows a request that can be answered.
 fn wait_for_prompt(terminal: &Terminal) -> Vec<String> {
-    terminal
-        .wait_until(|drawn| drawn.iter().any(|line| line.contains("y approves it, n denies it")))
+    terminal.wait_until(|drawn| drawn.iter().any(|line| line.contains("  y approves it")))
 }
 
 #[test]
@@ -121,6 +120,23 @@ fn a_user_who_watches_reads_all_of_a_request_and_answers_it_with_a_key() {
     assert!(ended.success(), "{all}");
     assert!(all.contains("request #1 (Bash) is approved by user"), "{all}");
     assert_eq!(executed_commands(&world), "once\n");
+}
+
+#[test]
+fn a_user_who_watches_allows_a_call_for_the_run_with_a_key_and_sees_what_that_allows() {
+    let world = world();
+    team(&world, "");
+    let mut terminal = Terminal::open(&world, 120, "run asking.yaml");
+    let drawn = wait_for_prompt(&terminal);
+    let pattern = "Bash(echo once >> ran.txt)";
+    let [.., shown, keys] = &drawn[..] else { panic!("{drawn:#?}") };
+    assert_eq!(*shown, format!("  for the run │ {pattern}"));
+    assert_eq!(keys, "  y approves it, a for the run, n denies it");
+    terminal.press_until("a", || !executed_commands(&world).is_empty());
+    let (ended, all) = terminal.wait_exit();
+    assert!(ended.success(), "{all}");
+    assert!(all.contains("request #1 (Bash) is approved by user"), "{all}");
+    assert!(all.contains(&format!("coder: may for the run (grant #1): {pattern}")), "{all}");
 }
 
 #[test]

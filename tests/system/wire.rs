@@ -40,10 +40,11 @@ const GOLDENS: [&str; 13] = [
 ];
 
 /// Kinds of events that no scenario here has, with the reason.
-const NOT_RECORDED: [(&str, &str); 4] = [
+const NOT_RECORDED: [(&str, &str); 5] = [
     ("heartbeat", "live only, and sent by time"),
     ("row.damaged", "needs a damaged database"),
     ("clock.jumped", "needs a wall clock that is set"),
+    ("permission.used", "no scenario has an agent that makes the same call twice"),
     ("run.verdict", "no scenario has an agent that may set one"),
 ];
 
@@ -131,6 +132,9 @@ const KINDS: [&str; 42] = [
     "heartbeat",
     "mention.unheard",
     "message",
+    "permission.granted",
+    "permission.revoked",
+    "permission.used",
     "proposal.active",
     "proposal.cancelled",
     "proposal.expired",

@@ -1,6 +1,7 @@
 //! Approval of calls. The attempt that asks waits; a person answers, and the answer is used once.
 
 pub(crate) mod attention;
+mod grants;
 pub(crate) mod permissions;
 pub(crate) mod presence;
 pub(crate) mod questions;
@@ -8,19 +9,19 @@ pub(crate) mod questions;
 use std::{path::PathBuf, time::Duration};
 
 use agent_worker_protocol::{
-    AgentSettings, ApprovalId, AttemptId, Consent, EffectKey, OnAsk, Permission, PermissionAction,
-    Sender,
+    AgentSettings, ApprovalId, AttemptId, Consent, ConsentScope, EffectKey, OnAsk, Permission,
+    PermissionAction, Sender,
     api::{ApprovalView, ConsentRequest, ListPage, PermitReply, PermitRequest},
 };
 use agent_worker_store::{
-    Approval, ApprovalAnswer, ApprovalQuery, ChangeCursor, Error as StoreError, Instance,
-    NewApproval, WriteContext,
+    Approval, ApprovalAnswer, ApprovalDecision, ApprovalQuery, ChangeCursor, Error as StoreError,
+    Instance, NewApproval, WriteContext,
 };
 use tokio::time::Instant;
 
 use crate::{
     access::instance_resolution::InstanceSelector,
-    approvals::permissions::{PathContext, stance},
+    approvals::permissions::stance,
     error::{Error, Result},
     kernel::{AgentPrincipal, Kernel, Principal, RunContext},
     messaging::size_limits,
@@ -57,11 +58,7 @@ impl Approvals<'_> {
         let rules = &settings.permissions;
         let cwd = run_context.cwd_of(settings);
         let PermitRequest { call, tool, args } = request;
-        let stance = {
-            let here =
-                PathContext { cwd: &cwd, resolve_link: &|path| self.0.runner.link_target(path) };
-            stance(rules, &tool, &args, &here)
-        };
+        let stance = self.0.in_path_context(&cwd, |here| stance(rules, &tool, &args, here));
         match stance {
             PermissionAction::Allow => Ok(PermitReply::Allow),
             PermissionAction::Deny => {
@@ -73,7 +70,7 @@ impl Approvals<'_> {
                     args.to_string().len(),
                     MAX_ARGUMENT_BYTES,
                 )?;
-                let new = NewApproval { call, tool, args, on_ask: rules.on_ask };
+                let new = NewApproval { call, tool, args, on_ask: rules.on_ask, grant: None };
                 self.0.wait_for_approval(&run_context, agent, new).await
             }
         }
@@ -92,17 +89,23 @@ impl Approvals<'_> {
             return Err(Error::Forbidden("only a person may answer an approval request"));
         }
         who.require(Permission::Approve)?;
-        let selector = InstanceSelector { target: request.target, project: request.project };
+        let selector =
+            InstanceSelector { target: request.target.clone(), project: request.project.clone() };
         let (instance, _) = self.0.live_instance(who, &selector).await?;
         let asked = self.0.store.approval_list(instance.id, ApprovalQuery::One(id)).await?.pop();
         let missing = || Error::missing(format!("approval request #{id}"), &instance.instance);
         let asked = asked.ok_or_else(missing)?;
+        let decision = self.decision(&instance, &asked, consent, &request).await?;
         let reason = request.reason.filter(|reason| !reason.trim().is_empty());
         size_limits::check("a reason", reason.as_ref().map_or(0, String::len), MAX_REASON_BYTES)?;
         let (by, now) = (who.author_with_key(key)?, self.0.now());
-        self.0.store.approval_answer(by, instance.id, id, consent, reason, now).await?;
+        self.0.store.approval_answer(by, instance.id, id, decision, reason, now).await?;
         self.0.end_hold(who).await;
-        Ok(ApprovalView { answer: Some(consent), ..approval_view(&instance, asked) })
+        let grant = match request.scope {
+            ConsentScope::Call => None,
+            ConsentScope::Run => self.given_grant(&instance, id).await?,
+        };
+        Ok(ApprovalView { answer: Some(consent), grant, ..approval_view(&instance, asked) })
     }
 
     /// Lists the open requests of agents.
@@ -128,7 +131,7 @@ impl Approvals<'_> {
 }
 
 impl Kernel {
-    /// Requests an approval from a person, and waits for the answer up to a timeout.
+    /// Requests an approval from a person, and waits for the answer up to a timeout. A grant in force is an answer.
     async fn wait_for_approval(
         &self,
         run_context: &RunContext,
@@ -141,9 +144,10 @@ impl Kernel {
         let mut presence_changes = self.viewers.subscribe();
         let mut seen = ChangeCursor::default();
         let (began, on_ask) = (Instant::now(), new.on_ask);
-        let mut asked = self.store.approval_ask(agent.fence.clone(), new.clone(), self.now());
         loop {
-            let approval = asked.await?;
+            let grant = self.covering_grant(run_context, agent, &new).await?;
+            let asked = NewApproval { grant, ..new.clone() };
+            let approval = self.store.approval_ask(agent.fence.clone(), asked, self.now()).await?;
             if let Some(answer) = approval.answer {
                 return Ok(permit_reply(answer, on_ask));
             }
@@ -164,19 +168,20 @@ impl Kernel {
                 }
                 let open =
                     self.store.approval_list(run_context.workflow, ApprovalQuery::Open).await?;
-                if !open.iter().any(|open| open.id == approval.id) {
+                if !open.iter().any(|open| open.id == approval.id)
+                    || self.covering_grant(run_context, agent, &new).await?.is_some()
+                {
                     break;
                 }
             }
-            asked = self.store.approval_ask(agent.fence.clone(), new.clone(), self.now());
         }
     }
 
     /// Denies a request that no person can approve, unless an answer came first.
     async fn deny_unattended(&self, run_context: &RunContext, id: ApprovalId) -> Result<()> {
-        let (consent, reason) = (Consent::Denied, Some(NO_APPROVER.to_owned()));
+        let (deny, reason) = (ApprovalDecision::Deny, Some(NO_APPROVER.to_owned()));
         let (by, now) = (WriteContext::system(), self.now());
-        match self.store.approval_answer(by, run_context.workflow, id, consent, reason, now).await {
+        match self.store.approval_answer(by, run_context.workflow, id, deny, reason, now).await {
             Ok(_) | Err(StoreError::ApprovalAnswered(..)) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -185,7 +190,12 @@ impl Kernel {
     /// Returns the open requests of an instance.
     pub(crate) async fn approvals_of(&self, instance: &Instance) -> Result<Vec<ApprovalView>> {
         let open = self.store.approval_list(instance.id, ApprovalQuery::Open).await?;
-        Ok(open.into_iter().map(|approval| approval_view(instance, approval)).collect())
+        let mut views = Vec::new();
+        for approval in open {
+            let exact_pattern = self.exact_pattern_of(&approval).await;
+            views.push(ApprovalView { exact_pattern, ..approval_view(instance, approval) });
+        }
+        Ok(views)
     }
 }
 
@@ -215,5 +225,17 @@ fn approval_view(instance: &Instance, approval: Approval) -> ApprovalView {
     let Approval { id, run, agent, attempt: _, tool, args, asked, answer } = approval;
     let answer = answer.map(|answer| answer.consent);
     let (instance, project) = (instance.instance.clone(), instance.project.clone().into());
-    ApprovalView { instance, project, id, run, agent, tool, args, asked, answer }
+    ApprovalView {
+        instance,
+        project,
+        id,
+        run,
+        agent,
+        tool,
+        args,
+        asked,
+        answer,
+        exact_pattern: None,
+        grant: None,
+    }
 }

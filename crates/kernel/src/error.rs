@@ -1,8 +1,8 @@
 //! The errors of this crate, and the only place that maps them to problems for callers.
 
 use agent_worker_protocol::{
-    Code, InstanceRef, PauseCause, Permission, Problem, ProblemDetails, QuestionId, RunMode, Seq,
-    Target,
+    ApprovalId, Code, InstanceRef, PauseCause, Permission, Problem, ProblemDetails, QuestionId,
+    RunMode, Seq, Target,
     api::{ResumeRequest, UnknownMention},
 };
 use agent_worker_store as store;
@@ -160,6 +160,16 @@ pub enum Error {
         /// Name of the closed gate.
         gate: String,
     },
+    /// No pattern names the call of a request, and the answer names none either.
+    #[error(
+        "no pattern names exactly this call of `{tool}`, so that it cannot be approved for the run"
+    )]
+    NoExactPattern {
+        /// Number of the request.
+        approval: ApprovalId,
+        /// Tool of the call.
+        tool: String,
+    },
     /// The request is invalid.
     #[error("{0}")]
     BadRequest(String),
@@ -207,7 +217,10 @@ impl Error {
     fn code(&self) -> Code {
         match self {
             Self::Store(error) => store_code(error),
-            Self::Workflow(_) | Self::BadRequest(_) | Self::BadAgent { .. } => Code::BadRequest,
+            Self::Workflow(_)
+            | Self::BadRequest(_)
+            | Self::NoExactPattern { .. }
+            | Self::BadAgent { .. } => Code::BadRequest,
             Self::Forbidden(_)
             | Self::NotAllowed(_)
             | Self::ProtectedEnv(_)
@@ -288,6 +301,9 @@ impl Error {
             }
             Self::TooLarge { size, most, .. } => {
                 ProblemDetails::TextTooLarge { size: *size, limit: *most }
+            }
+            Self::NoExactPattern { approval, tool } => {
+                ProblemDetails::NoExactPattern { approval: *approval, tool: tool.clone() }
             }
             Self::Store(error) => return store_details(error),
             Self::Workflow(_)

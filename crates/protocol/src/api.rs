@@ -18,7 +18,9 @@ pub use agents::{
     AgentDetail, AgentFailure, AgentInterrupted, AgentRequest, AgentSession, AgentStopped,
     AgentView, AttemptView, LastFailure, LogReply, Mail,
 };
-pub use approvals::{ApprovalView, ConsentRequest, PermitReply, PermitRequest};
+pub use approvals::{
+    ApprovalView, ConsentRequest, GivenGrant, GrantView, PermitReply, PermitRequest, RevokeRequest,
+};
 pub use documents::{
     DocumentDiff, DocumentEntry, DocumentMode, DocumentNamed, DocumentRequest, DocumentText,
     DocumentWritten, ResourceEncoding, ResourceEntry, ResourceKept, ResourceRequest, ResourceText,

@@ -104,6 +104,38 @@ pub enum Consent {
     Denied,
 }
 
+/// Calls that a person's approval allows.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum ConsentScope {
+    /// The requested call, once.
+    #[default]
+    Call,
+    /// The requested call, and for the rest of the run every call of the agent that a pattern covers.
+    Run,
+}
+
+impl ConsentScope {
+    /// Returns true for the default, so that serialization may omit it.
+    pub fn is_call(&self) -> bool {
+        *self == Self::Call
+    }
+}
+
 impl Permissions {
     /// Returns the action for a call that no pattern matches.
     pub fn default_action(&self) -> PermissionAction {
@@ -154,6 +186,14 @@ pub enum BadToolPattern {
 }
 
 impl ToolPattern {
+    /// Returns a pattern of one tool, unless no text can express it.
+    pub fn new(tool: &str, argument: ArgumentPattern) -> Option<Self> {
+        let pattern = Self { tool: tool.to_owned(), argument };
+        // A `*` in the argument, for example, would read back as something else.
+        let read_back: Option<Self> = pattern.to_string().parse().ok();
+        (read_back.as_ref() == Some(&pattern)).then_some(pattern)
+    }
+
     /// Returns the name of the tool.
     pub fn tool(&self) -> &str {
         &self.tool
@@ -230,6 +270,17 @@ mod tests {
         for text in ["Bash", "Bash(git diff*)", "Write(src/*)", "Bash(ls (a))", "mcp__x__y"] {
             assert_eq!(text.parse::<ToolPattern>().map(|it| it.to_string()), Ok(text.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_pattern_that_no_text_expresses_is_none() {
+        let exact = |text: &str| ToolPattern::new("Bash", ArgumentPattern::Exact(text.into()));
+        assert_eq!(exact("ls (a)").map(|it| it.to_string()), Some("Bash(ls (a))".into()));
+        for text in ["", "ls *", "ls *.rs", "~/run"] {
+            assert_eq!(exact(text), None, "{text}");
+        }
+        assert_eq!(ToolPattern::new("Bash(", ArgumentPattern::Any), None);
+        assert_eq!(ToolPattern::new("Bash", ArgumentPattern::Prefix(String::new())), None);
     }
 
     #[test]

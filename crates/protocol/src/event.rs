@@ -22,10 +22,10 @@ pub use self::{
         ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
         AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData,
         ClockJumpedData, ConflictRevisions, DeliveryData, DocumentConflictData,
-        DocumentWrittenData, MentionUnheardData, ProposalActiveData, ProposalEndedData,
-        QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData,
-        RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData,
-        TextData, ToolCallData, ToolResultData,
+        DocumentWrittenData, MentionUnheardData, PermissionGrantData, PermissionUsedData,
+        ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData,
+        RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData, SetupRanData,
+        SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
     },
 };
 use crate::{

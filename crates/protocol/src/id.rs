@@ -42,6 +42,8 @@ numbers! {
     QuestionId,
     /// Number of an approval request in its instance, from 1.
     ApprovalId,
+    /// Number of a grant in its instance, from 1.
+    GrantId,
 }
 
 macro_rules! uuids {

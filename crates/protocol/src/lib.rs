@@ -36,7 +36,8 @@ mod tool;
 
 pub use agent::{AgentSettings, Effort, Limits, RetryPolicy};
 pub use approval::{
-    ArgumentPattern, BadToolPattern, Consent, OnAsk, PermissionAction, Permissions, ToolPattern,
+    ArgumentPattern, BadToolPattern, Consent, ConsentScope, OnAsk, PermissionAction, Permissions,
+    ToolPattern,
 };
 pub use attachment::{
     Attachment, AttachmentName, BadAttachmentName, Base64Bytes, MAX_ATTACHMENT_BYTES,
@@ -50,15 +51,15 @@ pub use event::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
     AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,
     ConflictRevisions, DeliveryData, DocumentConflictData, DocumentWrittenData, Event, EventBody,
-    EventKind, MentionUnheardData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
-    RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
-    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
-    ToolResultData,
+    EventKind, MentionUnheardData, PermissionGrantData, PermissionUsedData, ProposalActiveData,
+    ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
+    RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
+    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
 };
 pub use event_line::BadEventLine;
 pub use id::{
-    ApprovalId, AttemptId, Epoch, Position, ProposalId, QuestionId, ResourceId, Revision, RunId,
-    Seq, WorkflowId,
+    ApprovalId, AttemptId, Epoch, GrantId, Position, ProposalId, QuestionId, ResourceId, Revision,
+    RunId, Seq, WorkflowId,
 };
 pub use job::{
     BASE_ENV, EventsReply, EventsRequest, Finished, JobAttachment, JobLimits, LiveEvent,

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentName, DocumentPath, InstanceRef, ProposalId, Revision, RunId, RunMode, Seq, Target,
-    api::ResumeRequest,
+    AgentName, ApprovalId, DocumentPath, InstanceRef, ProposalId, Revision, RunId, RunMode, Seq,
+    Target, api::ResumeRequest,
 };
 
 /// The reason of a problem that a hint exists for, with the facts that the hint needs.
@@ -97,6 +97,8 @@ pub enum ProblemDetails {
     PathConflict { path: DocumentPath },
     /// The proposal is decided, cancelled or expired.
     ProposalClosed { proposal: ProposalId },
+    /// No pattern names exactly the call of an approval request.
+    NoExactPattern { approval: ApprovalId, tool: String },
     /// The caller is not in the electorate.
     NoVote { proposal: ProposalId },
     /// The team is stored in another database than the file names.

@@ -81,6 +81,10 @@ pub enum ToolName {
     ApprovalList,
     /// Approves or denies a requested call.
     ApprovalAnswer,
+    /// Lists the calls that are allowed for the rest of a run.
+    GrantList,
+    /// Revokes a grant.
+    GrantRevoke,
     /// Lists the open questions of agents.
     QuestionList,
     /// Answers a question of an agent.
@@ -129,6 +133,7 @@ impl ToolName {
             | Self::AgentResume
             | Self::AgentRemove
             | Self::ApprovalAnswer
+            | Self::GrantRevoke
             | Self::QuestionAnswer
             | Self::DeadRedrive
             | Self::DeadDrop => true,
@@ -146,6 +151,7 @@ impl ToolName {
             | Self::RunStatus
             | Self::AgentShow
             | Self::ApprovalList
+            | Self::GrantList
             | Self::QuestionList
             | Self::DeadList => false,
         }

@@ -10,7 +10,10 @@ mod messages;
 mod proposals;
 mod runs;
 
-pub use approvals::{Approval, ApprovalAnswer, ApprovalQuery, NewApproval};
+pub use approvals::{
+    Approval, ApprovalAnswer, ApprovalDecision, ApprovalQuery, GrantQuery, NewApproval, NewGrant,
+    PermissionGrant,
+};
 pub use attempts::{
     AnswerDraft, AnswerFacts, AnswerRule, AnswerStep, AttemptRow, Blame, DeadLetterText,
     DeliveryFailureCounts, DeliveryRule, DeliveryVerdict, FinishedAttempt, JournalEntry, Lease,

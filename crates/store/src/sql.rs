@@ -30,6 +30,7 @@ pub(crate) mod events;
 pub(crate) mod feedback;
 pub(crate) mod file_imports;
 pub(crate) mod file_states;
+pub(crate) mod grants;
 pub(crate) mod hashed_message;
 pub(crate) mod inbox;
 pub(crate) mod instances;

@@ -1,6 +1,7 @@
 //! Calls that need approval: approved, denied, without a person, and with kills in between. Here those of Claude Code.
 
 mod codex;
+mod for_run;
 
 use std::fs;
 

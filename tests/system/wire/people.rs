@@ -68,6 +68,15 @@ fn requests_that_are_approved_and_denied_are_stored_as_they_were() {
         );
         tape.events(&format!("@guarded:{tag}"));
     }
+    tape.cli("start --background guarded.yaml --tag run");
+    tape.rest("@guarded:run");
+    tape.cli("approve 1 --for-run --target @guarded:run");
+    tape.rest("@guarded:run");
+    tape.cli("pending --grants --target @guarded:run");
+    tape.get("/grants?target=@guarded:run");
+    tape.cli("revoke 1 --target @guarded:run");
+    tape.cli_as("revoke 1, again", "revoke 1 --target @guarded:run");
+    tape.events("@guarded:run");
     tape.finish();
 }
 

@@ -6,9 +6,10 @@ use agent_worker_protocol::{
     Receipt,
     api::{
         AgentDetail, AgentView, ApprovalView, AttentionItem, DeadLetter, DocumentDiff,
-        DocumentEntry, DocumentNamed, DocumentText, FeedbackView, Health, InboxReply, InstanceView,
-        ListPage, LogReply, MessagesReply, ProposalView, ProposalsReply, QuestionView,
-        ResourceEntry, ResourceText, RunView, StatsView, StoreReport, SuggestionView, TokenView,
+        DocumentEntry, DocumentNamed, DocumentText, FeedbackView, GrantView, Health, InboxReply,
+        InstanceView, ListPage, LogReply, MessagesReply, ProposalView, ProposalsReply,
+        QuestionView, ResourceEntry, ResourceText, RunView, StatsView, StoreReport, SuggestionView,
+        TokenView,
     },
 };
 use serde::{
@@ -89,6 +90,7 @@ pub(super) fn check_reply(path: &str, body: &str) {
         ["agents", _] => is::<AgentDetail>,
         ["logs"] => is::<LogReply>,
         ["approvals"] => is::<ListPage<ApprovalView>>,
+        ["grants"] => is::<ListPage<GrantView>>,
         ["attention"] => is::<ListPage<AttentionItem>>,
         ["dead"] => is::<ListPage<DeadLetter>>,
         ["documents"] | ["revisions", ..] => is::<ListPage<DocumentEntry>>,

@@ -35,6 +35,7 @@ mod receipts;
 mod resource;
 mod restart;
 mod resume;
+mod revoke;
 mod rm;
 mod run;
 mod runs;
@@ -103,6 +104,7 @@ pub(crate) enum Commands {
     Pending(pending::Args),
     Approve(approve::Args),
     Deny(approve::DenyArgs),
+    Revoke(revoke::Args),
     Init(init::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -169,6 +171,7 @@ impl Commands {
             Self::Pending(args) => args.output.format(),
             Self::Approve(args) => args.output.format(),
             Self::Deny(args) => args.output.format(),
+            Self::Revoke(args) => args.output.format(),
             Self::Init(args) => args.output.format(),
             Self::Validate(args) => args.output.format(),
             Self::Schema(args) => args.output.format(),
@@ -235,6 +238,7 @@ impl Commands {
             Self::Pending(args) => pending::run(args, ctx).await,
             Self::Approve(args) => approve::run(args, ctx).await,
             Self::Deny(args) => approve::deny(args, ctx).await,
+            Self::Revoke(args) => revoke::run(args, ctx).await,
             Self::Init(args) => init::run(&args, ctx),
             Self::Validate(args) => validate::run(&args, ctx),
             Self::Schema(args) => schema::run(&args, ctx),

@@ -1,6 +1,9 @@
-//! `agent-worker pending`: lists the approval requests of agents.
+//! `agent-worker pending`: lists the approval requests of agents, and the grants.
 
-use agent_worker_protocol::{ApprovalId, Code, Target, api::ApprovalView};
+use agent_worker_protocol::{
+    ApprovalId, Code, Target,
+    api::{ApprovalView, GrantView},
+};
 
 use crate::{
     client::daemon_client::ScopeReach,
@@ -20,12 +23,14 @@ use crate::{
 
 /// List the requests that wait for your approval
 ///
-/// With NUMBER, prints the whole request exactly as it would be executed.
+/// With NUMBER, prints the whole request exactly as it would be executed. Below the requests it lists the calls that you
+/// have allowed for the rest of a run.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("target", |arg| arg.help(LIST_TARGET_HELP)), after_help = "\
 Examples:
   agent-worker pending
   agent-worker pending 3
+  agent-worker pending --grants --json
   agent-worker approve 3
   agent-worker deny 3 -r \"use the staging database\"")]
 pub(crate) struct Args {
@@ -37,6 +42,9 @@ pub(crate) struct Args {
     /// List the requests of every folder
     #[arg(long)]
     all: bool,
+    /// List only the calls that are allowed for the rest of a run
+    #[arg(long, conflicts_with = "id")]
+    grants: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -54,7 +62,17 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let (id, target) = args.target.split(args.id)?;
     let target = target.for_list(reach, ctx)?;
     let scope = ctx.scope(target, reach);
-    let mut open = match ctx.connect_if_history().await? {
+    let client = ctx.connect_if_history().await?;
+    let format = args.output.format();
+    let lists_grants = args.grants || id.is_none() && format == Format::Text;
+    let grants = match &client {
+        Some(client) if lists_grants => client.grants(&scope).await?,
+        Some(_) | None => Vec::new(),
+    };
+    if args.grants {
+        return print_grants(&grants, format, ctx);
+    }
+    let mut open = match &client {
         Some(client) => client.approvals(&scope).await?,
         None => Vec::new(),
     };
@@ -66,7 +84,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
                 .with_hint("list the requests: agent-worker pending"));
         }
     }
-    match (args.output.format(), id) {
+    match (format, id) {
         (Format::Json, _) => ctx.console.print_json_list(&open)?,
         (Format::Text, None) if open.is_empty() => {
             ctx.console.note("no requests are waiting for approval")?;
@@ -82,7 +100,39 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             }
         }
     }
+    if !grants.is_empty() {
+        ctx.console.print_line(&StyledLine::plain(""))?;
+        print_grants(&grants, format, ctx)?;
+    }
     Ok(RunVerdict::Done)
+}
+
+fn print_grants(
+    grants: &[GrantView],
+    format: Format,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    match format {
+        Format::Json => ctx.console.print_json_list(grants)?,
+        Format::Text if grants.is_empty() => {
+            ctx.console.note("no calls are allowed for the rest of a run")?;
+        }
+        Format::Text => {
+            let rows: Vec<_> = grants.iter().map(grant_row).collect();
+            let columns = [Name("GRANT"), Name("FOR"), Text("ALLOWS FOR THE RUN"), Name("BY")];
+            ctx.console.print_table(columns, &rows)?;
+        }
+    }
+    Ok(RunVerdict::Done)
+}
+
+fn grant_row(grant: &GrantView) -> [String; 4] {
+    [
+        format!("#{}", grant.id),
+        Target::agent(grant.agent.clone(), &grant.instance).to_string(),
+        escape_invisible(&grant.pattern.to_string()),
+        grant.by.clone(),
+    ]
 }
 
 fn row(request: &ApprovalView) -> [String; 4] {
@@ -104,6 +154,11 @@ pub(super) fn show(request: &ApprovalView, ctx: &mut CommandContext<'_>) -> Resu
     let args = serde_json::to_string_pretty(&request.args).unwrap_or_default();
     for line in args.lines() {
         ctx.console.print_line(&StyledLine::plain(escape_invisible(line)))?;
+    }
+    if let Some(pattern) = &request.exact_pattern {
+        let pattern = escape_invisible(&pattern.to_string());
+        let line = StyledLine::new(Tone::Dim, "with --for-run: ").with(Tone::Plain, pattern);
+        ctx.console.print_line(&line)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, future::pending, pin::Pin, time::Duration};
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    ApprovalId, Consent, Millis, Target,
+    ApprovalId, Consent, ConsentScope, Millis, Target,
     api::{ApprovalView, ConsentRequest, RunStarted, RunView},
 };
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::{
     client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
     error::CliError,
     live::{
-        approval_panel::ApprovalPanel,
+        approval_panel::{ApprovalPanel, PanelDecision},
         keyboard::{KeyCapture, KeyReader},
     },
     output::{
@@ -55,7 +55,7 @@ pub(crate) enum Interactivity {
 
 enum PromptTaskResult {
     Fetched(BTreeSet<i64>, Result<Vec<ApprovalView>, DialError>),
-    Submitted(ApprovalId, Result<ApprovalView, DialError>),
+    Submitted(ApprovalId, Result<(), DialError>),
 }
 
 impl ApprovalPrompt {
@@ -88,11 +88,11 @@ impl ApprovalPrompt {
                 KeyCapture::Started | KeyCapture::Unavailable => self.panel.hide(),
             }
             let decision = self.panel.decision_for_keys(&self.keys.read_pressed(), now);
-            if let (Some((id, consent)), None) = (decision, self.submitting) {
+            if let (Some((id, decision)), None) = (decision, self.submitting) {
                 // This drops a read in progress; it is repeated afterwards.
                 self.submitting = Some(id);
                 self.in_flight =
-                    Some(Box::pin(submit_decision(client.clone(), self.run.clone(), id, consent)));
+                    Some(Box::pin(submit_decision(client.clone(), self.run.clone(), id, decision)));
             }
         }
         let is_late = self.refetch_at.is_some_and(|at| now >= at);
@@ -180,14 +180,22 @@ async fn submit_decision(
     client: DaemonClient,
     run: RunStarted,
     id: ApprovalId,
-    consent: Consent,
+    decision: PanelDecision,
 ) -> PromptTaskResult {
+    let (consent, scope, pattern) = match decision {
+        PanelDecision::Approve => (Consent::Approved, ConsentScope::Call, None),
+        // The user has seen this pattern.
+        PanelDecision::ApproveForRun(pattern) => {
+            (Consent::Approved, ConsentScope::Run, Some(pattern))
+        }
+        PanelDecision::Deny => (Consent::Denied, ConsentScope::Call, None),
+    };
     let answered = async {
         let RunView { project, .. } = client.run(run.run).await?;
         let target = Some(Target::instance(&run.instance));
-        let request = ConsentRequest { target, project: Some(project), reason: None };
+        let request =
+            ConsentRequest { target, project: Some(project), reason: None, scope, pattern };
         client.approval_decide(&Uuid::now_v7().to_string(), id, consent, &request).await
     };
-    let answered = answered.await;
-    PromptTaskResult::Submitted(id, answered)
+    PromptTaskResult::Submitted(id, answered.await.map(drop))
 }

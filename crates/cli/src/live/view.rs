@@ -18,9 +18,9 @@ use agent_worker_protocol::{
 };
 
 use self::event_text::{
-    agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, is_tool_failure,
-    retry_text, setup_text, tool_call_text, tool_result_text, unheard_notice, verdict_notice,
-    vote_text, written_text,
+    agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, grant_use_notice,
+    granted_notice, is_tool_failure, retry_text, revoked_notice, setup_text, tool_call_text,
+    tool_result_text, unheard_notice, verdict_notice, vote_text, written_text,
 };
 pub(crate) use self::event_text::{attachment_text, message_lines, reply_suffix};
 pub(crate) use self::replay::Replay;
@@ -204,6 +204,9 @@ impl RunProgress {
             EventBody::QuestionAnswered(data) => self.question_answered(event, data.question),
             EventBody::ApprovalOpen(data) => self.approval_opened(event, data),
             EventBody::ApprovalAnswered(data) => self.approval_answered(event, data),
+            EventBody::PermissionGranted(data) => granted_notice(event, data),
+            EventBody::PermissionRevoked(data) => revoked_notice(event, data),
+            EventBody::PermissionUsed(data) => grant_use_notice(event, data),
             // A message about it follows.
             EventBody::ProposalActive(_)
             | EventBody::ProposalResolved(_)
@@ -345,7 +348,8 @@ impl RunProgress {
             row.open_approvals.remove(&data.approval.get());
         }
         let (tool, by) = (one_line(&data.tool), event.by.as_deref().unwrap_or_default());
-        let text = format!("request #{} ({tool}) is {} by {by}", data.approval, data.answer);
+        let basis = data.grant.map(|grant| format!(" (grant #{grant})")).unwrap_or_default();
+        let text = format!("request #{} ({tool}) is {} by {by}{basis}", data.approval, data.answer);
         agent_notice(event, Tone::Plain, &text)
     }
 

@@ -131,6 +131,9 @@ fn document_hint(details: &ProblemDetails) -> Option<&'static str> {
         ProblemDetails::ProposalClosed { .. } => {
             "a decision is final; make a new proposal to change it"
         }
+        ProblemDetails::NoExactPattern { .. } => {
+            "name the calls to allow with `--pattern`, or approve this call without `--for-run`"
+        }
         ProblemDetails::NoVote { .. } => {
             "the electorate was fixed when the proposal was made: `agent-worker proposals` shows it"
         }

@@ -1,11 +1,11 @@
-//! Requests of agents for a person's approval.
+//! Requests of agents for a person's approval, and grants.
 
 use std::sync::Arc;
 
 use agent_worker_protocol::{
-    ApprovalId, Consent,
+    ApprovalId, Consent, GrantId,
     Permission::{Approve, Read},
-    api::{ApprovalView, ConsentRequest, ListPage},
+    api::{ApprovalView, ConsentRequest, GrantView, ListPage, RevokeRequest},
 };
 use axum::{Json, extract::State};
 use serde_json::json;
@@ -32,7 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
             Post,
             "/approvals/{id}/approve",
             approve,
-            "Approves a requested call, once.",
+            "Approves a requested call, once or for the rest of the run.",
         )
         .path_param::<ApprovalId>()
         .idempotent_body::<ConsentRequest>()
@@ -41,6 +41,19 @@ pub(super) fn routes() -> Vec<Route> {
             .path_param::<ApprovalId>()
             .idempotent_body::<ConsentRequest>()
             .returns::<ApprovalView>(),
+        Route::new(
+            Read,
+            Get,
+            "/grants",
+            list_grants,
+            "Lists the calls that agents may make without asking until their run ends.",
+        )
+        .query_params::<ListQuery>()
+        .returns::<ListPage<GrantView>>(),
+        Route::new(Approve, Post, "/grants/{id}/revoke", revoke_grant, "Revokes a grant.")
+            .path_param::<GrantId>()
+            .idempotent_body::<RevokeRequest>()
+            .returns::<GrantView>(),
     ]
 }
 
@@ -76,4 +89,26 @@ pub(super) async fn deny(
 ) -> HandlerResult<ApprovalView> {
     let key = key.effect("deny", || json!({ "approval": id, "request": request }))?;
     Ok(Json(app.kernel.approvals().answer(&who, key, id, Consent::Denied, request).await?))
+}
+
+/// Handles `GET /grants`.
+pub(super) async fn list_grants(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlQuery(query): UrlQuery<ListQuery>,
+) -> HandlerResult<ListPage<GrantView>> {
+    let (selector, scope, page) = query.into_parts()?;
+    Ok(Json(app.kernel.approvals().grants(&who, &selector, scope, &page).await?))
+}
+
+/// Handles `POST /grants/{id}/revoke`.
+pub(super) async fn revoke_grant(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    key: IdempotencyKey,
+    UrlPath(id): UrlPath<GrantId>,
+    JsonBody(request): JsonBody<RevokeRequest>,
+) -> HandlerResult<GrantView> {
+    let key = key.effect("revoke", || json!({ "grant": id, "request": request }))?;
+    Ok(Json(app.kernel.approvals().revoke_grant(&who, key, id, request).await?))
 }

@@ -1,9 +1,9 @@
-//! Tools for what waits for a person: approval requests, questions and dead letters.
+//! Tools for what waits for a person: approval requests, questions and dead letters; and grants.
 
 use agent_worker_kernel::{DeadLetterAction, InstanceSelector, Kernel, ListingScope, Principal};
 use agent_worker_protocol::{
-    AgentName, ApprovalId, Consent, QuestionId, Seq,
-    api::{AnswerRequest, ConsentRequest, DeadRequest},
+    AgentName, ApprovalId, Consent, ConsentScope, GrantId, QuestionId, Seq, ToolPattern,
+    api::{AnswerRequest, ConsentRequest, DeadRequest, RevokeRequest},
 };
 use serde::Deserialize;
 
@@ -19,6 +19,16 @@ struct ApprovalAnswerArgs {
     approval: ApprovalId,
     allow: bool,
     reason: Option<String>,
+    #[serde(default, rename = "for")]
+    scope: ConsentScope,
+    pattern: Option<ToolPattern>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GrantRevokeArgs {
+    #[serde(alias = "id")]
+    grant: GrantId,
 }
 
 #[derive(Deserialize)]
@@ -54,11 +64,34 @@ pub(super) async fn answer_approval(
     who: &Principal,
     mut call: McpToolCall,
 ) -> McpToolResult {
-    let ApprovalAnswerArgs { approval, allow, reason } = call.args()?;
+    let ApprovalAnswerArgs { approval, allow, reason, scope, pattern } = call.args()?;
     let consent = if allow { Consent::Approved } else { Consent::Denied };
     let InstanceSelector { target, project } = call.place;
-    let request = ConsentRequest { target, project, reason };
+    let request = ConsentRequest { target, project, reason, scope, pattern };
     to_tool_result(kernel.approvals().answer(who, call.key, approval, consent, request).await)
+}
+
+/// Implements the `grant_list` tool.
+pub(super) async fn grants(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let page = call.args::<ListArgs>()?.page()?;
+    let grants = kernel.approvals().grants(who, &call.list_place(), ListingScope::All, &page).await;
+    to_tool_result(grants)
+}
+
+/// Implements the `grant_revoke` tool.
+pub(super) async fn revoke_grant(
+    kernel: &Kernel,
+    who: &Principal,
+    mut call: McpToolCall,
+) -> McpToolResult {
+    let GrantRevokeArgs { grant } = call.args()?;
+    let InstanceSelector { target, project } = call.place;
+    let request = RevokeRequest { target, project };
+    to_tool_result(kernel.approvals().revoke_grant(who, call.key, grant, request).await)
 }
 
 /// Implements the `question_list` tool.

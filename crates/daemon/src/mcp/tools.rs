@@ -89,6 +89,8 @@ pub(super) async fn call_tool(
         ToolName::AgentRemove => agents::remove(kernel, who, call).await,
         ToolName::ApprovalList => attention::approvals(kernel, who, call).await,
         ToolName::ApprovalAnswer => attention::answer_approval(kernel, who, call).await,
+        ToolName::GrantList => attention::grants(kernel, who, call).await,
+        ToolName::GrantRevoke => attention::revoke_grant(kernel, who, call).await,
         ToolName::QuestionList => attention::questions(kernel, who, call).await,
         ToolName::QuestionAnswer => attention::answer_question(kernel, who, call).await,
         ToolName::DeadList => attention::dead_letters(kernel, who, call).await,

@@ -6,8 +6,17 @@ use serde_json::{Value, json};
 use super::fixture::{DaemonFixture, TestRequest};
 
 /// The lists that cover several instances.
-const LISTS: [&str; 8] =
-    ["/workflows", "/runs", "/agents", "/attention", "/questions", "/approvals", "/dead", "/stats"];
+const LISTS: [&str; 9] = [
+    "/workflows",
+    "/runs",
+    "/agents",
+    "/attention",
+    "/questions",
+    "/approvals",
+    "/grants",
+    "/dead",
+    "/stats",
+];
 
 async fn page(fixture: &DaemonFixture, path: &str) -> Value {
     let answer = fixture.as_user(TestRequest::get(path)).await;

@@ -30,7 +30,7 @@ fn valid_get(fixture: &DaemonFixture, path: &str) -> (String, u16) {
         "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
         "/resources" | "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead"
         | "/document" | "/documents" | "/workflows" | "/proposals" | "/questions"
-        | "/approvals" | "/suggestions" => (format!("{path}?target=@team"), 200),
+        | "/approvals" | "/grants" | "/suggestions" => (format!("{path}?target=@team"), 200),
         "/runs/{id}" => (format!("/runs/{}", fixture.run), 200),
         "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),
@@ -50,7 +50,8 @@ fn valid_get(fixture: &DaemonFixture, path: &str) -> (String, u16) {
 }
 
 /// Paths of proposals, questions, approvals and suggestions.
-const DECISION_PATHS: [&str; 4] = ["/proposals", "/questions", "/approvals", "/suggestions"];
+const DECISION_PATHS: [&str; 5] =
+    ["/proposals", "/questions", "/approvals", "/grants", "/suggestions"];
 
 fn valid_decision(path: &str) -> (String, Option<Value>, u16) {
     let same = || path.to_owned();
@@ -67,7 +68,7 @@ fn valid_decision(path: &str) -> (String, Option<Value>, u16) {
             let answer = json!({"target": "@team", "answer": "yes"});
             ("/questions/1/answer".to_owned(), Some(answer), 404)
         }
-        "/approvals/{id}/approve" | "/approvals/{id}/deny" => {
+        "/approvals/{id}/approve" | "/approvals/{id}/deny" | "/grants/{id}/revoke" => {
             (path.replace("{id}", "1"), Some(json!({"target": "@team"})), 404)
         }
         "/suggestions" => (same(), Some(json!({"target": "@team", "suggestion": "better"})), 200),
@@ -168,7 +169,9 @@ async fn every_route_answers_permitted_callers_and_refuses_others() {
             // The rights of an agent are those of a default token. An agent votes without a permission, and never
             // answers its own requests to a person.
             "A client's token must allow `approve`."
-                if ["/questions", "/approvals"].iter().any(|noun| path.starts_with(noun)) =>
+                if ["/questions", "/approvals", "/grants"]
+                    .iter()
+                    .any(|noun| path.starts_with(noun)) =>
             {
                 [401, 403, 403]
             }

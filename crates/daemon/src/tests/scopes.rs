@@ -106,6 +106,7 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         | ToolName::RunStatus
         | ToolName::AgentShow
         | ToolName::ApprovalList
+        | ToolName::GrantList
         | ToolName::QuestionList
         | ToolName::DeadList => Some(Permission::Read),
         ToolName::ChannelSend
@@ -116,9 +117,10 @@ fn tool_needs(tool: ToolName) -> Option<Permission> {
         | ToolName::DocumentCreate
         | ToolName::DocumentSuggest
         | ToolName::SuggestionAnswer => Some(Permission::Documents),
-        ToolName::Vote | ToolName::ApprovalAnswer | ToolName::QuestionAnswer => {
-            Some(Permission::Approve)
-        }
+        ToolName::Vote
+        | ToolName::ApprovalAnswer
+        | ToolName::GrantRevoke
+        | ToolName::QuestionAnswer => Some(Permission::Approve),
         ToolName::DeadRedrive | ToolName::DeadDrop => Some(Permission::Letters),
         ToolName::RunStart | ToolName::RunStop | ToolName::RunResume => Some(Permission::Run),
         ToolName::AgentNew
@@ -244,6 +246,8 @@ pub(super) async fn calls_on_team(fixture: &DaemonFixture) -> Vec<(&'static str,
         ("agent_remove", coder),
         ("approval_list", here(json!({}))),
         ("approval_answer", here(json!({"approval": 1, "allow": true}))),
+        ("grant_list", here(json!({}))),
+        ("grant_revoke", here(json!({"grant": 1}))),
         ("question_list", here(json!({}))),
         ("question_answer", here(json!({"question": 1, "answer": "mine"}))),
         ("dead_list", here(json!({}))),
@@ -330,7 +334,7 @@ async fn an_agent_may_not_call_the_tools_of_clients_even_on_its_own_team() {
     let others = calls_on_team(&fixture).await.into_iter();
     let others: Vec<_> =
         others.filter(|(tool, _)| !own.iter().any(|listed| listed == tool)).collect();
-    assert_eq!(others.len(), 20, "{others:?}");
+    assert_eq!(others.len(), 22, "{others:?}");
     for (tool, args) in others {
         let answer = call(&fixture, &fixture.job.token, tool, args).await;
         assert_eq!(answer["code"], "forbidden", "{tool}: {answer}");

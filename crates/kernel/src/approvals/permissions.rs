@@ -6,6 +6,7 @@
 mod arguments;
 mod command;
 mod embedded_commands;
+mod grant_pattern;
 mod path;
 mod simple_commands;
 mod subject;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use agent_worker_protocol::{ArgumentPattern, PermissionAction, Permissions, ToolPattern};
 use serde_json::Value;
 
+pub(crate) use self::grant_pattern::{Call, anchored_pattern, exact_pattern, grant_covers};
 use self::subject::{CallSubject, CallSubjects, call_subjects};
 
 /// The location of an agent.

@@ -65,6 +65,8 @@ impl TeamParts {
             | ToolName::AgentRemove
             | ToolName::ApprovalList
             | ToolName::ApprovalAnswer
+            | ToolName::GrantList
+            | ToolName::GrantRevoke
             | ToolName::QuestionList
             | ToolName::QuestionAnswer
             | ToolName::DeadList

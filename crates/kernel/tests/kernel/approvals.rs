@@ -17,16 +17,16 @@ use crate::{
     world::{KernelWorld, code, instance_selector},
 };
 
-const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
+pub(crate) const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 
-fn team(permissions: &str) -> String {
+pub(crate) fn team(permissions: &str) -> String {
     format!(
         "agents:\n  coder: {{ backend: claude, permissions: {{ {permissions} }} }}\nkickoff: '@coder go'\n"
     )
 }
 
 /// Requests a permit like a worker: again while the request is open, and after a daemon has stopped.
-async fn permit(worker: &ScriptedWorker, call: &str, command: &str) -> PermitReply {
+pub(crate) async fn permit(worker: &ScriptedWorker, call: &str, command: &str) -> PermitReply {
     loop {
         let asked = async {
             let (kernel, who) = worker.principal().await?;
@@ -63,7 +63,12 @@ impl KernelWorld {
     }
 
     /// Creates a client with these permissions in this instance.
-    async fn client(&self, name: &str, allow: &[Permission], instance: &str) -> Principal {
+    pub(crate) async fn client(
+        &self,
+        name: &str,
+        allow: &[Permission],
+        instance: &str,
+    ) -> Principal {
         let allow = Some(allow.iter().copied().collect());
         let instances = vec![instance.parse().unwrap()];
         let request = TokenRequest { name: name.into(), allow, instances, ..Default::default() };
@@ -71,7 +76,7 @@ impl KernelWorld {
         self.kernel.tokens().principal_by_token(&made.token).await.unwrap()
     }
 
-    async fn open(&self) -> Vec<ApprovalView> {
+    pub(crate) async fn open(&self) -> Vec<ApprovalView> {
         let at = &instance_selector("@team");
         self.kernel
             .approvals()
@@ -81,7 +86,7 @@ impl KernelWorld {
             .items
     }
 
-    async fn answers(&self) -> String {
+    pub(crate) async fn answers(&self) -> String {
         self.channel().await.pop().unwrap().body
     }
 }

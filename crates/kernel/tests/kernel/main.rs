@@ -12,6 +12,7 @@ mod effects;
 mod event_watch;
 mod failures;
 mod faults;
+mod grants;
 mod hold;
 mod inboxes;
 mod interrupts;

@@ -15,22 +15,22 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, ApprovalId, AttemptId, Consent, DocumentPath, Event, EventBody, Hash, InstanceRef,
+    AgentName, ApprovalId, AttemptId, DocumentPath, Event, EventBody, GrantId, Hash, InstanceRef,
     Limits, Message, Millis, NumberedEvent, PauseCause, Position, Proposal, ProposalId,
     ProposalState, QuestionId, Receipt, ResourceId, Revision, Role, RunId, Scopes, Seq, WorkflowId,
     api::{FeedbackView, SuggestionView, TeamVerdict, TokenView},
 };
 use agent_worker_store::{
-    AdminStore, AgentRow, Approval, ApprovalQuery, AttemptRow, AttemptStore, BaseNumber,
-    ChangeCursor, DamagedRow, Database, DecisionStore, Document, DocumentConflict, DocumentInfo,
-    DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey, FeedbackRow, Fence, FileImport,
-    FileState, FileStep, FinishedAttempt, InboxKey, Instance, InstanceQuery, IntegrityReport,
-    LeaseOutcome, LeaseRule, ListRange, MessageQuery, MessageStore, NewAgent, NewApproval,
-    NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun,
-    NewSuggestion, NewVerdict, Now, Once, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent,
-    ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow,
-    RunRule, RunSnapshot, RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime,
-    SuggestionAnswer, TallyRule, TurnRow, WriteContext,
+    AdminStore, AgentRow, Approval, ApprovalDecision, ApprovalQuery, AttemptRow, AttemptStore,
+    BaseNumber, ChangeCursor, DamagedRow, Database, DecisionStore, Document, DocumentConflict,
+    DocumentInfo, DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey, FeedbackRow, Fence,
+    FileImport, FileState, FileStep, FinishedAttempt, GrantQuery, InboxKey, Instance,
+    InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule, ListRange, MessageQuery, MessageStore,
+    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal,
+    NewQuestion, NewRun, NewSuggestion, NewVerdict, Now, Once, PermissionGrant, ProposalQuery,
+    QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo, ResourceKey, ResourcePart, RunBlockers,
+    RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, RunStore, Settlement,
+    ShownMessage, StoreFault, StoreTime, SuggestionAnswer, TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -79,6 +79,7 @@ const WRITE_METHODS: &[&str] = &[
     "question_answer",
     "approval_ask",
     "approval_answer",
+    "grant_revoke",
     "event_append",
     "token_put",
     "token_remove",
@@ -283,8 +284,10 @@ patient! {
         fn question_answer(by: WriteContext, workflow: WorkflowId, question: QuestionId, answer: String, now: Now) -> Once<Seq>;
         fn question_list(workflow: WorkflowId, which: QuestionQuery) -> Vec<QuestionRow>;
         fn approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval;
-        fn approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Now) -> Once<()>;
+        fn approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, decision: ApprovalDecision, reason: Option<String>, now: Now) -> Once<()>;
         fn approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>;
+        fn grant_list(workflow: WorkflowId, which: GrantQuery) -> Vec<PermissionGrant>;
+        fn grant_revoke(by: WriteContext, workflow: WorkflowId, grant: GrantId, now: Now) -> Once<()>;
     }
     impl DocumentStore {
         fn document_put(by: WriteContext, write: DocumentWrite, now: Now) -> Once<Revision>;

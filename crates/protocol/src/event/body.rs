@@ -9,10 +9,11 @@ use serde_json::Value;
 use super::data::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptEndedData, AttemptRunningData,
     AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData, DeliveryData,
-    DocumentConflictData, DocumentWrittenData, MentionUnheardData, ProposalActiveData,
-    ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
-    RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
-    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+    DocumentConflictData, DocumentWrittenData, MentionUnheardData, PermissionGrantData,
+    PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
+    RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
+    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
+    ToolResultData,
 };
 use crate::message::{Message, Usage};
 
@@ -178,6 +179,12 @@ event_kinds! {
         ApprovalOpen(ApprovalOpenData) => "approval.open",
         /// A tool call was approved or denied.
         ApprovalAnswered(ApprovalAnsweredData) => "approval.answered",
+        /// A person allowed an agent the calls of a pattern for the rest of its run.
+        PermissionGranted(PermissionGrantData) => "permission.granted",
+        /// A grant was revoked.
+        PermissionRevoked(PermissionGrantData) => "permission.revoked",
+        /// A grant allowed a tool call without a question.
+        PermissionUsed(PermissionUsedData) => "permission.used",
         /// The wall clock was set, by `by_ms` milliseconds; no timer depends on it.
         ClockJumped(ClockJumpedData) => "clock.jumped",
         /// A message was written; `data` is the message.

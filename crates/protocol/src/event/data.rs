@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{
     api::RunError,
-    approval::Consent,
-    id::{ApprovalId, ProposalId, QuestionId, Revision, Seq},
+    approval::{Consent, ToolPattern},
+    id::{ApprovalId, GrantId, ProposalId, QuestionId, Revision, Seq},
     name::{AgentName, DocumentPath},
     proposal::ProposalState,
     state::{AttemptEnd, Outcome, PauseCause, RunMode, VerdictOutcome},
@@ -252,6 +252,31 @@ pub struct ApprovalAnsweredData {
     pub answer: Consent,
     /// The reason that the person gave.
     pub reason: Option<String>,
+    /// The grant that covers the call, if the answer follows from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
+}
+
+/// Data of `permission.granted` and `permission.revoked`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PermissionGrantData {
+    /// The number of the grant.
+    pub grant: GrantId,
+    /// The calls that the agent may make without asking.
+    pub pattern: ToolPattern,
+}
+
+/// Data of `permission.used`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PermissionUsedData {
+    /// The number of the grant.
+    pub grant: GrantId,
+    /// The number of the request that was approved without a question.
+    pub approval: ApprovalId,
+    /// The tool that the agent calls.
+    pub tool: String,
+    /// The beginning of the arguments as JSON text.
+    pub args: String,
 }
 
 /// Data of `clock.jumped`.

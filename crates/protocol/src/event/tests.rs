@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     api::{RunError, RunErrorCode},
     approval::Consent,
-    id::{ApprovalId, ProposalId, QuestionId, Revision, Seq},
+    id::{ApprovalId, GrantId, ProposalId, QuestionId, Revision, Seq},
     message::{Message, MessageKind, Priority, Sender, Usage},
     proposal::{ProposalState, VoteOutcome},
     state::{AttemptEnd, FailureClass, LimitKind, Outcome, PauseCause, RunMode, VerdictOutcome},
@@ -272,6 +272,7 @@ fn requests() -> Vec<Recorded> {
             tool: "Bash".into(),
             answer,
             reason: reason.map(str::to_owned),
+            grant: None,
         })
     };
     vec![
@@ -291,6 +292,41 @@ fn requests() -> Vec<Recorded> {
             "approval.answered",
             r#"{"answer":"denied","approval":2,"reason":"so","tool":"Bash"}"#,
             answered(Consent::Denied, Some("so")),
+        ),
+    ]
+}
+
+fn grants() -> Vec<Recorded> {
+    let (grant, approval) = (GrantId::new(1), ApprovalId::new(2));
+    let granted = PermissionGrantData { grant, pattern: "Bash(git push*)".parse().unwrap() };
+    let covered = ApprovalAnsweredData {
+        approval,
+        tool: "Bash".into(),
+        answer: Consent::Approved,
+        reason: None,
+        grant: Some(grant),
+    };
+    let used = PermissionUsedData { grant, approval, tool: "Bash".into(), args: "{}".into() };
+    vec![
+        (
+            "permission.granted",
+            r#"{"grant":1,"pattern":"Bash(git push*)"}"#,
+            EventBody::PermissionGranted(granted.clone()),
+        ),
+        (
+            "permission.revoked",
+            r#"{"grant":1,"pattern":"Bash(git push*)"}"#,
+            EventBody::PermissionRevoked(granted),
+        ),
+        (
+            "permission.used",
+            r#"{"approval":2,"args":"{}","grant":1,"tool":"Bash"}"#,
+            EventBody::PermissionUsed(used),
+        ),
+        (
+            "approval.answered",
+            r#"{"answer":"approved","approval":2,"grant":1,"reason":null,"tool":"Bash"}"#,
+            EventBody::ApprovalAnswered(covered),
         ),
     ]
 }
@@ -342,8 +378,16 @@ fn event(body: EventBody) -> Event {
 
 #[test]
 fn every_kind_is_written_and_read_as_by_the_version_before() {
-    let tables =
-        [runs(), attempts(), worker_reports(), documents(), proposals(), requests(), messages()];
+    let tables = [
+        runs(),
+        attempts(),
+        worker_reports(),
+        documents(),
+        proposals(),
+        requests(),
+        grants(),
+        messages(),
+    ];
     let recorded: Vec<_> = tables.into_iter().flatten().collect();
     for (kind, data, body) in &recorded {
         let (line, event) = (line(kind, data), event(body.clone()));

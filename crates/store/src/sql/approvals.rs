@@ -5,8 +5,8 @@
 //! call in the row, and is delivered to no other.
 
 use agent_worker_protocol::{
-    ApprovalAnsweredData, ApprovalId, ApprovalOpenData, Consent, EventBody, Keyword as _, OnAsk,
-    PauseCause, RunState, Sender, WorkflowId,
+    ApprovalAnsweredData, ApprovalId, ApprovalOpenData, Consent, EventBody, GrantId, Keyword as _,
+    OnAsk, PauseCause, PermissionUsedData, RunState, Sender, WorkflowId,
 };
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     delivery_states::delivery_sql,
     effects::once,
     events::EventEntry,
+    grants,
     locked_instance::LockedInstance,
     runs,
     transaction::Tx,
@@ -24,14 +25,18 @@ use crate::{
     damage,
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
-    model::{Approval, ApprovalAnswer, ApprovalQuery, Fence, NewApproval, Once, WriteContext},
+    model::{
+        Approval, ApprovalAnswer, ApprovalDecision, ApprovalQuery, Fence, NewApproval, NewGrant,
+        Once, PermissionGrant, WriteContext,
+    },
     time::Now,
 };
 
 /// Maximum length of the arguments in an event.
 const MAX_EVENT_ARGS_CHARS: usize = 500;
 
-/// Makes or repeats a request as a live attempt. Returns an existing answer and marks it as used.
+/// Makes or repeats a request as a live attempt. A grant in force answers it. Returns an existing answer and marks it
+/// as used.
 pub(crate) fn request_approval(
     tx: &Tx<'_>,
     fence: &Fence,
@@ -40,6 +45,10 @@ pub(crate) fn request_approval(
 ) -> Result<Approval> {
     let mut locked = LockedInstance::lock(tx, fence.workflow)?;
     let live = FencedAttempt::check_fence(tx, fence)?;
+    let grant = match new.grant {
+        Some(id) => grants::find_in_force(tx, fence.workflow, id, &live.agent)?,
+        None => None,
+    };
     let asked = match find_same_call(&locked, &live, new)? {
         Some(asked) => asked,
         None => match find_unclaimed(&locked, &live, new)? {
@@ -47,10 +56,14 @@ pub(crate) fn request_approval(
                 take_over_approval(&mut locked, &live, new, asked.id, now)?;
                 asked
             }
-            None => insert_approval(&mut locked, &live, new, now)?,
+            None => insert_approval(&mut locked, &live, new, grant.as_ref(), now)?,
         },
     };
-    let approval = find_approval(tx, fence.workflow, asked.id)?;
+    let mut approval = find_approval(tx, fence.workflow, asked.id)?;
+    if let (None, Some(grant)) = (&approval.answer, &grant) {
+        answer_by_grant(&mut locked, &approval, grant, now)?;
+        approval = find_approval(tx, fence.workflow, asked.id)?;
+    }
     let tells = approval.answer.is_some() && !asked.is_used;
     if tells {
         update_approval(tx, fence.workflow, asked.id, || {
@@ -166,22 +179,44 @@ fn append_open_event(
     id: ApprovalId,
     now: Now,
 ) -> Result<()> {
-    let shown: String = new.args.to_string().chars().take(MAX_EVENT_ARGS_CHARS).collect();
-    let data = ApprovalOpenData { approval: id, tool: new.tool.clone(), args: shown };
+    let data = ApprovalOpenData { approval: id, tool: new.tool.clone(), args: shown_args(new) };
     let entry = EventEntry::new(EventBody::ApprovalOpen(data));
     locked.append_event(&entry.agent(&live.agent).attempt(live.id), now)
+}
+
+/// Appends the event that a grant allows a call that was never an open request.
+fn append_used_event(
+    locked: &mut LockedInstance<'_>,
+    live: &FencedAttempt,
+    new: &NewApproval,
+    (id, grant): (ApprovalId, GrantId),
+    now: Now,
+) -> Result<()> {
+    let (tool, args) = (new.tool.clone(), shown_args(new));
+    let data = PermissionUsedData { grant, approval: id, tool, args };
+    let entry = EventEntry::new(EventBody::PermissionUsed(data));
+    locked.append_event(&entry.agent(&live.agent).attempt(live.id), now)
+}
+
+/// Returns the beginning of the arguments, for an event.
+fn shown_args(new: &NewApproval) -> String {
+    new.args.to_string().chars().take(MAX_EVENT_ARGS_CHARS).collect()
 }
 
 fn insert_approval(
     locked: &mut LockedInstance<'_>,
     live: &FencedAttempt,
     new: &NewApproval,
+    grant: Option<&PermissionGrant>,
     now: Now,
 ) -> Result<ApprovalLookup> {
     let run = locked.live_run()?.number;
     let id = ApprovalId::new(locked.next_number("last_approval")?);
     let args = serde_json::to_string(&new.args)?;
-    append_open_event(locked, live, new, id, now)?;
+    match grant {
+        None => append_open_event(locked, live, new, id, now)?,
+        Some(grant) => append_used_event(locked, live, new, (id, grant.id), now)?,
+    }
     locked.tx
         .prepare_cached(
             "INSERT INTO approval (workflow, id, run, agent, oldest, tool, args, hash, epoch, call, holds, asked, checksum)
@@ -202,6 +237,10 @@ fn insert_approval(
             new.on_ask == OnAsk::Wait,
             now.wall.get()
         ])?;
+    if let Some(grant) = grant {
+        let answer = ApprovalAnswer::by_grant(&grant.by);
+        set_answer(locked, id, &answer, now)?;
+    }
     Ok(ApprovalLookup { id, is_used: false, is_new: true })
 }
 
@@ -211,7 +250,7 @@ pub(crate) fn answer_approval(
     by: &WriteContext,
     workflow: WorkflowId,
     id: ApprovalId,
-    (consent, reason): (Consent, Option<&str>),
+    (decision, reason): (&ApprovalDecision, Option<&str>),
     now: Now,
 ) -> Result<Once<()>> {
     once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
@@ -223,35 +262,112 @@ pub(crate) fn answer_approval(
         if locked.live_run()?.id != found.run {
             return Err(Error::NoRun);
         }
-        if !list(tx, workflow, ApprovalQuery::Open)?.iter().any(|open| open.id == id) {
+        let mut open = list(tx, workflow, ApprovalQuery::Open)?;
+        if !open.iter().any(|open| open.id == id) {
             return Err(Error::ApprovalWithdrawn(id));
         }
-        update_approval(tx, workflow, id, || {
-            tx.prepare_cached(
-                "UPDATE approval SET answer = ?3, reason = ?4, whose = ?5, answered = ?6 WHERE workflow = ?1 AND id = ?2",
-            )?
-            .execute(params![
-                workflow.get(),
-                id.get(),
-                consent.word(),
-                reason,
-                sender.to_string(),
-                now.wall.get()
-            ])?;
-            Ok(())
-        })?;
-        let body = EventBody::ApprovalAnswered(ApprovalAnsweredData {
-            approval: id,
-            tool: found.tool,
-            answer: consent,
+        let answer = ApprovalAnswer {
+            consent: decision.consent(),
             reason: reason.map(str::to_owned),
-        });
-        locked.append_event(&EventEntry::new(body).agent(&found.agent).by(sender), now)?;
-        if locked.live_run()?.state == (RunState::Paused { cause: PauseCause::Human }) {
-            runs::continue_run(locked, sender, now)?;
+            by: sender.clone(),
+        };
+        record_answer(locked, &found, &answer, AnswerBasis::Decision, now)?;
+        if let ApprovalDecision::ApproveForRun(NewGrant { pattern, covers }) = decision {
+            let grant = grants::insert_grant(locked, &found, pattern, sender, now)?;
+            let is_covered = |it: &Approval| {
+                it.id != id
+                    && it.agent == found.agent
+                    && it.run == found.run
+                    && covers.contains(&it.id)
+            };
+            open.retain(is_covered);
+            for covered in &open {
+                let answer = ApprovalAnswer::by_grant(sender);
+                record_answer(locked, covered, &answer, AnswerBasis::Grant(grant), now)?;
+            }
         }
+        continue_paused_run(locked, sender, now)
+    })
+}
+
+/// Answers a request that was open before its agent had the grant.
+fn answer_by_grant(
+    locked: &mut LockedInstance<'_>,
+    found: &Approval,
+    grant: &PermissionGrant,
+    now: Now,
+) -> Result<()> {
+    let answer = ApprovalAnswer::by_grant(&grant.by);
+    record_answer(locked, found, &answer, AnswerBasis::Grant(grant.id), now)?;
+    continue_paused_run(locked, &grant.by, now)
+}
+
+/// The basis of an answer.
+#[derive(Clone, Copy)]
+enum AnswerBasis {
+    /// A decision about this request.
+    Decision,
+    Grant(GrantId),
+}
+
+impl ApprovalAnswer {
+    /// Returns the answer that follows from a grant of this sender.
+    fn by_grant(sender: &Sender) -> Self {
+        Self { consent: Consent::Approved, reason: None, by: sender.clone() }
+    }
+}
+
+/// Stores the answer to a request, and its event.
+fn record_answer(
+    locked: &mut LockedInstance<'_>,
+    found: &Approval,
+    answer: &ApprovalAnswer,
+    basis: AnswerBasis,
+    now: Now,
+) -> Result<()> {
+    set_answer(locked, found.id, answer, now)?;
+    let body = EventBody::ApprovalAnswered(ApprovalAnsweredData {
+        approval: found.id,
+        tool: found.tool.clone(),
+        answer: answer.consent,
+        reason: answer.reason.clone(),
+        grant: match basis {
+            AnswerBasis::Decision => None,
+            AnswerBasis::Grant(grant) => Some(grant),
+        },
+    });
+    locked.append_event(&EventEntry::new(body).agent(&found.agent).by(&answer.by), now)
+}
+
+fn set_answer(
+    locked: &LockedInstance<'_>,
+    id: ApprovalId,
+    answer: &ApprovalAnswer,
+    now: Now,
+) -> Result<()> {
+    let (tx, workflow) = (locked.tx, locked.workflow);
+    update_approval(tx, workflow, id, || {
+        tx.prepare_cached(
+            "UPDATE approval SET answer = ?3, reason = ?4, whose = ?5, answered = ?6 WHERE workflow = ?1 AND id = ?2",
+        )?
+        .execute(params![
+            workflow.get(),
+            id.get(),
+            answer.consent.word(),
+            answer.reason,
+            answer.by.to_string(),
+            now.wall.get()
+        ])?;
         Ok(())
     })
+}
+
+/// Continues a run that was paused for a person.
+fn continue_paused_run(locked: &mut LockedInstance<'_>, sender: &Sender, now: Now) -> Result<()> {
+    if locked.live_run()?.state == (RunState::Paused { cause: PauseCause::Human }) {
+        runs::continue_run(locked, sender, now)?;
+    }
+    Ok(())
 }
 
 const FROM_SQL: &str = "FROM approval p LEFT JOIN run r ON r.workflow = p.workflow AND r.id = p.run

@@ -85,6 +85,8 @@ tables! {
     APPROVAL = "approval" "p" ["workflow", "id", "run", "agent", "oldest", "tool", "args", "hash", "epoch", "call", "holds",
         "asked", "answer", "reason", "whose", "answered", "used"]
         key "p.workflow || ' ' || p.id";
+    GRANT = "permission_grant" "g" ["workflow", "id", "run", "agent", "pattern", "approval", "whose", "granted", "revoked"]
+        key "g.workflow || ' ' || g.id";
     SUGGESTION = "suggestion" "s" ["workflow", "seq", "run", "path", "author", "epoch", "body", "old", "new", "state", "at",
         "answered_by", "reason", "revision"]
         key "s.workflow || ' ' || s.seq";
@@ -219,7 +221,7 @@ pub(crate) fn attempt_id(row: &Row<'_>, column: usize) -> db::Result<Option<Atte
 }
 
 /// Every table whose rows have checksums.
-pub(crate) const TABLES: [&ChecksumTable; 13] = [
+pub(crate) const TABLES: [&ChecksumTable; 14] = [
     &RUN,
     &MESSAGE,
     &ATTEMPT,
@@ -231,6 +233,7 @@ pub(crate) const TABLES: [&ChecksumTable; 13] = [
     &BALLOT,
     &QUESTION,
     &APPROVAL,
+    &GRANT,
     &SUGGESTION,
     &VERDICT,
 ];

@@ -3,7 +3,7 @@
 use agent_worker_protocol::{AgentName, DeliveryData, EventBody, RunId, Sender, WorkflowId};
 
 use super::{
-    effects, effects::once, events::EventEntry, locked_instance::LockedInstance, roles,
+    effects, effects::once, events::EventEntry, grants, locked_instance::LockedInstance, roles,
     run_settlement, transaction::Tx,
 };
 use crate::{
@@ -147,6 +147,7 @@ pub(crate) fn remove(
         tx.prepare_cached("UPDATE agent SET run = 0 WHERE workflow = ?1 AND name = ?2")?
             .execute(params![workflow.get(), name.as_str()])?;
         roles::remove_roles(locked, &name)?;
+        grants::revoke_all_of(locked, &name, &author.sender(), now)?;
         let entry = EventEntry::new(EventBody::AgentRemoved).agent(&name).by(&author.sender());
         locked.append_event(&entry, now)
     })

@@ -5,22 +5,31 @@ use agent_worker_protocol::{ApprovalId, RunId, Seq};
 
 use crate::{
     db::{self, Connection},
-    model::{ApprovalQuery, InstanceQuery, ListRange, MessageOrder, ProposalQuery},
+    model::{ApprovalQuery, GrantQuery, InstanceQuery, ListRange, MessageOrder, ProposalQuery},
 };
 
 use super::{
     agents, approvals,
     attempts::{self, answer, finish, lease},
     columns::RunNo,
-    documents, effects, events, feedback,
+    documents, effects, events, feedback, grants,
     inbox::{self, PendingFilter},
     instances, last_failures, messages, proposal_rows, resources, run_settlement, runs,
     suggestions,
 };
 
 /// The tables that grow with history.
-const LARGE_TABLES: [&str; 10] = [
-    "message", "delivery", "event", "attempt", "effect", "proposal", "approval", "run", "resource",
+const LARGE_TABLES: [&str; 11] = [
+    "message",
+    "delivery",
+    "event",
+    "attempt",
+    "effect",
+    "proposal",
+    "approval",
+    "permission_grant",
+    "run",
+    "resource",
     "document",
 ];
 
@@ -120,6 +129,10 @@ fn no_query_about_a_run_or_a_message_walks_through_history() {
         (run_settlement::AWAITING_APPROVAL_DELIVERIES_SQL.to_owned(), open),
         (approvals::list_sql(ApprovalQuery::Open), "INDEX approval_unused (workflow=?)"),
         (approvals::list_sql(ApprovalQuery::One(ApprovalId::new(1))), "(workflow=? AND id=?)"),
+        (
+            grants::list_sql(GrantQuery::InForce),
+            "INDEX permission_grant_run (workflow=? AND run=?)",
+        ),
         (run_settlement::ALL_WAIT_UNTIL_SQL.to_owned(), open),
         (attempts::turns_sql(), "INDEX attempt_turn (workflow=? AND run=?)"),
         (run_settlement::DROP_OPEN_SQL.to_owned(), "delivery_open (workflow=? AND state=?)"),

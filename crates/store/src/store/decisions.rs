@@ -1,7 +1,7 @@
 //! Proposals, elections, questions and approvals.
 
 use agent_worker_protocol::{
-    ApprovalId, Consent, Proposal, ProposalId, ProposalState, QuestionId, RunId, Seq, WorkflowId,
+    ApprovalId, GrantId, Proposal, ProposalId, ProposalState, QuestionId, RunId, Seq, WorkflowId,
 };
 use async_trait::async_trait;
 
@@ -10,12 +10,12 @@ use crate::{
     database::Database,
     error::Result,
     model::{
-        Approval, ApprovalQuery, Fence, NewApproval, NewBallot, NewCancellation, NewMessage,
-        NewProposal, NewQuestion, Once, ProposalQuery, QuestionQuery, QuestionRow, TallyRule,
-        WriteContext,
+        Approval, ApprovalDecision, ApprovalQuery, Fence, GrantQuery, NewApproval, NewBallot,
+        NewCancellation, NewMessage, NewProposal, NewQuestion, Once, PermissionGrant,
+        ProposalQuery, QuestionQuery, QuestionRow, TallyRule, WriteContext,
     },
     multi_store::MultiStore,
-    sql::{approvals, binding, proposal_rows, proposals, questions, runs},
+    sql::{approvals, binding, grants, proposal_rows, proposals, questions, runs},
     time::{Now, StoreTime},
 };
 
@@ -108,13 +108,13 @@ pub trait DecisionStore: Send + Sync {
     ) -> Result<Vec<QuestionRow>>;
     /// Makes or repeats a request for approval, as a live attempt. An answer is delivered to one call of one attempt.
     async fn approval_ask(&self, fence: Fence, new: NewApproval, now: Now) -> Result<Approval>;
-    /// Answers an open request. No agent can answer one.
+    /// Answers an open request, and makes a grant if the decision names one. No agent can answer one.
     async fn approval_answer(
         &self,
         by: WriteContext,
         workflow: WorkflowId,
         approval: ApprovalId,
-        consent: Consent,
+        decision: ApprovalDecision,
         reason: Option<String>,
         now: Now,
     ) -> Result<Once<()>>;
@@ -124,6 +124,20 @@ pub trait DecisionStore: Send + Sync {
         workflow: WorkflowId,
         which: ApprovalQuery,
     ) -> Result<Vec<Approval>>;
+    /// Lists grants of the live run, oldest first.
+    async fn grant_list(
+        &self,
+        workflow: WorkflowId,
+        which: GrantQuery,
+    ) -> Result<Vec<PermissionGrant>>;
+    /// Revokes a grant in force. No agent can revoke one.
+    async fn grant_revoke(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        grant: GrantId,
+        now: Now,
+    ) -> Result<Once<()>>;
 }
 
 store_methods! {
@@ -152,10 +166,14 @@ store_methods! {
             = move |db| questions::list(db, workflow, which);
         write of_workflow(fence.workflow) approval_ask(fence: Fence, new: NewApproval, now: Now) -> Approval
             = move |tx| approvals::request_approval(tx, &fence, &new, now);
-        write of_workflow(workflow) approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, consent: Consent, reason: Option<String>, now: Now) -> Once<()>
-            = move |tx| approvals::answer_approval(tx, &by, workflow, approval, (consent, reason.as_deref()), now);
+        write of_workflow(workflow) approval_answer(by: WriteContext, workflow: WorkflowId, approval: ApprovalId, decision: ApprovalDecision, reason: Option<String>, now: Now) -> Once<()>
+            = move |tx| approvals::answer_approval(tx, &by, workflow, approval, (&decision, reason.as_deref()), now);
         read of_workflow(workflow) approval_list(workflow: WorkflowId, which: ApprovalQuery) -> Vec<Approval>
             = move |db| approvals::list(db, workflow, which);
+        read of_workflow(workflow) grant_list(workflow: WorkflowId, which: GrantQuery) -> Vec<PermissionGrant>
+            = move |db| grants::list(db, workflow, which);
+        write of_workflow(workflow) grant_revoke(by: WriteContext, workflow: WorkflowId, grant: GrantId, now: Now) -> Once<()>
+            = move |tx| grants::revoke(tx, &by, workflow, grant, now);
     }
     database {}
     multi_store {

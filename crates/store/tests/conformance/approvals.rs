@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{ApprovalId, Consent, OnAsk, Outcome, PauseCause, RunState, Sender};
+use agent_worker_protocol::{
+    ApprovalId, Consent, EventBody, GrantId, OnAsk, Outcome, PauseCause, RunState, Sender,
+};
 use agent_worker_store::{
-    Approval, ApprovalQuery, Blame, Error, Lease, NewApproval, Once, RunStep, Store, WriteContext,
+    Approval, ApprovalDecision, ApprovalQuery, Blame, Error, GrantQuery, Lease, NewApproval,
+    NewGrant, Once, PermissionGrant, RunStep, Store, WriteContext,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -15,7 +18,7 @@ use crate::team::{
 
 fn request(call: &str, command: &str) -> NewApproval {
     let args = json!({ "command": command });
-    NewApproval { call: call.into(), tool: "Bash".into(), args, on_ask: OnAsk::Wait }
+    NewApproval { call: call.into(), tool: "Bash".into(), args, on_ask: OnAsk::Wait, grant: None }
 }
 
 async fn ask(team: &Team, lease: &Lease, new: NewApproval) -> Result<Approval, Error> {
@@ -28,8 +31,21 @@ async fn answer(
     id: ApprovalId,
     consent: Consent,
 ) -> Result<Once<()>, Error> {
+    let decision = match consent {
+        Consent::Approved => ApprovalDecision::ApproveCall,
+        Consent::Denied => ApprovalDecision::Deny,
+    };
+    decide(team, by, id, decision).await
+}
+
+async fn decide(
+    team: &Team,
+    by: WriteContext,
+    id: ApprovalId,
+    decision: ApprovalDecision,
+) -> Result<Once<()>, Error> {
     let reason = Some("because".to_owned());
-    team.store.approval_answer(by, team.workflow, id, consent, reason, NOW).await
+    team.store.approval_answer(by, team.workflow, id, decision, reason, NOW).await
 }
 
 async fn open(team: &Team) -> Vec<ApprovalId> {
@@ -212,4 +228,142 @@ pub(crate) async fn of_many_answers_at_once_one_counts(store: Arc<dyn Store>) {
     assert_eq!(counted.len(), 1);
     let told = ask(&team, &lease, request("c1", "make")).await.unwrap();
     assert_eq!(told.answer.unwrap().consent, counted[0]);
+}
+
+/// A request that the pattern of this grant covers.
+fn covered_request(call: &str, command: &str, grant: GrantId) -> NewApproval {
+    NewApproval { grant: Some(grant), ..request(call, command) }
+}
+
+fn for_run(pattern: &str, covers: &[ApprovalId]) -> ApprovalDecision {
+    let pattern = pattern.parse().unwrap();
+    ApprovalDecision::ApproveForRun(NewGrant { pattern, covers: covers.to_vec() })
+}
+
+async fn grants(team: &Team) -> Vec<PermissionGrant> {
+    team.store.grant_list(team.workflow, GrantQuery::InForce).await.unwrap()
+}
+
+fn grant_events(mut kinds: Vec<&'static str>) -> Vec<&'static str> {
+    kinds.retain(|kind| kind.starts_with("approval") || kind.starts_with("permission"));
+    kinds
+}
+
+pub(crate) async fn a_grant_answers_the_later_calls_of_its_agent_until_it_is_revoked(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    team.say("go", &["a", "b"]).await;
+    let (a, b) = (team.lease("a").await, team.lease("b").await);
+    let first = ask(&team, &a, request("c1", "make")).await.unwrap();
+    let own = decide(&team, agent(&a), first.id, for_run("Bash(make*)", &[])).await;
+    assert!(matches!(own, Err(Error::Fenced)), "{own:?}");
+    let by = || keyed(client("ci"), "k", "x");
+    decide(&team, by(), first.id, for_run("Bash(make*)", &[])).await.unwrap();
+    assert!(
+        decide(&team, by(), first.id, for_run("Bash(make*)", &[])).await.unwrap().is_deduplicated()
+    );
+    let given = grants(&team).await;
+    let [grant] = &given[..] else { panic!("one answer, one grant: {given:?}") };
+    assert_eq!((&grant.agent, grant.approval, grant.run), (&name("a"), first.id, first.run));
+    assert_eq!(grant.pattern.to_string(), "Bash(make*)");
+    let by_client = Sender::Client("ci".into());
+    assert_eq!(grant.by, by_client);
+    let called = ask(&team, &a, covered_request("c2", "make x", grant.id)).await.unwrap();
+    let approved = Some((Consent::Approved, by_client.clone()));
+    assert_eq!(answer_and_sender(&called), approved);
+    let others = ask(&team, &b, covered_request("c1", "make x", grant.id)).await.unwrap();
+    assert_eq!(answer_and_sender(&others), None, "a grant is for one agent");
+    let unknown = ask(&team, &a, covered_request("c3", "make", GrantId::new(9))).await.unwrap();
+    assert_eq!(answer_and_sender(&unknown), None);
+    assert!(matches!(
+        team.store.grant_revoke(agent(&a), team.workflow, grant.id, NOW).await,
+        Err(Error::Fenced)
+    ));
+    let revoke = || team.store.grant_revoke(keyed(user(), "r", "x"), team.workflow, grant.id, NOW);
+    assert!(!revoke().await.unwrap().is_deduplicated());
+    assert!(revoke().await.unwrap().is_deduplicated());
+    let again = team.store.grant_revoke(user(), team.workflow, grant.id, NOW).await;
+    assert!(matches!(again, Err(Error::NotFound("grant"))), "{again:?}");
+    assert_eq!(grants(&team).await, []);
+    let one = team.store.grant_list(team.workflow, GrantQuery::One(grant.id)).await.unwrap();
+    assert_eq!(one, given);
+    let told_again = ask(&team, &a, covered_request("c2", "make x", grant.id)).await.unwrap();
+    assert_eq!(answer_and_sender(&told_again), approved, "the call was allowed before");
+    let late = ask(&team, &a, covered_request("c4", "make x", grant.id)).await.unwrap();
+    assert_eq!(answer_and_sender(&late), None);
+    assert_eq!(
+        grant_events(team.kinds().await),
+        [
+            "approval.open",
+            "approval.answered",
+            "permission.granted",
+            "permission.used",
+            "approval.open",
+            "approval.open",
+            "permission.revoked",
+            "approval.open"
+        ]
+    );
+}
+
+pub(crate) async fn a_grant_answers_the_open_requests_that_it_covers(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    team.say("go", &["a", "b"]).await;
+    let (a, b) = (team.lease("a").await, team.lease("b").await);
+    let one = ask(&team, &a, request("c1", "make")).await.unwrap();
+    let two = ask(&team, &a, request("c2", "make")).await.unwrap();
+    let late = ask(&team, &a, request("c3", "make")).await.unwrap();
+    let others = ask(&team, &b, request("c1", "make")).await.unwrap();
+    team.settle(RunStep::Pause(PauseCause::Human)).await;
+    let decision = for_run("Bash(make)", &[two.id, others.id, ApprovalId::new(9)]);
+    decide(&team, user(), one.id, decision).await.unwrap();
+    assert_eq!(open(&team).await, [late.id, others.id], "no other agent gains by it");
+    assert_eq!(team.facts().await.state, RunState::Running);
+    let told = ask(&team, &a, request("c2", "make")).await.unwrap();
+    assert_eq!(answer_and_sender(&told), APPROVED_BY_USER);
+    // A request that was asked while the grant was made.
+    team.settle(RunStep::Pause(PauseCause::Human)).await;
+    let grant = grants(&team).await[0].id;
+    let told = ask(&team, &a, covered_request("c3", "make", grant)).await.unwrap();
+    assert_eq!((told.id, answer_and_sender(&told)), (late.id, APPROVED_BY_USER));
+    assert_eq!(team.facts().await.state, RunState::Running, "no person has to act");
+    let by_grant = team.events().await.into_iter().filter_map(|event| match event.body {
+        EventBody::ApprovalAnswered(data) => Some((data.approval, data.grant)),
+        _ => None,
+    });
+    let by_grant: Vec<_> = by_grant.collect();
+    assert_eq!(by_grant, [(one.id, None), (two.id, Some(grant)), (late.id, Some(grant))]);
+}
+
+pub(crate) async fn a_grant_ends_with_its_run_and_with_its_agent(store: Arc<dyn Store>) {
+    let (mut team, lease) = team_with_lease(&store).await;
+    let asked = ask(&team, &lease, request("c1", "make")).await.unwrap();
+    decide(&team, user(), asked.id, for_run("Bash", &[])).await.unwrap();
+    let grant = grants(&team).await[0].id;
+    team.finish(&lease, crashed()).await;
+    let next = team.lease("a").await;
+    let kept = ask(&team, &next, covered_request("c1", "make", grant)).await.unwrap();
+    assert_eq!(answer_and_sender(&kept), APPROVED_BY_USER, "the next attempt keeps it");
+    team.finish(&next, ok()).await;
+    team.store.agent_remove(user(), team.workflow, name("a"), NOW).await.unwrap();
+    assert_eq!(grants(&team).await, [], "a later agent of that name has none of it");
+    team.settle(end(Outcome::Stopped)).await;
+    team.start(new_run(&["a"])).await;
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    let asked = ask(&team, &lease, request("c1", "make")).await.unwrap();
+    decide(&team, user(), asked.id, for_run("Bash", &[])).await.unwrap();
+    let grant = grants(&team).await[0].id;
+    assert_eq!(grant, GrantId::new(2), "a number is used once");
+    team.settle(end(Outcome::Stopped)).await;
+    assert_eq!(grants(&team).await, []);
+    team.start(new_run(&["a"])).await;
+    assert_eq!(grants(&team).await, []);
+    team.say("go", &["a"]).await;
+    let lease = team.lease("a").await;
+    let asked = ask(&team, &lease, covered_request("c1", "make", grant)).await.unwrap();
+    assert_eq!(answer_and_sender(&asked), None, "another run asks again");
+    let old = team.store.grant_revoke(user(), team.workflow, grant, NOW).await;
+    assert!(matches!(old, Err(Error::NotFound("grant"))), "{old:?}");
 }

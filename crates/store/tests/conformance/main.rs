@@ -206,6 +206,9 @@ conformance! {
         a_request_without_a_waiting_attempt_cannot_be_answered,
         an_attempt_that_waits_is_held_and_its_run_goes_on_with_the_answer,
         of_many_answers_at_once_one_counts,
+        a_grant_answers_the_later_calls_of_its_agent_until_it_is_revoked,
+        a_grant_answers_the_open_requests_that_it_covers,
+        a_grant_ends_with_its_run_and_with_its_agent,
     }
     proposals {
         a_vote_counts_decides_binds_and_tells_in_one_step,

@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    ApprovalId, AttemptId, Consent, DocumentPath, EventBody, Finished, NumberedEvent, OnAsk,
-    Outcome, Position, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule,
-    RunId, Sender, Seq, Terms, TieBreaker, VerdictOutcome, WorkerEvent, WorkerOutcome, WorkflowId,
+    ApprovalId, AttemptId, DocumentPath, EventBody, Finished, NumberedEvent, OnAsk, Outcome,
+    Position, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule, RunId,
+    Sender, Seq, Terms, TieBreaker, VerdictOutcome, WorkerEvent, WorkerOutcome, WorkflowId,
 };
 use agent_worker_store::{
-    ApprovalQuery, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery, HopContext, Lease,
-    ListRange, MessageOrder, MessageQuery, NewApproval, NewAttachment, NewBallot, NewMessage,
-    NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, ProposalAuthority, ProposalQuery,
-    QuestionQuery, RunQuery, Store, SuggestionAnswer, SuggestionVerdict,
+    ApprovalDecision, ApprovalQuery, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery,
+    GrantQuery, HopContext, Lease, ListRange, MessageOrder, MessageQuery, NewApproval,
+    NewAttachment, NewBallot, NewGrant, NewMessage, NewProposal, NewQuestion, NewRun,
+    NewSuggestion, NewVerdict, ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery, Store,
+    SuggestionAnswer, SuggestionVerdict,
 };
 use serde_json::json;
 
@@ -139,12 +140,19 @@ async fn ask(team: &Team, lease: &Lease) {
     }
     for (call, command) in [("1", "rm left"), ("2", "rm right")] {
         let args = json!({ "command": command });
-        let new = NewApproval { call: call.into(), tool: "Bash".into(), args, on_ask: OnAsk::Wait };
+        let new = NewApproval {
+            call: call.into(),
+            tool: "Bash".into(),
+            args,
+            on_ask: OnAsk::Wait,
+            grant: None,
+        };
         team.store.approval_ask(lease.fence.clone(), new, NOW).await.unwrap();
     }
     let (id, reason) = (ApprovalId::new(2), Some("it is in the way".to_owned()));
-    let answer =
-        team.store.approval_answer(user(), team.workflow, id, Consent::Approved, reason, NOW);
+    let grant = NewGrant { pattern: "Bash(rm*)".parse().unwrap(), covers: Vec::new() };
+    let decision = ApprovalDecision::ApproveForRun(grant);
+    let answer = team.store.approval_answer(user(), team.workflow, id, decision, reason, NOW);
     answer.await.unwrap();
 }
 
@@ -314,6 +322,8 @@ impl RowCollector {
         self.add_rows(open, |approval| {
             (format!("open approval {}", approval.id), approval.clone())
         });
+        let grants = store.grant_list(of.workflow, GrantQuery::InForce).await;
+        self.add_rows(grants, |grant| (format!("grant {}", grant.id), grant.clone()));
         let questions = store.question_list(of.workflow, QuestionQuery::All).await;
         self.add_rows(questions, |question| {
             (format!("question {}", question.id), question.clone())

@@ -1,13 +1,14 @@
 //! Endpoints for collaboration: agents, inboxes, documents, suggestions, proposals, questions, approvals and feedback.
 
 use agent_worker_protocol::{
-    ApprovalId, Consent, DocumentPath, ProposalId, QuestionId, Revision, Seq, Target,
+    ApprovalId, Consent, DocumentPath, GrantId, ProposalId, QuestionId, Revision, Seq, Target,
     api::{
         AckReply, AckRequest, AgentRequest, AgentStopped, AgentView, AnswerRequest, ApprovalView,
         CancelRequest, ConsentRequest, DocumentDiff, DocumentEntry, DocumentNamed, DocumentRequest,
-        DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, InboxReply, ProposalOutcome,
-        ProposalRequest, ProposalView, ProposalsReply, QuestionView, SendReply, StoreReport,
-        SuggestReply, SuggestRequest, SuggestionRequest, SuggestionView, VoteRequest,
+        DocumentText, DocumentWritten, FeedbackRequest, FeedbackView, GrantView, InboxReply,
+        ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply, QuestionView,
+        RevokeRequest, SendReply, StoreReport, SuggestReply, SuggestRequest, SuggestionRequest,
+        SuggestionView, VoteRequest,
     },
 };
 
@@ -221,6 +222,21 @@ impl DaemonClient {
             Consent::Denied => "deny",
         };
         self.daemon.post_once(&format!("/approvals/{id}/{verb}"), key, request).await
+    }
+
+    /// Sends `GET /grants`.
+    pub(crate) async fn grants(&self, scope: &CommandScope) -> ClientResult<Vec<GrantView>> {
+        self.get_list(scope.list_url("/grants", ListExtent::LiveRuns)).await
+    }
+
+    /// Sends `POST /grants/{id}/revoke`.
+    pub(crate) async fn grant_revoke(
+        &self,
+        key: &str,
+        id: GrantId,
+        request: &RevokeRequest,
+    ) -> ClientResult<GrantView> {
+        self.daemon.post_once(&format!("/grants/{id}/revoke"), key, request).await
     }
 
     /// Sends `GET /feedback`.

@@ -4,18 +4,40 @@ use std::borrow::Cow;
 
 use agent_worker_protocol::{
     AgentName, Attachment, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody,
-    MentionUnheardData, Message, MessageKind, Problem, RunVerdictData, SHELL_TOOL, Seq,
-    SetupRanData, ToolCallData, ToolResultData, VerdictOutcome, size_text,
+    MentionUnheardData, Message, MessageKind, PermissionGrantData, PermissionUsedData, Problem,
+    RunVerdictData, SHELL_TOOL, Seq, SetupRanData, ToolCallData, ToolResultData, VerdictOutcome,
+    size_text,
 };
 
 use super::TranscriptLine;
 use crate::output::{
     styled_line::{StyledLine, Tone},
-    text::{self, cut, one_line},
+    text::{self, cut, escape_invisible, one_line},
 };
 
 /// Maximum width of a tool's arguments, in columns.
 const MAX_ARGUMENT_WIDTH: usize = 160;
+
+/// Formats a new grant, with all that it allows.
+pub(super) fn granted_notice(event: &Event, data: &PermissionGrantData) -> Vec<TranscriptLine> {
+    let PermissionGrantData { grant, pattern } = data;
+    let pattern = escape_invisible(&pattern.to_string());
+    agent_notice(event, Tone::Plain, &format!("may for the run (grant #{grant}): {pattern}"))
+}
+
+/// Formats the end of a grant.
+pub(super) fn revoked_notice(event: &Event, data: &PermissionGrantData) -> Vec<TranscriptLine> {
+    let PermissionGrantData { grant, pattern } = data;
+    let (pattern, by) = (escape_invisible(&pattern.to_string()), event.by.as_deref());
+    let text = format!("grant #{grant} is revoked by {}: {pattern}", by.unwrap_or_default());
+    agent_notice(event, Tone::Plain, &text)
+}
+
+/// Formats a call that a grant allows.
+pub(super) fn grant_use_notice(event: &Event, data: &PermissionUsedData) -> Vec<TranscriptLine> {
+    let (tool, args) = (one_line(&data.tool), one_line(&data.args));
+    agent_notice(event, Tone::Dim, &format!("grant #{} allows {tool} {args}", data.grant))
+}
 
 /// Formats a message for `run` and `peek`: one line, or a header with the text below.
 pub(crate) fn message_lines(message: &Message) -> Vec<StyledLine> {

@@ -38,7 +38,16 @@ const APPROVAL_FIELDS: &[ToolField] = &[
     required("id", Number),
     required("agent", Text),
     required("tool", Text),
+    optional("exact_pattern", Text).about("what `for: run` allows by default"),
     optional("answer", Text),
+];
+const GRANT_FIELDS: &[ToolField] = &[
+    INSTANCE_FIELD,
+    required("id", Number),
+    required("agent", Text),
+    required("pattern", Text),
+    required("approval", Number),
+    required("by", Text),
 ];
 const QUESTION_FIELDS: &[ToolField] = &[
     INSTANCE_FIELD,
@@ -78,7 +87,7 @@ const STOPPED_FIELDS: &[ToolField] =
     &[required("agent", Text), required("instance", Text), required("processes", Number)];
 
 /// Every tool that agents do not see, in the order of the list.
-pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 19] = [
+pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 21] = [
     ToolSpec {
         name: ToolName::WorkflowList,
         permission: Permission::Read,
@@ -229,14 +238,34 @@ pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 19] = [
     ToolSpec {
         name: ToolName::ApprovalAnswer,
         permission: Permission::Approve,
-        description: "Approve exactly this call, once, or deny it.",
+        description: "Approve exactly this call, once or for the rest of the run, or deny it.",
         effect: ToolEffect::Writes,
         input: &[
             required("approval", Number).about("id that approval_list shows"),
             required("allow", Flag),
             optional("reason", Text).about("the agent reads it after a denial"),
+            optional("for", Text).about("call|run; run also allows later calls; default call"),
+            optional("pattern", Text).about(
+                "with run: the calls to allow, as Bash(git diff*); default exactly this one",
+            ),
         ],
         output: APPROVAL_FIELDS,
+    },
+    ToolSpec {
+        name: ToolName::GrantList,
+        permission: Permission::Read,
+        description: "List the calls that agents may make without asking until their run ends.",
+        effect: ToolEffect::Reads,
+        input: PAGE_FIELDS,
+        output: &[required("items", ObjectsWithFields(GRANT_FIELDS)), NEXT_FIELD],
+    },
+    ToolSpec {
+        name: ToolName::GrantRevoke,
+        permission: Permission::Approve,
+        description: "Revoke a grant: its agent asks again.",
+        effect: ToolEffect::Writes,
+        input: &[required("grant", Number).about("id that grant_list shows")],
+        output: GRANT_FIELDS,
     },
     ToolSpec {
         name: ToolName::QuestionList,

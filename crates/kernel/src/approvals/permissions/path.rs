@@ -30,6 +30,12 @@ impl CallPath {
         (!path.starts_with('~')).then_some(Self { lexical: plain, resolved: real })
     }
 
+    /// Returns the file that every program finds at the path; none if programs disagree.
+    pub(super) fn only_resolution(&self) -> Option<&Path> {
+        let [plain, whole] = &self.resolved;
+        (plain == whole).then_some(plain)
+    }
+
     /// Returns true if a pattern covers every resolution of the path.
     pub(super) fn is_covered_by(&self, fit: &ArgumentPattern, here: &PathContext<'_>) -> bool {
         let (_, leads) = path_patterns(fit, here);
@@ -52,7 +58,7 @@ impl CallPath {
 }
 
 /// The paths of a pattern.
-enum PathPattern {
+pub(super) enum PathPattern {
     Any,
     Exactly(PathBuf),
     /// Files in this folder with this name prefix.
@@ -60,7 +66,10 @@ enum PathPattern {
 }
 
 /// Returns the pattern as written, and resolved.
-fn path_patterns(fit: &ArgumentPattern, here: &PathContext<'_>) -> (PathPattern, PathPattern) {
+pub(super) fn path_patterns(
+    fit: &ArgumentPattern,
+    here: &PathContext<'_>,
+) -> (PathPattern, PathPattern) {
     let real =
         |path: &Path| resolve_links(path, here.resolve_link).unwrap_or_else(|| path.to_owned());
     match fit {

@@ -69,7 +69,8 @@ pub(super) fn call_subjects<'a>(
     found
 }
 
-fn given<'a>(args: &'a Value, name: &str) -> Option<&'a Value> {
+/// Returns an argument, unless it is null.
+pub(super) fn given<'a>(args: &'a Value, name: &str) -> Option<&'a Value> {
     args.get(name).filter(|value| !value.is_null())
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
-const SCHEMA_STEPS: [&str; 27] = [
+const SCHEMA_STEPS: [&str; 28] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
     include_str!("../../sql/schema/lite/3.sql"),
@@ -41,6 +41,7 @@ const SCHEMA_STEPS: [&str; 27] = [
     include_str!("../../sql/schema/lite/24.sql"),
     include_str!("../../sql/schema/lite/25.sql"),
     include_str!("../../sql/schema/lite/26.sql"),
+    include_str!("../../sql/schema/lite/27.sql"),
     include_str!("../../sql/schema/lite/28.sql"),
 ];
 
@@ -335,7 +336,8 @@ mod tests {
         db.execute_batch(
             "DELETE FROM attempt; PRAGMA user_version = 23; DROP INDEX run_end;
              ALTER TABLE attempt DROP COLUMN session;
-             ALTER TABLE message DROP COLUMN attachments",
+             ALTER TABLE message DROP COLUMN attachments;
+             ALTER TABLE workflow DROP COLUMN last_grant; DROP TABLE permission_grant",
         )
         .unwrap();
         insert(2, "4").unwrap();
