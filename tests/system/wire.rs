@@ -111,7 +111,7 @@ fn every_route_that_reads_is_in_a_golden() {
     }
 }
 
-const KINDS: [&str; 42] = [
+const KINDS: [&str; 45] = [
     "agent.added",
     "agent.removed",
     "agent.resumed",
