@@ -47,7 +47,7 @@ pub(crate) enum AgentFileUse<'a> {
     /// The file has a mistake, which has a diagnostic.
     Invalid,
     /// The file was read.
-    Read(AgentFile<'a>),
+    Read(Box<AgentFile<'a>>),
 }
 
 /// An agent file that was read.
@@ -129,7 +129,7 @@ pub(crate) fn read<'a>(
     warnings.into_iter().map(at_use).for_each(|warning| diagnostics.warn(warning));
     match read {
         Some((format, settings)) if is_valid => {
-            AgentFileUse::Read(AgentFile { path, lines, format, settings, field })
+            AgentFileUse::Read(Box::new(AgentFile { field, path, lines, format, settings }))
         }
         Some(_) | None => AgentFileUse::Invalid,
     }

@@ -159,9 +159,6 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         "agents: { All: { backend: mock } }".to_owned(),
         "agents: { a: null }".to_owned(),
         agent("backend: sdk"),
-        agent("use: /etc/agent.md"),
-        agent("use: ~/.claude/agents/a.md"),
-        agent("use: agent.yaml"),
         agent("max_steps: 30"),
         agent("backend: codex, session: new"),
         agent("model: gpt"),
@@ -212,6 +209,17 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         parse(&text, Path::new("team.yaml")).unwrap();
         assert!(validator.is_valid(&as_json(&text)), "{text}");
     }
+}
+
+#[test]
+fn a_path_that_cannot_be_an_agent_file_is_a_mistake_to_an_editor_too() {
+    let validator = validator();
+    for path in ["/etc/agent.md", "~/.claude/agents/a.md", "agent.yaml"] {
+        let text = format!("agents: {{ a: {{ use: {path} }} }}");
+        assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
+        assert!(!validator.is_valid(&as_json(&text)), "{text}");
+    }
+    assert!(validator.is_valid(&as_json("agents: { a: { use: .claude/agents/a.md } }")));
 }
 
 #[test]

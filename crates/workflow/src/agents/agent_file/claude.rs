@@ -116,7 +116,9 @@ fn read_list(
         match diagnostics.ok_or_add(read_word(&word, &item, list)) {
             Some(ToolWord::Every) => value = None,
             Some(ToolWord::Rule(rule)) => {
-                value.iter_mut().for_each(|rules| rules.push(rule.clone()));
+                if let Some(rules) = &mut value {
+                    rules.push(rule);
+                }
             }
             Some(ToolWord::Absent) if list == ToolList::Allowed => {
                 diagnostics.warn(foreign_tool(&word, &item));

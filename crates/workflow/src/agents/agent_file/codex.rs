@@ -23,7 +23,7 @@ pub(super) const KEYS: FormatKeys = FormatKeys {
 pub(super) fn read(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> FileSettings {
     const PROMPT: &str = "developer_instructions";
     let prompt = read_text(fields, PROMPT, diagnostics);
-    if prompt.is_none() && !fields.get(PROMPT).is_some_and(|field| field.text().is_err()) {
+    if prompt.is_none() && fields.get(PROMPT).is_none_or(|field| field.text().is_ok()) {
         diagnostics.add(
             Diagnostic::new(0..0, "`developer_instructions` is missing")
                 .with_hint("it is the prompt of the agent"),
