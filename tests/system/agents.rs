@@ -2,6 +2,7 @@
 //! `REAL_CLIS=all` also opencode, Qwen Code and Copilot.
 
 mod acp;
+mod agent_files;
 mod approvals;
 mod attachments;
 mod codex;

@@ -1,5 +1,6 @@
 //! `agents:` section of the file. This code fills in every default and checks the range of every number.
 
+pub(crate) mod agent_file;
 pub(crate) mod backend;
 pub(crate) mod mock;
 pub(crate) mod permissions;
@@ -19,7 +20,7 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    agents::prompt::PromptFolder,
+    agents::{agent_file::AgentFileUse, prompt::PromptFolder},
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
@@ -31,6 +32,7 @@ use crate::{
 
 const AGENT_KEYS: AllowedKeys = AllowedKeys {
     known: &[
+        "use",
         "backend",
         "agent",
         "model",
@@ -110,7 +112,8 @@ fn read_agent(
     }
     let fields = field.fields(&AGENT_KEYS, diagnostics)?;
     let span = |field: &YamlField<'_>| field.span(MIN_SPAN..=MAX_SPAN);
-    let (backend, spec) = backend::read(key, &fields, diagnostics);
+    let file = agent_file::read(&fields, folder, diagnostics);
+    let (backend, spec) = backend::read(key, &fields, &file, diagnostics);
     let model = fields.read_with("model", diagnostics, |field| field.text().map(str::to_owned));
     let fallback = fields.read_with("fallback", diagnostics, |field| read_fallback(field, spec));
     let system_prompt =
@@ -132,7 +135,7 @@ fn read_agent(
     let permissions =
         fields.get("permissions").map(|field| permissions::read(&field, spec, diagnostics));
     let requires = fields.get("requires").map(|field| read_required_gates(&field, diagnostics));
-    Some(AgentSettings {
+    let mut settings = AgentSettings {
         name: name?,
         backend,
         model,
@@ -148,7 +151,11 @@ fn read_agent(
         env: env.unwrap_or_default(),
         requires: requires.unwrap_or_default(),
         permissions: permissions.unwrap_or_default(),
-    })
+    };
+    if let (AgentFileUse::Read(file), Some(spec)) = (file, spec) {
+        file.fill(&mut settings, spec, &fields, diagnostics);
+    }
+    Some(settings)
 }
 
 /// Reads the name of an agent of the team, whose names are as written in the file. The reader of the agents reports a

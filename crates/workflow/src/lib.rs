@@ -5,7 +5,8 @@
 //! [`ShellTemplate`] becomes a script in which no value is ever code. [`mentions()`] reads the recipients of a text.
 //!
 //! This crate executes nothing and reads neither the environment nor the network. Its only I/O is reading the file
-//! that the caller names, the prompt files beneath its folder, and the names in that folder if the file is missing.
+//! that the caller names, the prompt files and agent files beneath its folder, and the names in that folder if the file is
+//! missing.
 
 mod agents;
 mod definition;

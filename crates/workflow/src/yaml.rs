@@ -17,6 +17,9 @@ const MAX_ALIASES: usize = 200;
 /// Each level uses stack during the parse: an unoptimised build needs tens of KiB for one.
 const MAX_DEPTH: usize = 20;
 
+/// Beginning of the message about a file with too many values, aliases or levels.
+pub(crate) const LIMITS_EXCEEDED: &str = "the file exceeds the limits of a workflow";
+
 /// Value with its position.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -115,7 +118,7 @@ fn syntax_diagnostic(text: &str, error: &Error) -> Diagnostic {
         | Error::AliasExpansionLimitExceeded { .. } => Diagnostic::new(
             at,
             format!(
-                "the file exceeds the limits of a workflow: {MAX_NODES} values, {MAX_ALIASES} aliases, {MAX_DEPTH} levels"
+                "{LIMITS_EXCEEDED}: {MAX_NODES} values, {MAX_ALIASES} aliases, {MAX_DEPTH} levels"
             ),
         ),
         Error::RecursiveReferencesRequireWeakTypes { .. } => {

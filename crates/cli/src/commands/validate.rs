@@ -114,7 +114,14 @@ fn warnings(workflow: &Workflow, file: &Path, ctx: &CommandContext<'_>) -> Vec<W
         Some(Warning { message, hint: problem.hint })
     });
     let unset = unset_variables(workflow, file, ctx);
-    silence.into_iter().chain(unknown).chain(unset).chain(missing).collect()
+    let ignored = workflow.warnings.iter().cloned().map(|one| located_warning(file, one));
+    silence.into_iter().chain(unknown).chain(ignored).chain(unset).chain(missing).collect()
+}
+
+fn located_warning(file: &Path, one: Mistake) -> Warning {
+    let Mistake { line, column, message, hint } = one;
+    let message = format!("{}:{line}:{column}: {message}", file.display());
+    Warning { message, hint: hint.unwrap_or_default() }
 }
 
 /// Warns about variables that this shell does not have. The file may run in another shell, so it stays valid.
@@ -123,17 +130,7 @@ fn unset_variables(workflow: &Workflow, file: &Path, ctx: &CommandContext<'_>) -
     let env = &ctx.settings.env;
     let error = opened.and_then(|opened| workflow::unset_env(opened, file, workflow, env));
     let mistakes = error.map(|error| error.mistakes()).unwrap_or_default();
-    let warning = |mistake: Mistake| Warning {
-        message: format!(
-            "{}:{}:{}: {}",
-            file.display(),
-            mistake.line,
-            mistake.column,
-            mistake.message
-        ),
-        hint: mistake.hint.unwrap_or_default(),
-    };
-    mistakes.into_iter().map(warning).collect()
+    mistakes.into_iter().map(|mistake| located_warning(file, mistake)).collect()
 }
 
 fn show(workflow: &Workflow, file: &Path, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {

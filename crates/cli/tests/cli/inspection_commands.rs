@@ -235,6 +235,35 @@ fn validate_warns_of_a_kickoff_that_wakes_no_agent() {
 }
 
 #[test]
+fn validate_warns_of_keys_of_an_agent_file_without_an_effect() {
+    let world = TestHome::without_daemon("exit 1");
+    world.file("reviewer.md", "---\nname: reviewer\ntools: Read\nhooks: {}\n---\nYou review.\n");
+    let file = "agents:\n  a: { use: reviewer.md, command: /bin/true }\nkickoff: '@a go'\n";
+    world.file("team.yaml", file);
+    let seen = world.run_command(&["validate", "team.yaml"]);
+    assert!(seen.exits(0) && seen.out.ends_with("  a  claude\n"), "{seen:?}");
+    insta::assert_snapshot!(world.redact_paths(&seen.err), @r"
+    warning: /tmp/project/team.yaml:2:13: reviewer.md:4: `hooks` has no effect in a team
+    hint: keys with an effect are tools, disallowedTools, model, maxTurns, effort
+    ");
+    let json = world.run_command(&["validate", "team.yaml", "--json"]).json();
+    let message = json["warnings"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("reviewer.md:4: `hooks` has no effect in a team"), "{message}");
+    world.file("team.yaml", &file.replace("command", "backend: codex, command"));
+    let seen = world.run_command(&["validate", "team.yaml"]);
+    assert!(seen.exits(2), "{seen:?}");
+    insta::assert_snapshot!(world.redact_paths(&seen.err), @r"
+    error: reviewer.md:3: backend `codex` cannot keep `tools`
+     --> /tmp/project/team.yaml:2:13
+      |
+    2 |   a: { use: reviewer.md, backend: codex, command: /bin/true }
+      |             ^^^^^^^^^^^
+      |
+      = help: use `backend: claude`, or write `permissions:` in the workflow file, which replaces it
+    ");
+}
+
+#[test]
 fn words_that_make_no_sense_are_answered_with_what_was_meant() {
     let world = TestHome::without_daemon("exit 1");
     let seen = world.run_command(&["sned", "coder", "hi"]);

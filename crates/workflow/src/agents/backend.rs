@@ -9,7 +9,7 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    agents::mock,
+    agents::{agent_file::AgentFileUse, mock},
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
@@ -150,9 +150,10 @@ fn read_session(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Optio
 pub(crate) fn read(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
+    file: &AgentFileUse<'_>,
     diagnostics: &mut Diagnostics,
 ) -> (Backend, Option<&'static BackendSpec>) {
-    let spec = diagnostics.ok_or_add(read_spec(key, fields)).flatten();
+    let spec = diagnostics.ok_or_add(read_spec(key, fields, file)).flatten();
     if let Some(spec) = spec {
         check_kind_of_keys(spec.kind, fields, diagnostics);
     }
@@ -234,11 +235,12 @@ fn read_parts(
     }
 }
 
-/// Reads the row, or derives it from the other keys: only a mock has a script. None if another diagnostic explains why
-/// the row is unknown.
+/// Reads the row, or derives it from the other keys: only a mock has a script, and an agent file is for one program. None if
+/// another diagnostic explains why the row is unknown.
 fn read_spec(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
+    file: &AgentFileUse<'_>,
 ) -> Result<Option<&'static BackendSpec>, Diagnostic> {
     let strange = |field: &YamlField<'_>, (message, hint): BackendChoiceError| {
         field.diagnostic(message).with_hint(hint)
@@ -260,6 +262,14 @@ fn read_spec(
             Err(_) => Ok(None),
         },
     };
+    match file {
+        AgentFileUse::Absent => {}
+        AgentFileUse::Invalid => return Ok(by_model.ok().flatten()),
+        // The name of the model may select another program.
+        AgentFileUse::Read(_) => {
+            return Ok(by_model.ok().flatten().or_else(|| file.implied_backend()));
+        }
+    }
     // With `model: claude/opus`, a command is the path of that program.
     let by_command = fields.get("command").map(|_| of_kind(BackendKind::Command));
     by_model.or_else(|why| by_command.map(Some).ok_or(why))

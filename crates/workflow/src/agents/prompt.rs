@@ -1,4 +1,4 @@
-//! `system_prompt:` text of the prompt, or a file beneath the workflow's folder.
+//! `system_prompt:` text of the prompt, or a file beneath the workflow's folder; the reader of such files.
 //!
 //! One word that ends in `.md` or `.txt` is a file; everything else is the text. The content of a file is used
 //! unchanged: `${{ … }}` in it is text.
@@ -17,14 +17,35 @@ use crate::{
 /// The folder of the workflow file.
 #[derive(Clone, Copy)]
 pub(crate) enum PromptFolder<'a> {
-    /// A folder that is opened for each prompt.
+    /// A folder that is opened for each file.
     At(&'a Path),
     /// The folder from which the workflow file was read.
     Open(&'a OpenFolder),
 }
 
 impl PromptFolder<'_> {
-    fn path(&self) -> &Path {
+    /// Reads a text file beneath the folder. `what` is its kind in messages.
+    pub(crate) fn read_text(
+        &self,
+        field: &YamlField<'_>,
+        what: &str,
+        path: &str,
+    ) -> Result<String, Diagnostic> {
+        let refused = |why: &FileReadError| {
+            field
+                .diagnostic(format!("cannot read the {what} `{path}`: {why}"))
+                .with_hint(format!("the path is relative to {}", self.path().display()))
+        };
+        match self.file_beneath(Path::new(path)) {
+            Ok(file) => text_file::read(file).map_err(|why| refused(&why)),
+            Err(error) if leads_out(&error) => Err(field
+                .diagnostic(format!("the {what} `{path}` is outside the workflow's folder"))
+                .with_hint(format!("move the file beneath {}", self.path().display()))),
+            Err(error) => Err(refused(&error.into())),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         match self {
             Self::At(path) => path,
             Self::Open(folder) => folder.path(),
@@ -44,18 +65,7 @@ pub(crate) fn read(field: &YamlField<'_>, folder: PromptFolder<'_>) -> Result<St
     if !names_a_file(text) {
         return field.literal_text().map(str::to_owned);
     }
-    let refused = |why: &FileReadError| {
-        field
-            .diagnostic(format!("cannot read the prompt `{text}`: {why}"))
-            .with_hint(format!("the path is relative to {}", folder.path().display()))
-    };
-    match folder.file_beneath(Path::new(text)) {
-        Ok(file) => text_file::read(file).map_err(|why| refused(&why)),
-        Err(error) if leads_out(&error) => Err(field
-            .diagnostic(format!("the prompt `{text}` is outside the workflow's folder"))
-            .with_hint(format!("move the file beneath {}", folder.path().display()))),
-        Err(error) => Err(refused(&error.into())),
-    }
+    folder.read_text(field, "prompt", text)
 }
 
 fn names_a_file(text: &str) -> bool {

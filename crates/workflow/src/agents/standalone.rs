@@ -132,6 +132,7 @@ impl Workflow {
             limits: LimitSettings::default(),
             gates: BTreeMap::new(),
             env_names: BTreeSet::new(),
+            warnings: Vec::new(),
         }
     }
 }

@@ -12,7 +12,10 @@ use crate::{
         gates, limits, params, setup,
         workflow::Workflow,
     },
-    diagnostics::diagnostic::{Diagnostic, Diagnostics},
+    diagnostics::{
+        diagnostic::{Diagnostic, Diagnostics},
+        report::DiagnosticReport,
+    },
     error::Error,
     open_folder::OpenFolder,
     template::reference::{KnownNames, Reference, parse_reference},
@@ -70,7 +73,10 @@ fn parse_in(text: &str, path: &Path, folder: PromptFolder<'_>) -> Result<Workflo
         read_sections(&YamlField::root(&root), (text, path, folder), &mut diagnostics)
     });
     match workflow {
-        Some(workflow) if diagnostics.is_empty() => Ok(workflow),
+        Some(workflow) if diagnostics.is_empty() => {
+            let warnings = DiagnosticReport::new(path, text, diagnostics.into_warnings());
+            Ok(Workflow { warnings: warnings.mistakes(), ..workflow })
+        }
         _ => Err(Error::invalid(path, text, diagnostics)),
     }
 }
@@ -123,6 +129,7 @@ fn read_sections(
         limits: limits.unwrap_or_default(),
         gates: gates.unwrap_or_default(),
         env_names: BTreeSet::new(),
+        warnings: Vec::new(),
     };
     workflow.env_names = env_names(&workflow);
     Some(workflow)

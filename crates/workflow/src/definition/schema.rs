@@ -26,6 +26,7 @@ const FILE_PATTERN: &str = r"^(\./)?[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][
 const FOLDER_PATTERN: &str = "^[^/]";
 const DATABASE_PATTERN: &str = "^[^/](.*[^/])?$";
 const TOOL_PATTERN: &str = r"^[A-Za-z0-9_.-]+(\([^~*)][^*]*\*?\))?$";
+const AGENT_FILE_PATTERN: &str = r"^[^/~].*\.(md|toml)$";
 const PROGRAM_PATTERN: &str = r"^[^\s]+$";
 
 /// Returns the JSON Schema of a workflow file.
@@ -131,6 +132,7 @@ fn agent() -> Value {
         "One agent.",
         &[],
         [
+            ("use", agent_file()),
             ("backend", one_of("Connection of the agent's worker to a model.", &words)),
             (
                 "agent",
@@ -176,12 +178,23 @@ fn agent() -> Value {
     let known = json!({ "model": { "pattern": format!("^({})([/:]|$)", words.join("|")) } });
     agent["anyOf"] = json!([
         { "required": ["backend"] },
+        { "required": ["use"] },
         { "required": ["mock"] },
         { "required": ["command"] },
         { "required": ["model"], "properties": known },
     ]);
     agent["properties"]["model"]["examples"] = json!(["mock/any"]);
     agent
+}
+
+fn agent_file() -> Value {
+    let mut file = text_matching(
+        "Agent file of Claude Code, Codex, Gemini CLI or opencode, beneath this file's folder: fills the prompt, the tools \
+         and the model.",
+        AGENT_FILE_PATTERN,
+    );
+    file["examples"] = json!([".claude/agents/reviewer.md"]);
+    file
 }
 
 fn max_tokens() -> Value {

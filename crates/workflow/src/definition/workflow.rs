@@ -19,7 +19,7 @@ use crate::{
         params::{Param, ParamType},
         setup::SetupStep,
     },
-    diagnostics::spelling::nearest,
+    diagnostics::{report::Mistake, spelling::nearest},
     error::Error,
     template::Template,
     template::{
@@ -57,6 +57,9 @@ pub struct Workflow {
     pub gates: BTreeMap<String, GateSettings>,
     /// Environment variables that the file mentions and the caller must send.
     pub env_names: BTreeSet<String>,
+    /// Parts of the file, or of a file that it uses, without an effect. They are not stored with the run.
+    #[serde(skip)]
+    pub warnings: Vec<Mistake>,
 }
 
 impl Workflow {

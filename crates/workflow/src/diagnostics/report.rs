@@ -28,7 +28,7 @@ pub struct DiagnosticReport {
     diagnostics: Vec<Diagnostic>,
 }
 
-/// One mistake, for programs.
+/// One mistake or one warning, for programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mistake {
     /// Line number, from 1.
@@ -69,10 +69,15 @@ impl LineIndex {
         self.0.partition_point(|start| *start <= at)
     }
 
+    /// Returns the first byte of the line with a number from 1.
+    pub(crate) fn start(&self, number: usize) -> usize {
+        self.0.get(number.saturating_sub(1)).copied().unwrap_or_default()
+    }
+
     /// Returns the bytes of the line that contains the byte `at`, without the newline.
     fn line_range(&self, text: &str, at: usize) -> Range<usize> {
         let number = self.number(at);
-        let start = self.0.get(number.saturating_sub(1)).copied().unwrap_or_default();
+        let start = self.start(number);
         let end = self.0.get(number).map_or(text.len(), |next| next - 1);
         start..end
     }

@@ -217,6 +217,11 @@ impl<'a> YamlFields<'a> {
         (!matches!(field.node.value, Yaml::Null)).then(|| field.clone())
     }
 
+    /// Returns every key with its value, in the order of the file.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&YamlKey<'a>, &YamlField<'a>)> {
+        self.entries.iter().map(|(key, field)| (key, field))
+    }
+
     /// Returns true if the key is present, with or without a value.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|(found, _)| found.text == key)

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the report")]
 
+mod agent_files;
 mod agreement;
 mod attacks;
 mod budgets;

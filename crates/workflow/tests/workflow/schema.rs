@@ -212,6 +212,17 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
 }
 
 #[test]
+fn a_path_that_cannot_be_an_agent_file_is_a_mistake_to_an_editor_too() {
+    let validator = validator();
+    for path in ["/etc/agent.md", "~/.claude/agents/a.md", "agent.yaml"] {
+        let text = format!("agents: {{ a: {{ use: {path} }} }}");
+        assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
+        assert!(!validator.is_valid(&as_json(&text)), "{text}");
+    }
+    assert!(validator.is_valid(&as_json("agents: { a: { use: .claude/agents/a.md } }")));
+}
+
+#[test]
 fn an_agent_of_a_protocol_is_the_same_to_the_reader_and_to_an_editor() {
     let validator = validator();
     for (text, is_fine) in [
