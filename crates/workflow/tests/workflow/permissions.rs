@@ -1,6 +1,6 @@
 //! `permissions:` of an agent, as far as its backend keeps them.
 
-use agent_worker_protocol::{OnAsk, PermissionAction, Permissions, ToolPattern};
+use agent_worker_protocol::{OnAsk, PermissionAction, PermissionMode, Permissions, ToolPattern};
 
 #[test]
 fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
@@ -21,6 +21,7 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         ask: patterns(&["Task"]),
         deny: patterns(&["Edit"]),
         on_ask: OnAsk::Fail,
+        mode: None,
     };
     assert_eq!(read, expected);
     assert_eq!(
@@ -34,7 +35,25 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
     assert_eq!(codex.agents[0].permissions.allow, patterns(&["execute(git diff*)", "edit"]));
     let acp = of("acp, command: [mine, --acp]", "allow: [read, 'execute(git diff*)']").unwrap();
     assert_eq!(acp.agents[0].permissions.allow, patterns(&["read", "execute(git diff*)"]));
+    let acp = "acp, command: [mine, --acp]";
+    for (backend, word, mode) in [
+        ("claude", "acceptEdits", Some(PermissionMode::AcceptEdits)),
+        ("claude", "accept_edits", Some(PermissionMode::AcceptEdits)),
+        ("codex", "auto_edit", Some(PermissionMode::AcceptEdits)),
+        (acp, "acceptEdits", Some(PermissionMode::AcceptEdits)),
+        ("claude", "plan", Some(PermissionMode::Plan)),
+        ("codex", "plan", Some(PermissionMode::Plan)),
+        ("claude", "default", None),
+    ] {
+        let read = of(backend, &format!("mode: {word}")).unwrap();
+        assert_eq!(read.agents[0].permissions.mode, mode, "{backend} {word}");
+    }
     for (backend, rules, why) in [
+        (acp, "mode: plan", "with `acp` an agent may act without asking, so that `plan`"),
+        ("opencode", "mode: plan", "`opencode` does not ask for permission per call"),
+        ("cursor", "mode: acceptEdits", "`cursor` does not ask for permission per call"),
+        ("gemini", "mode: plan", "`gemini` does not support `permissions`"),
+        ("claude", "mode: bypassPermissions", "must be `acceptEdits` or `plan` or `default`"),
         ("codex", "deny: [Bash]", "kinds are edit, execute, other"),
         ("opencode", "allow: [bash]", "`opencode` does not ask for permission per call"),
         ("cursor", "on_ask: fail", "`cursor` does not ask for permission per call"),
