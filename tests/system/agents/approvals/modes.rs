@@ -28,8 +28,8 @@ fn claude_write(path: &str) -> String {
 const CLAUDE_COMMAND: &str =
     "CALL Bash {\"command\":\"touch ran.txt\",\"description\":\"marks\"}\n";
 
-fn codex_add(path: &str) -> String {
-    let patch = format!("*** Begin Patch\n*** Add File: {path}\n+text\n*** End Patch");
+fn codex_add(file: &str) -> String {
+    let patch = format!("*** Begin Patch\n*** Add File: {file}\n+text\n*** End Patch");
     format!(
         "CALL exec_command {}\n",
         json!({ "cmd": format!("apply_patch <<'EOF'\n{patch}\nEOF") })
