@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::{
     access::instance_resolution::InstanceSelector,
-    approvals::permissions::stance,
+    approvals::permissions::{PathContext, denial_reason, stance},
     error::{Error, Result},
     kernel::{AgentPrincipal, Kernel, Principal, RunContext},
     messaging::size_limits,
@@ -56,15 +56,16 @@ impl Approvals<'_> {
         let run_context = self.0.run_context(agent.run).await?;
         let settings = run_context.agent(&agent.fence.agent)?;
         let rules = &settings.permissions;
-        let cwd = run_context.cwd_of(settings);
         let PermitRequest { call, tool, args } = request;
-        let stance = self.0.in_path_context(&cwd, |here| stance(rules, &tool, &args, here));
+        let decide = |here: &PathContext<'_>| match stance(rules, &tool, &args, here) {
+            PermissionAction::Deny => Err(denial_reason(rules, &tool, &args, here)),
+            action => Ok(action),
+        };
+        let stance = self.0.in_path_context(&run_context, settings, decide);
         match stance {
-            PermissionAction::Allow => Ok(PermitReply::Allow),
-            PermissionAction::Deny => {
-                Ok(PermitReply::Deny { why: format!("{tool} is not allowed here") })
-            }
-            PermissionAction::Ask => {
+            Err(why) => Ok(PermitReply::Deny { why }),
+            Ok(PermissionAction::Allow) => Ok(PermitReply::Allow),
+            Ok(PermissionAction::Ask | PermissionAction::Deny) => {
                 size_limits::check(
                     "the call's arguments",
                     args.to_string().len(),

@@ -25,6 +25,32 @@ pub struct Permissions {
     /// Treatment of a request while no person is present.
     #[serde(default)]
     pub on_ask: OnAsk,
+    /// Rules for the calls that no pattern matches, before the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<PermissionMode>,
+}
+
+/// Rules for the calls that no pattern matches.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    Display,
+    EnumString,
+    IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionMode {
+    /// The agent edits files in its working folder without an approval.
+    AcceptEdits,
+    /// The agent only reads.
+    Plan,
 }
 
 /// Decision about a call.

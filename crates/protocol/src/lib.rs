@@ -36,8 +36,8 @@ mod tool;
 
 pub use agent::{AgentSettings, Effort, Limits, RetryPolicy};
 pub use approval::{
-    ArgumentPattern, BadToolPattern, Consent, ConsentScope, OnAsk, PermissionAction, Permissions,
-    ToolPattern,
+    ArgumentPattern, BadToolPattern, Consent, ConsentScope, OnAsk, PermissionAction,
+    PermissionMode, Permissions, ToolPattern,
 };
 pub use attachment::{
     Attachment, AttachmentName, BadAttachmentName, Base64Bytes, MAX_ATTACHMENT_BYTES,

@@ -2,6 +2,7 @@
 
 mod codex;
 mod for_run;
+mod modes;
 
 use std::fs;
 

@@ -2,10 +2,8 @@
 //!
 //! A grant decides only about calls that would ask: after the rules of the file, so that `deny` has priority.
 
-use std::path::Path;
-
 use agent_worker_protocol::{
-    ApprovalId, Consent, ConsentScope, EffectKey, GrantId, Permission, ToolPattern,
+    AgentSettings, ApprovalId, Consent, ConsentScope, EffectKey, GrantId, Permission, ToolPattern,
     api::{ConsentRequest, GivenGrant, GrantView, ListPage, RevokeRequest},
 };
 use agent_worker_store::{
@@ -120,8 +118,8 @@ impl Kernel {
         wanted: Option<&ToolPattern>,
     ) -> Result<NewGrant> {
         let run_context = self.run_context(asked.run).await?;
-        let cwd = run_context.cwd_of(run_context.agent(&asked.agent)?);
-        let pattern = self.in_path_context(&cwd, |here| match wanted {
+        let settings = run_context.agent(&asked.agent)?;
+        let pattern = self.in_path_context(&run_context, settings, |here| match wanted {
             None => exact_pattern(call_of(asked), here).ok_or_else(|| Error::NoExactPattern {
                 approval: asked.id,
                 tool: asked.tool.clone(),
@@ -136,7 +134,7 @@ impl Kernel {
         open.retain(|other| {
             other.id != asked.id && other.agent == asked.agent && other.run == asked.run
         });
-        let covers = self.in_path_context(&cwd, |here| {
+        let covers = self.in_path_context(&run_context, settings, |here| {
             let is_covered = |other: &&Approval| grant_covers(&pattern, call_of(other), here);
             open.iter().filter(is_covered).map(|other| other.id).collect()
         });
@@ -155,9 +153,9 @@ impl Kernel {
         if grants.is_empty() {
             return Ok(None);
         }
-        let cwd = run_context.cwd_of(run_context.agent(&agent.fence.agent)?);
+        let settings = run_context.agent(&agent.fence.agent)?;
         let call = Call { tool: &new.tool, args: &new.args };
-        Ok(self.in_path_context(&cwd, |here| {
+        Ok(self.in_path_context(run_context, settings, |here| {
             grants.iter().find(|grant| grant_covers(&grant.pattern, call, here)).map(|it| it.id)
         }))
     }
@@ -165,17 +163,22 @@ impl Kernel {
     /// Returns the pattern that names exactly the call of a request, for its agent's working folder.
     pub(super) async fn exact_pattern_of(&self, asked: &Approval) -> Option<ToolPattern> {
         let run_context = self.run_context(asked.run).await.ok()?;
-        let cwd = run_context.cwd_of(run_context.agent(&asked.agent).ok()?);
-        self.in_path_context(&cwd, |here| exact_pattern(call_of(asked), here))
+        let settings = run_context.agent(&asked.agent).ok()?;
+        self.in_path_context(&run_context, settings, |here| exact_pattern(call_of(asked), here))
     }
 
     /// Calls a pure function with the location of an agent.
     pub(super) fn in_path_context<T>(
         &self,
-        cwd: &Path,
+        run_context: &RunContext,
+        settings: &AgentSettings,
         function: impl FnOnce(&PathContext<'_>) -> T,
     ) -> T {
-        function(&PathContext { cwd, resolve_link: &|path| self.runner.link_target(path) })
+        function(&PathContext {
+            cwd: &run_context.cwd_of(settings),
+            workflow_file: run_context.script.file.as_deref(),
+            resolve_link: &|path| self.runner.link_target(path),
+        })
     }
 }
 

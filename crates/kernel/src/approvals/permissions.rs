@@ -1,12 +1,13 @@
 //! Decides whether an agent may make a call without asking. Pure: rules and a call in, a stance out.
 //!
-//! `deny` precedes `ask`, `ask` precedes `allow`. Invariant: a call that does more than its prefix shows, in a
+//! `deny` precedes `ask`, `ask` precedes `allow`, `allow` precedes the mode. Invariant: a call that does more than its prefix shows, in a
 //! longer command or through `..` or a link, is allowed by no prefix pattern; then `default` decides.
 
 mod arguments;
 mod command;
 mod embedded_commands;
 mod grant_pattern;
+mod mode;
 mod path;
 mod simple_commands;
 mod subject;
@@ -14,16 +15,21 @@ mod url;
 
 use std::path::{Path, PathBuf};
 
-use agent_worker_protocol::{ArgumentPattern, PermissionAction, Permissions, ToolPattern};
+use agent_worker_protocol::{
+    ArgumentPattern, PermissionAction, PermissionMode, Permissions, ToolPattern,
+};
 use serde_json::Value;
 
 pub(crate) use self::grant_pattern::{Call, anchored_pattern, exact_pattern, grant_covers};
+use self::mode::mode_action;
 use self::subject::{CallSubject, CallSubjects, call_subjects};
 
 /// The location of an agent.
 pub(crate) struct PathContext<'a> {
     /// Working folder of the agent.
     pub(crate) cwd: &'a Path,
+    /// The workflow file, which decides about the permissions of the next run.
+    pub(crate) workflow_file: Option<&'a Path>,
     /// Function that returns the target of a link; none if the path is no link.
     pub(crate) resolve_link: &'a dyn Fn(&Path) -> Option<PathBuf>,
 }
@@ -50,7 +56,28 @@ pub(crate) fn stance(
     } else if names(&rules.allow, covers_call) {
         PermissionAction::Allow
     } else {
-        rules.default_action()
+        let action = rules.mode.and_then(|mode| mode_action(mode, tool, &subjects, here));
+        action.unwrap_or_else(|| rules.default_action())
+    }
+}
+
+/// Returns the reason of a denial, for the agent.
+pub(crate) fn denial_reason(
+    rules: &Permissions,
+    tool: &str,
+    args: &Value,
+    here: &PathContext<'_>,
+) -> String {
+    let without_mode = Permissions { mode: None, ..rules.clone() };
+    match rules.mode {
+        Some(PermissionMode::Plan)
+            if stance(&without_mode, tool, args, here) != PermissionAction::Deny =>
+        {
+            format!("{tool} is not allowed in plan mode: read and plan, and change nothing")
+        }
+        Some(PermissionMode::Plan | PermissionMode::AcceptEdits) | None => {
+            format!("{tool} is not allowed here")
+        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! `permissions:` section: calls that an agent may make alone, and calls that need an approval.
 
-use agent_worker_backends::{BackendSpec, PermissionSupport, available_backends, find_acp_agent};
-use agent_worker_protocol::{Keyword as _, OnAsk, PermissionAction, Permissions, ToolPattern};
+use agent_worker_backends::{
+    BackendKind, BackendSpec, PermissionSupport, available_backends, find_acp_agent,
+};
+use agent_worker_protocol::{
+    Keyword as _, OnAsk, PermissionAction, PermissionMode, Permissions, ToolPattern,
+};
 
 use crate::{
     agents::backend::one_of,
@@ -10,9 +14,17 @@ use crate::{
 };
 
 const PERMISSION_KEYS: AllowedKeys =
-    AllowedKeys { known: &["default", "allow", "ask", "deny", "on_ask"], planned: &[] };
+    AllowedKeys { known: &["default", "mode", "allow", "ask", "deny", "on_ask"], planned: &[] };
 /// Keys that have a meaning only if the backend asks for each call.
-const PER_CALL_KEYS: [&str; 4] = ["allow", "ask", "deny", "on_ask"];
+const PER_CALL_KEYS: [&str; 5] = ["allow", "ask", "deny", "on_ask", "mode"];
+/// Modes in the words of Claude Code, Gemini CLI and this program.
+const MODES: [(&str, Option<PermissionMode>); 5] = [
+    ("acceptEdits", Some(PermissionMode::AcceptEdits)),
+    ("plan", Some(PermissionMode::Plan)),
+    ("default", None),
+    ("accept_edits", Some(PermissionMode::AcceptEdits)),
+    ("auto_edit", Some(PermissionMode::AcceptEdits)),
+];
 
 /// Reads the permissions of an agent, as far as its backend supports them. An unknown backend has its own diagnostic.
 pub(crate) fn read(
@@ -36,12 +48,42 @@ pub(crate) fn read(
     let on_ask = fields.read_with("on_ask", diagnostics, |field| {
         one_of(field, &[OnAsk::Wait, OnAsk::Deny, OnAsk::Fail].map(|it| (it.word(), it)))
     });
+    let mode = fields.read_with("mode", diagnostics, |field| {
+        let mode = one_of(field, &MODES)?;
+        check_mode(field, mode, backend)?;
+        Ok(mode)
+    });
     let mut patterns = |name: &str| {
         let field = fields.get(name);
         field.map(|field| patterns(&field, backend, diagnostics)).unwrap_or_default()
     };
     let (allow, ask, deny) = (patterns("allow"), patterns("ask"), patterns("deny"));
-    Permissions { default, allow, ask, deny, on_ask: on_ask.unwrap_or_default() }
+    Permissions {
+        default,
+        allow,
+        ask,
+        deny,
+        on_ask: on_ask.unwrap_or_default(),
+        mode: mode.flatten(),
+    }
+}
+
+/// Refuses a mode that the backend would not keep: an ACP agent may change files without asking.
+fn check_mode(
+    field: &YamlField<'_>,
+    mode: Option<PermissionMode>,
+    backend: Option<&BackendSpec>,
+) -> Result<(), Diagnostic> {
+    match (mode, backend) {
+        (Some(PermissionMode::Plan), Some(spec)) if spec.kind == BackendKind::Acp => {
+            let message = format!(
+                "with `{}` an agent may act without asking, so that `plan` cannot be kept",
+                spec.name
+            );
+            Err(field.diagnostic(message).with_hint("use `backend: claude` or `backend: codex`"))
+        }
+        (Some(PermissionMode::Plan | PermissionMode::AcceptEdits) | None, _) => Ok(()),
+    }
 }
 
 /// Reports rules that the backend would not keep.

@@ -244,6 +244,14 @@ fn permissions() -> Value {
         &[],
         [
             ("default", one_of("Action for all other calls (ask).", &["allow", "ask", "deny"])),
+            (
+                "mode",
+                one_of(
+                    "Rules for calls that no pattern matches, before `default`: edits in the working folder without \
+                     approval, or reading only.",
+                    &["acceptEdits", "plan", "default", "accept_edits", "auto_edit"],
+                ),
+            ),
             ("allow", list("Calls that need no approval.", &pattern)),
             ("ask", list("Calls that always need approval.", &pattern)),
             ("deny", list("Calls that are never allowed.", &pattern)),

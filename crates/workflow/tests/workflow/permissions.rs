@@ -1,14 +1,14 @@
 //! `permissions:` of an agent, as far as its backend keeps them.
 
-use agent_worker_protocol::{OnAsk, PermissionAction, Permissions, ToolPattern};
+use agent_worker_protocol::{OnAsk, PermissionAction, PermissionMode, Permissions, ToolPattern};
+use agent_worker_workflow::{Error, Workflow};
+
+fn of(backend: &str, rules: &str) -> Result<Workflow, Error> {
+    crate::read(&format!("agents:\n  a: {{ backend: {backend}, permissions: {{ {rules} }} }}\n"))
+}
 
 #[test]
 fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
-    let of = |backend: &str, rules: &str| {
-        crate::read(&format!(
-            "agents:\n  a: {{ backend: {backend}, permissions: {{ {rules} }} }}\n"
-        ))
-    };
     let rules =
         "default: deny, allow: [Read, 'Bash(git diff*)'], ask: [Task], deny: [Edit], on_ask: fail";
     let read = of("claude", rules).unwrap().agents.remove(0).permissions;
@@ -21,6 +21,7 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         ask: patterns(&["Task"]),
         deny: patterns(&["Edit"]),
         on_ask: OnAsk::Fail,
+        mode: None,
     };
     assert_eq!(read, expected);
     assert_eq!(
@@ -54,6 +55,34 @@ fn what_an_agent_may_do_is_taken_where_its_backend_keeps_it() {
         ("claude", "allow: ['Bash(*)']", "`Bash(*)`: `*` is allowed only at the end"),
         ("claude", "default: maybe", "must be `allow` or `ask` or `deny`"),
         ("claude", "allowed: [Bash]", "unknown key `agents.a.permissions.allowed`"),
+    ] {
+        let told =
+            of(backend, rules).unwrap_err().render(agent_worker_workflow::RenderStyle::Plain);
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
+fn a_mode_is_taken_in_the_words_of_the_programs_where_its_backend_keeps_it() {
+    let acp = "acp, command: [mine, --acp]";
+    for (backend, word, mode) in [
+        ("claude", "acceptEdits", Some(PermissionMode::AcceptEdits)),
+        ("claude", "accept_edits", Some(PermissionMode::AcceptEdits)),
+        ("codex", "auto_edit", Some(PermissionMode::AcceptEdits)),
+        (acp, "acceptEdits", Some(PermissionMode::AcceptEdits)),
+        ("claude", "plan", Some(PermissionMode::Plan)),
+        ("codex", "plan", Some(PermissionMode::Plan)),
+        ("claude", "default", None),
+    ] {
+        let read = of(backend, &format!("mode: {word}")).unwrap();
+        assert_eq!(read.agents[0].permissions.mode, mode, "{backend} {word}");
+    }
+    for (backend, rules, why) in [
+        (acp, "mode: plan", "with `acp` an agent may act without asking, so that `plan`"),
+        ("opencode", "mode: plan", "`opencode` does not ask for permission per call"),
+        ("cursor", "mode: acceptEdits", "`cursor` does not ask for permission per call"),
+        ("gemini", "mode: plan", "`gemini` does not support `permissions`"),
+        ("claude", "mode: bypassPermissions", "must be `acceptEdits` or `plan` or `default`"),
     ] {
         let told =
             of(backend, rules).unwrap_err().render(agent_worker_workflow::RenderStyle::Plain);

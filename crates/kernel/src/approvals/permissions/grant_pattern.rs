@@ -25,7 +25,7 @@ pub(crate) struct Call<'a> {
 /// Returns true if the pattern of a grant covers a call.
 pub(crate) fn grant_covers(pattern: &ToolPattern, call: Call<'_>, here: &PathContext<'_>) -> bool {
     let subjects = call_subjects(call.tool, call.args, here);
-    let without_links = PathContext { cwd: here.cwd, resolve_link: &|_| None };
+    let without_links = PathContext { resolve_link: &|_| None, ..*here };
     pattern.tool() == call.tool && covers_call(pattern.argument(), &subjects, &without_links)
 }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn here() -> PathContext<'static> {
-        PathContext { cwd: Path::new("/project"), resolve_link: &before }
+        PathContext { cwd: Path::new("/project"), workflow_file: None, resolve_link: &before }
     }
 
     fn later() -> PathContext<'static> {

@@ -49,6 +49,24 @@ impl CallPath {
         self.resolved.iter().all(|path| path.starts_with(&folder))
     }
 
+    /// Returns true if every resolution of the path is a file in the agent's working folder, without a hidden part, and not
+    /// the workflow file.
+    pub(super) fn is_plain_work_file(&self, here: &PathContext<'_>) -> bool {
+        let folder = normalize(here.cwd);
+        let folder = resolve_links(&folder, here.resolve_link).unwrap_or(folder);
+        let workflow_file = here.workflow_file.map(|file| {
+            let file = normalize(file);
+            resolve_links(&file, here.resolve_link).unwrap_or(file)
+        });
+        let is_plain = |rest: &Path| {
+            !rest.as_os_str().is_empty()
+                && rest.iter().all(|part| !part.as_encoded_bytes().starts_with(b"."))
+        };
+        self.resolved.iter().all(|path| {
+            path.strip_prefix(&folder).is_ok_and(is_plain) && Some(path) != workflow_file.as_ref()
+        })
+    }
+
     /// Returns true if a pattern may match the path.
     pub(super) fn may_match(&self, fit: &ArgumentPattern, here: &PathContext<'_>) -> bool {
         let (written, leads) = path_patterns(fit, here);

@@ -22,6 +22,7 @@ fn rules(default: PermissionAction) -> Permissions {
         ask: patterns(&["Bash(git diff --output*)", "Write(src/keys*)"]),
         deny: patterns(&["Bash(rm*)", "Write(src/lock/*)", "WebFetch(http://*)", "Task"]),
         on_ask: agent_worker_protocol::OnAsk::Wait,
+        mode: None,
     }
 }
 
@@ -39,7 +40,12 @@ fn stance_in_linked_folder(rules: &Permissions, tool: &str, args: &Value) -> Per
         };
         Some(PathBuf::from(to))
     };
-    stance(rules, tool, args, &PathContext { cwd: Path::new("/project"), resolve_link: &link })
+    stance(
+        rules,
+        tool,
+        args,
+        &PathContext { cwd: Path::new("/project"), workflow_file: None, resolve_link: &link },
+    )
 }
 
 fn bash(command: &str) -> (&'static str, Value) {
@@ -193,6 +199,7 @@ fn every_path_of_a_call_counts_and_a_call_about_files_without_one_may_be_about_a
         ask: Vec::new(),
         deny: patterns(&["edit(secret/*)", "execute(secret/*)", "Write(secret/*)"]),
         on_ask: agent_worker_protocol::OnAsk::Wait,
+        mode: None,
     };
     let listed = |path: &str| json!([{ "path": path }]);
     for (tool, args, expected) in [

@@ -12,8 +12,8 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, ArgumentPattern, CredentialMode, Keyword as _, PermissionAction, Permissions,
-    ToolPattern, TurnMessage, Usage,
+    AgentName, ArgumentPattern, CredentialMode, Keyword as _, PermissionAction, PermissionMode,
+    Permissions, ToolPattern, TurnMessage, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -57,6 +57,24 @@ pub(in crate::program) const BYPASSING_TOOLS: [&str; 15] = [
     "TaskOutput",
     "TaskStop",
     "Workflow",
+];
+
+/// Tools that change files.
+const EDIT_TOOLS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Write"];
+/// Tools in plan mode: those that read, and those whose denial tells the model about the mode. A tool that is not listed is
+/// not offered, because the program may call it without asking.
+const PLAN_TOOLS: [&str; 11] = [
+    "Bash",
+    "Edit",
+    "Glob",
+    "Grep",
+    "LS",
+    "MultiEdit",
+    "NotebookEdit",
+    "Read",
+    "WebFetch",
+    "WebSearch",
+    "Write",
 ];
 
 /// State of reading the program's output.
@@ -365,16 +383,29 @@ fn add_permission_args(
     settings: &mut Value,
     invocation: &mut ProgramInvocation,
 ) {
-    let Permissions { default, allow, ask, deny, on_ask: _ } = permissions;
+    let Permissions { default, allow, ask, deny, on_ask: _, mode } = permissions;
     let is_whole = |pattern: &&ToolPattern| *pattern.argument() == ArgumentPattern::Any;
     let names = |patterns: &mut dyn Iterator<Item = &ToolPattern>| {
         patterns.map(|pattern| pattern.tool().to_owned()).collect::<BTreeSet<_>>()
     };
     let joined = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(",");
     let mut asked = names(&mut ask.iter().chain(deny.iter().filter(|it| !is_whole(it))));
-    if let Some(PermissionAction::Deny) = default {
+    let mode_tools: &[&str] = match mode {
+        Some(PermissionMode::AcceptEdits) => &EDIT_TOOLS,
+        Some(PermissionMode::Plan) => &PLAN_TOOLS,
+        None => &[],
+    };
+    let mode_tools = || mode_tools.iter().map(|tool| (*tool).to_owned());
+    if *default == Some(PermissionAction::Deny) || *mode == Some(PermissionMode::Plan) {
         asked.extend(names(&mut allow.iter().filter(|it| !is_whole(it))));
-        invocation.args(["--tools", &joined(names(&mut allow.iter().chain(ask)))]);
+        let mut offered = names(&mut allow.iter().chain(ask));
+        offered.extend(mode_tools());
+        invocation.args(["--tools", &joined(offered)]);
+    }
+    // The daemon decides about these calls, whatever the user's settings allow.
+    asked.extend(mode_tools());
+    if mode.is_some() {
+        invocation.args(["--permission-mode", "default"]);
     }
     if !asked.is_empty() {
         settings["permissions"] = json!({ "ask": asked });

@@ -12,17 +12,36 @@ fn patterns(texts: &[&str]) -> Vec<ToolPattern> {
 }
 
 fn decide(rules: &Permissions, tool: &str, args: &Value) -> PermissionAction {
-    stance(rules, tool, args, &PathContext { cwd: Path::new("/project"), resolve_link: &|_| None })
+    stance(
+        rules,
+        tool,
+        args,
+        &PathContext { cwd: Path::new("/project"), workflow_file: None, resolve_link: &|_| None },
+    )
 }
 
 fn allowing(allow: &[&str]) -> Permissions {
     let (default, on_ask) = (Some(PermissionAction::Deny), OnAsk::Wait);
-    Permissions { default, allow: patterns(allow), ask: Vec::new(), deny: Vec::new(), on_ask }
+    Permissions {
+        default,
+        allow: patterns(allow),
+        ask: Vec::new(),
+        deny: Vec::new(),
+        on_ask,
+        mode: None,
+    }
 }
 
 fn denying(deny: &[&str]) -> Permissions {
     let (default, on_ask) = (Some(PermissionAction::Allow), OnAsk::Wait);
-    Permissions { default, allow: Vec::new(), ask: Vec::new(), deny: patterns(deny), on_ask }
+    Permissions {
+        default,
+        allow: Vec::new(),
+        ask: Vec::new(),
+        deny: patterns(deny),
+        on_ask,
+        mode: None,
+    }
 }
 
 /// Checks all calls, and reports all that were decided otherwise.

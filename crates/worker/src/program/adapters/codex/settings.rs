@@ -2,7 +2,9 @@
 
 use std::io;
 
-use agent_worker_protocol::{CredentialMode, Keyword as _, OnAsk, PermissionAction, Permissions};
+use agent_worker_protocol::{
+    CredentialMode, Keyword as _, OnAsk, PermissionAction, PermissionMode, Permissions,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -91,7 +93,13 @@ pub(super) fn turn_params(turn: &ProgramTurn<'_>) -> Value {
 /// Returns true if the daemon decides about single calls. Without rules the program never asks, and a call that its sandbox
 /// forbids fails.
 fn needs_decisions(rules: &Permissions) -> bool {
-    let Permissions { default, allow, ask, deny, on_ask } = rules;
+    let Permissions { default, allow, ask, deny, on_ask, mode } = rules;
+    match mode {
+        Some(PermissionMode::AcceptEdits) => return true,
+        // The sandbox lets commands read, and they need no decision.
+        Some(PermissionMode::Plan) => return [allow, ask, deny].iter().any(|it| !it.is_empty()),
+        None => {}
+    }
     match default {
         Some(PermissionAction::Ask) => true,
         Some(PermissionAction::Allow) => !(ask.is_empty() && deny.is_empty()),
@@ -103,6 +111,7 @@ fn needs_decisions(rules: &Permissions) -> bool {
 /// Returns the sandbox mode, unless the user's settings decide. A command that was approved runs outside of the sandbox.
 fn sandbox_mode(rules: &Permissions) -> Option<&'static str> {
     match rules.default {
+        _ if rules.mode == Some(PermissionMode::Plan) => Some("read-only"),
         Some(PermissionAction::Allow) => Some("workspace-write"),
         Some(PermissionAction::Deny | PermissionAction::Ask) => Some("read-only"),
         None => needs_decisions(rules).then_some("read-only"),
@@ -151,6 +160,12 @@ mod tests {
             (r#"{"default":"allow","allow":["edit"]}"#, false, Some("workspace-write")),
             (r#"{"default":"deny","allow":["edit"]}"#, true, Some("read-only")),
             (r#"{"default":"deny","deny":["edit"]}"#, false, Some("read-only")),
+            (r#"{"mode":"plan"}"#, false, Some("read-only")),
+            (r#"{"mode":"plan","default":"allow"}"#, false, Some("read-only")),
+            (r#"{"mode":"plan","allow":["execute(ls*)"]}"#, true, Some("read-only")),
+            (r#"{"mode":"accept_edits"}"#, true, Some("read-only")),
+            (r#"{"mode":"accept_edits","default":"allow"}"#, true, Some("workspace-write")),
+            (r#"{"mode":"accept_edits","default":"deny"}"#, true, Some("read-only")),
         ] {
             let rules = rules(text);
             assert_eq!((needs_decisions(&rules), sandbox_mode(&rules)), (asks, sandbox), "{text}");
