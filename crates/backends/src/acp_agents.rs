@@ -163,6 +163,12 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
             "--disable-builtin-mcps",
             "--allow-tool",
             TEAM_SERVER_NAME,
+            // Agents of its own, which work on after the turn.
+            "--excluded-tools",
+            "task",
+            "list_agents",
+            "read_agent",
+            "write_agent",
         ],
         homes: &[("COPILOT_HOME", "copilot")],
         variables: &[
@@ -238,7 +244,20 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
         name: "qwen",
         program: "qwen",
         install: "npm install --global @qwen-code/qwen-code",
-        args: &["--acp", "--allowed-tools", "mcp__team"],
+        args: &[
+            "--acp",
+            "--allowed-tools",
+            "mcp__team",
+            // Agents of its own and tools that watch them, which work on after the turn.
+            "--exclude-tools",
+            "agent",
+            "--exclude-tools",
+            "send_message",
+            "--exclude-tools",
+            "task_stop",
+            "--exclude-tools",
+            "monitor",
+        ],
         // Without settings it knows no way to log in.
         isolated_args: &["--auth-type", "openai"],
         homes: &[("QWEN_HOME", "qwen")],

@@ -7,6 +7,7 @@
 mod call;
 mod client;
 mod failure;
+mod notice;
 mod permit;
 mod preset;
 #[cfg(test)]
@@ -238,6 +239,11 @@ impl<'a> AcpConversation<'a> {
                     }
                 }
                 Some(Ok((question, permit))) = self.open_permits.join_next() => {
+                    let permitted = self.client.permitted_call(&question, permit);
+                    let failed = permitted.and_then(|call| self.recorder.record(call).err());
+                    if let Some(failure) = failed {
+                        return Some(Err(failure));
+                    }
                     let answer = self.client.permit_response(question, permit);
                     self.send_message(answer);
                 }

@@ -14,7 +14,11 @@ use serde_json::{Value, json};
 use super::{
     super::ProgramEvent,
     call::{AcpCallStage, AcpToolCall},
-    failure::{failure_from_error, incomplete_turn, provider_status, stopped_after_refusal},
+    failure::{
+        failure_from_error, incomplete_turn, is_system_error, provider_status,
+        stopped_after_refusal,
+    },
+    notice::AcpNotice,
     permit::{AcpPermitDecision, AcpPermitParams, AcpPermitQuestion},
     turn_input::{AcpAcceptedInput, AcpTurnInput},
     usage::AcpUsageTracker,
@@ -86,6 +90,10 @@ pub(super) struct AcpClient<'a> {
     has_called: bool,
     /// The status of a failed request to the provider, if the agent reports it.
     provider_status: Option<u64>,
+    /// True after the agent reported that its request to the provider failed, until it continues.
+    has_failed: bool,
+    /// The last text, and its meaning if it is the agent's own.
+    last_text: (String, Option<AcpNotice>),
     refusal: AcpRefusal,
     is_cancelled: bool,
 }
@@ -140,6 +148,8 @@ impl<'a> AcpClient<'a> {
             open_requests: Vec::new(),
             has_called: false,
             provider_status: None,
+            has_failed: false,
+            last_text: (String::new(), None),
             refusal: AcpRefusal::None,
             is_cancelled: false,
         }
@@ -147,8 +157,10 @@ impl<'a> AcpClient<'a> {
 
     /// Builds the first message.
     pub(super) fn initialize_request(&mut self) -> Value {
-        let capabilities =
-            json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
+        // With `notices`, an agent reports its own warnings in updates of their own, not as text of its answer.
+        let capabilities = json!({
+            "fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false, "session": {"notices": {}},
+        });
         let us = json!({"name": "agent-worker", "version": env!("CARGO_PKG_VERSION")});
         let params = json!({
             "protocolVersion": PROTOCOL_VERSION, "clientCapabilities": capabilities, "clientInfo": us,
@@ -194,6 +206,22 @@ impl<'a> AcpClient<'a> {
             self.refusal = AcpRefusal::Idle;
         }
         question.response(permit)
+    }
+
+    /// Reports a permitted call as running: some agents send no update between the permission and the result.
+    pub(super) fn permitted_call(
+        &mut self,
+        question: &AcpPermitQuestion,
+        permit: AcpPermitDecision,
+    ) -> Option<ProgramEvent> {
+        let says = self.tool_naming();
+        let call = self.calls.get_mut(&question.call_id)?;
+        let is_new = permit == AcpPermitDecision::AllowOnce && !call.is_reported;
+        is_new.then(|| {
+            call.is_reported = true;
+            let (id, tool, args) = (call.id().to_owned(), call.tool_name(says), call.args(says));
+            ProgramEvent::ToolCalled { id, tool, args }
+        })
     }
 
     /// Returns the messages that stop the agent, if a prompt is running, and answers its open requests as
@@ -248,15 +276,7 @@ impl<'a> AcpClient<'a> {
     fn handle_update(&mut self, update: AcpUpdate) -> Vec<ProgramEvent> {
         match update {
             AcpUpdate::AgentMessageChunk { content } => match content["text"].as_str() {
-                Some(text) if !text.is_empty() => {
-                    let is_notice =
-                        self.input.preset.is_some_and(|preset| preset.is_refusal_notice(text));
-                    if !is_notice {
-                        self.refusal.note_action();
-                    }
-                    self.answer.push_str(text);
-                    vec![ProgramEvent::Text(text.to_owned())]
-                }
+                Some(text) if !text.is_empty() => self.text_events(text),
                 _ => Vec::new(),
             },
             AcpUpdate::ToolCall(said) => self.tool_call_events(*said),
@@ -266,16 +286,36 @@ impl<'a> AcpClient<'a> {
             }
             AcpUpdate::SessionInfo { meta } => {
                 self.provider_status = provider_status(&meta).or(self.provider_status);
+                self.has_failed = is_system_error(&meta).unwrap_or(self.has_failed);
                 Vec::new()
             }
             AcpUpdate::Other => Vec::new(),
         }
     }
 
+    /// Adds a text to the answer, unless it is the agent's own.
+    fn text_events(&mut self, text: &str) -> Vec<ProgramEvent> {
+        let notice = self.input.preset.and_then(|preset| (preset.hooks.notice)(text));
+        match notice {
+            Some(AcpNotice::Remark) => return Vec::new(),
+            Some(AcpNotice::Retry) => {
+                self.answer.clear();
+                return vec![ProgramEvent::Retry(text.to_owned())];
+            }
+            Some(AcpNotice::Failure) => self.answer.clear(),
+            Some(AcpNotice::Refusal) => {}
+            None => self.refusal.note_action(),
+        }
+        self.last_text = (text.to_owned(), notice);
+        self.answer.push_str(text);
+        vec![ProgramEvent::Text(text.to_owned())]
+    }
+
     /// Reports a call once its arguments are complete, and reports its end.
     fn tool_call_events(&mut self, said: AcpToolCall) -> Vec<ProgramEvent> {
         // The text so far preceded a call and is not the answer.
         self.answer.clear();
+        self.last_text = (String::new(), None);
         self.has_called = true;
         let (id, says) = (said.id().to_owned(), self.tool_naming());
         // The refused call itself ends with an update.
@@ -433,7 +473,8 @@ impl<'a> AcpClient<'a> {
         let answer = std::mem::take(&mut self.answer);
         let fatal = |why: &str| Err(TurnFailure::new(FailureClass::Fatal, why));
         let is_whole = if let Some(preset) = self.input.preset {
-            (preset.hooks.is_complete)(result)
+            let has_failed = self.has_failed || self.last_text.1 == Some(AcpNotice::Failure);
+            !has_failed && (preset.hooks.is_complete)(result)
         } else {
             // An unknown agent that did nothing at all did not reach its model.
             let is_used = self.usage_tracker.turn_usage(result).is_some();
@@ -442,7 +483,9 @@ impl<'a> AcpClient<'a> {
         steps.push(AcpStep::End(match result["stopReason"].as_str() {
             Some("end_turn") if self.refusal == AcpRefusal::Idle => Err(stopped_after_refusal()),
             Some("end_turn") if is_whole => Ok(answer),
-            Some("end_turn") => Err(incomplete_turn(self.provider_status, &answer)),
+            Some("end_turn") => {
+                Err(incomplete_turn(self.provider_status, &answer, &self.last_text.0))
+            }
             // Some agents stop this way after a refusal, and leave the rest of the work undone.
             Some("cancelled") if self.refusal != AcpRefusal::None && !self.is_cancelled => {
                 Err(stopped_after_refusal())

@@ -139,6 +139,12 @@ fn a_turn_without_a_whole_answer_has_failed_by_the_rules_of_its_agent() {
         "content": {"type": "text", "text": "unexpected status 529"}});
     let status = json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"error":
         {"codexErrorInfo": {"responseStreamConnectionFailed": {"httpStatusCode": 529}}}}}});
+    let text = |text: &str| json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}});
+    let thread = |kind: &str| json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": kind}}}});
+    let (system_error, active) = (thread("systemError"), thread("active"));
+    let (own, other) = (text("Error: 503 scripted"), text("done"));
+    let retry = text("Info: Request failed due to a transient API error. Retrying...");
+    let remark = text("Model metadata for `m` not found.");
     let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "ls", "kind": "execute",
         "status": "completed", "rawInput": {}});
     let nothing_used =
@@ -156,14 +162,31 @@ fn a_turn_without_a_whole_answer_has_failed_by_the_rules_of_its_agent() {
             Some("codex"),
             vec![&words],
             &nothing_used,
-            "= crash: the model completed no answer: unexpected status 529",
+            "= transient: the model completed no answer: unexpected status 529",
         ),
+        // The failure of a request after a tool call.
+        (
+            Some("codex"),
+            vec![&system_error, &words],
+            &used,
+            "= transient: the model completed no answer: unexpected status 529",
+        ),
+        (Some("codex"), vec![&system_error, &active, &words], &used, "= unexpected status 529"),
+        (
+            Some("copilot"),
+            vec![&call, &own],
+            &used,
+            "= transient: the model completed no answer: Error: 503 scripted",
+        ),
+        (Some("copilot"), vec![&own, &call], &used, "= "),
+        (Some("copilot"), vec![&words, &retry, &other], &used, "= done"),
+        (Some("codex"), vec![&remark, &other], &used, "= done"),
         (Some("codex"), vec![&words], &used, "= unexpected status 529"),
         (
             Some("copilot"),
             vec![&words],
             &end,
-            "= crash: the model completed no answer: unexpected status 529",
+            "= transient: the model completed no answer: unexpected status 529",
         ),
         (Some("copilot"), vec![&words], &used, "= unexpected status 529"),
         (None, vec![], &end, "= crash: the model completed no answer"),
@@ -224,6 +247,18 @@ fn an_error_has_the_reason_of_its_data_and_the_class_of_the_providers_status() {
         (json!({"details": "401 scripted 401"}), "= auth: Internal error: 401 scripted 401"),
         (json!({"details": "429 slow down"}), "= rate_limited: Internal error: 429 slow down"),
         (json!("529 overloaded"), "= transient: Internal error: 529 overloaded"),
+        (
+            json!({"message": "unexpected status 529 <unknown>: x", "codex_error_info": "other"}),
+            "= transient: Internal error: unexpected status 529 <unknown>: x",
+        ),
+        (
+            json!({"message": "m", "codex_error_info": {"response_too_many_failed_attempts": {"http_status_code": 429}}}),
+            "= rate_limited: Internal error: m",
+        ),
+        (
+            json!({"message": "stream disconnected before completion: x"}),
+            "= transient: Internal error: stream disconnected before completion: x",
+        ),
         (json!({"details": "no number"}), "= fatal: Internal error: no number"),
         (json!({"details": "4011 files"}), "= fatal: Internal error: 4011 files"),
     ] {
