@@ -278,7 +278,8 @@ fn pause(time: Duration) {
 /// Returns settings of a person who uses opencode with this server. Over the Agent Client Protocol it has no other source
 /// for a provider.
 fn opencode_settings(url: &str) -> String {
-    let model = json!({"name": "Scripted", "cost": {"input": 1.25, "output": 10}});
+    let limit = json!({"context": 100_000, "output": 8_000});
+    let model = json!({"name": "Scripted", "cost": {"input": 1.25, "output": 10}, "limit": limit});
     let options = json!({"baseURL": format!("{url}/v1"), "apiKey": KEY});
     let provider = json!({"npm": "@ai-sdk/openai-compatible", "name": "Local", "options": options,
         "models": {"scripted": model}});

@@ -209,7 +209,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
         name: "opencode",
         program: "opencode",
         install: "npm install --global opencode-ai",
-        args: &["acp", "--pure"],
+        args: &["acp", "--pure", "--print-logs", "--log-level", "ERROR"],
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
         homes: &[
             ("XDG_DATA_HOME", "opencode/data"),

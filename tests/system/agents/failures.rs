@@ -8,7 +8,7 @@ use super::{
     matrix::{Cells, Situation, matrix_tests},
     testbed::{AgentEntry, AgentTestbed, Cli, files},
 };
-use crate::world::kill;
+use crate::world::{TEST_TIMEOUT, kill};
 
 /// One failure is enough: the next attempt is far away.
 const LONG_BACKOFF: &str = "retry: { backoff: 1h }";
@@ -50,12 +50,15 @@ fn check_failures(cli: Cli, cells: &mut Cells) {
     for (name, _, state, class, proven) in FAILURES {
         // This program does not report the reason for waiting.
         let (state, class) = match (cli, class) {
-            (Cli::Opencode, "rate_limited") => ("backing_off", "transient"),
+            (Cli::Opencode | Cli::AcpOpencode, "rate_limited") => ("backing_off", "transient"),
+            (Cli::AcpOpencode, "auth") => ("backing_off", "fatal"),
             _ => (state, class),
         };
         // This program takes a broken-off response for an answer, and does not report the reason.
         let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
-        let ended = testbed.end_of_turn(name);
+        // This program itself retries for 80 s.
+        let attempts = if cli == Cli::AcpQwen { 3 } else { 1 };
+        let ended = testbed.end_of_turn_within(attempts * TEST_TIMEOUT, name);
         let seen = (&*ended.0, ended.1["class"].as_str());
         // This program reports a reset connection in the same way as a bad request.
         let class = match (cli, name, seen.1) {

@@ -4,6 +4,7 @@
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     external_programs::{ExternalPrograms, agents},
     model_server::ModelServer,
-    world::{World, record_skip, wait_for},
+    world::{TEST_TIMEOUT, World, record_skip, wait_within},
 };
 
 /// The program of an agent.
@@ -264,7 +265,12 @@ impl AgentTestbed {
 
     /// Waits until the turn is over and the agent is not at work. Returns the state and the end of the turn.
     pub(super) fn end_of_turn(&self, agent: &str) -> (String, Value) {
-        wait_for(&format!("the end of a turn of {agent}"), || {
+        self.end_of_turn_within(TEST_TIMEOUT, agent)
+    }
+
+    /// Does the same with another timeout.
+    pub(super) fn end_of_turn_within(&self, timeout: Duration, agent: &str) -> (String, Value) {
+        wait_within(timeout, &format!("the end of a turn of {agent}"), || {
             let status = self.status(agent);
             let ended = status["attempts"][0].get("ended")?.clone();
             let state = status["state"].as_str()?.to_owned();

@@ -30,6 +30,16 @@ pub(super) const NOT_OFFERED: &[(Situation, &[Cli], &str)] = &[
         "the program reports no cost over ACP",
     ),
     (
+        Situation::Cost,
+        &[Cli::Opencode],
+        "the program reports a cost only for models whose price it knows, which are not scripted",
+    ),
+    (
+        Situation::Effort,
+        &[Cli::Opencode],
+        "the program has efforts only for models with variants, which are not scripted",
+    ),
+    (
         Situation::SessionShown,
         &[
             Cli::AcpClaude,
@@ -59,7 +69,7 @@ pub(super) const NOT_OFFERED: &[(Situation, &[Cli], &str)] = &[
     ),
     (
         Situation::RateLimit,
-        &[Cli::Opencode],
+        &[Cli::Opencode, Cli::AcpOpencode],
         "the program retries without an end and does not report the status: the turn ends as `transient`",
     ),
     (

@@ -18,6 +18,7 @@ use super::{
         failure_from_error, incomplete_turn, is_system_error, provider_status,
         stopped_after_refusal,
     },
+    message::{AcpMessage, AcpUpdate},
     notice::AcpNotice,
     permit::{AcpPermitDecision, AcpPermitParams, AcpPermitQuestion},
     turn_input::{AcpAcceptedInput, AcpTurnInput},
@@ -96,38 +97,6 @@ pub(super) struct AcpClient<'a> {
     last_text: (String, Option<AcpNotice>),
     refusal: AcpRefusal,
     is_cancelled: bool,
-}
-
-/// A message of either side.
-#[derive(Deserialize)]
-struct AcpMessage {
-    id: Option<Value>,
-    method: Option<String>,
-    #[serde(default)]
-    params: Value,
-    result: Option<Value>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "sessionUpdate", rename_all = "snake_case")]
-enum AcpUpdate {
-    AgentMessageChunk {
-        content: Value,
-    },
-    #[serde(rename = "tool_call", alias = "tool_call_update")]
-    ToolCall(Box<AcpToolCall>),
-    #[serde(rename = "usage_update")]
-    UsageUpdate {
-        cost: Option<Value>,
-    },
-    #[serde(rename = "session_info_update")]
-    SessionInfo {
-        #[serde(rename = "_meta", default)]
-        meta: Value,
-    },
-    #[serde(other)]
-    Other,
 }
 
 impl<'a> AcpClient<'a> {

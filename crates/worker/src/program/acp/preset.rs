@@ -36,6 +36,8 @@ pub(super) struct AcpHooks {
     pub(super) session_meta: Option<fn(&str, Option<&str>) -> Value>,
     /// Returns false for a successful response that is incomplete.
     pub(super) is_complete: fn(&Value) -> bool,
+    /// True if the agent reports a failed request to its provider only in its log, as opencode does.
+    pub(super) logs_stream_errors: bool,
     /// Recognizes a text of the agent itself among the chunks of an answer.
     pub(super) notice: fn(&str) -> Option<AcpNotice>,
 }
@@ -44,6 +46,7 @@ const NO_HOOKS: AcpHooks = AcpHooks {
     prepare: |_, _| Ok(None),
     session_meta: None,
     is_complete: |_| true,
+    logs_stream_errors: false,
     notice: |_| None,
 };
 
@@ -82,6 +85,7 @@ fn find_hooks(agent: &str) -> AcpHooks {
                 set_opencode_settings(turn, invocation);
                 Ok(None)
             },
+            logs_stream_errors: true,
             ..NO_HOOKS
         },
         _ => NO_HOOKS,
