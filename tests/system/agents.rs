@@ -186,7 +186,7 @@ fn check_hand_over<const SIZE: usize>(team: [Cli; SIZE], cells: &mut Cells) {
     testbed.write(&entries, &rest);
     let (code, envelope) = testbed.world.envelope(&["run", "team.yaml", "--json"]);
     assert_eq!(code, 0, "{envelope}\n{}", testbed.world.log());
-    let lines: String = names.iter().map(|name| format!("- {name}\n")).collect();
+    let lines = names.map(|name| format!("- {name}\n")).concat();
     let notes = testbed.world.run(&["doc", "read"]).stdout;
     assert_eq!(notes, lines + "- mock\n", "{envelope}");
     let senders: Vec<_> = testbed.channel_messages().into_iter().map(|(from, _)| from).collect();

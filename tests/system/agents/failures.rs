@@ -13,11 +13,13 @@ use crate::world::{TEST_TIMEOUT, kill};
 /// One failure is enough: the next attempt is far away.
 const LONG_BACKOFF: &str = "retry: { backoff: 1h }";
 
+/// Name of the agent, script, state, failure class and proven situation.
+type ProviderFailure = (&'static str, &'static str, &'static str, &'static str, Option<Situation>);
+
 /// Failures of the provider, with the agent's state and the failure class that follow, and the situation that the last of
 /// its failures proves.
-const FAILURES: [(&str, &str, &str, &str, Option<Situation>); 6] = [
+const FAILURES: [ProviderFailure; 6] = [
     ("refused", "FAIL 401", "stopped", "auth", Some(Situation::RefusedKey)),
-    ("limited", "FAIL 429\nRETRY_AFTER 600", "parked", "rate_limited", Some(Situation::RateLimit)),
     ("overloaded", "FAIL 529", "backing_off", "transient", None),
     ("later", "CALL inbox_check {}\nTHEN_FAIL 529", "backing_off", "transient", None),
     ("paused", "FAIL 503\nRETRY_AFTER 600", "backing_off", "transient", Some(Situation::Overload)),
@@ -28,6 +30,7 @@ const FAILURES: [(&str, &str, &str, &str, Option<Situation>); 6] = [
         "transient",
         Some(Situation::CutAnswer),
     ),
+    ("limited", "FAIL 429\nRETRY_AFTER 600", "parked", "rate_limited", Some(Situation::RateLimit)),
 ];
 
 fn check_failures(cli: Cli, cells: &mut Cells) {
@@ -47,26 +50,10 @@ fn check_failures(cli: Cli, cells: &mut Cells) {
         testbed.send(name, "SAY All is well.");
     }
     testbed.send("talker", "SAY Error: rate limit exceeded (429)");
-    for (name, _, state, class, proven) in FAILURES {
-        // This program does not report the reason for waiting.
-        let (state, class) = match (cli, class) {
-            (Cli::Opencode | Cli::AcpOpencode, "rate_limited") => ("backing_off", "transient"),
-            (Cli::AcpOpencode, "auth") => ("backing_off", "fatal"),
-            _ => (state, class),
-        };
-        // This program takes a broken-off response for an answer, and does not report the reason.
-        let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
-        // This program itself retries for 80 s.
-        let attempts = if cli == Cli::AcpQwen { 3 } else { 1 };
-        let ended = testbed.end_of_turn_within(attempts * TEST_TIMEOUT, name);
-        let seen = (&*ended.0, ended.1["class"].as_str());
-        // This program reports a reset connection in the same way as a bad request.
-        let class = match (cli, name, seen.1) {
-            (Cli::AcpClaude, "cut", Some("fatal")) => "fatal",
-            _ => class,
-        };
-        assert_eq!(seen, (state, Some(class)), "{name}: {}", testbed.diagnostics(name));
-        proven.into_iter().for_each(|situation| cells.passed(situation));
+    let (last, others) = FAILURES.split_last().unwrap();
+    for failure in others {
+        check_provider_failure(&testbed, cli, failure);
+        failure.4.into_iter().for_each(|situation| cells.passed(situation));
     }
     let (state, ended) = testbed.end_of_turn("talker");
     assert_eq!(
@@ -76,22 +63,13 @@ fn check_failures(cli: Cli, cells: &mut Cells) {
         testbed.diagnostics("talker")
     );
     cells.passed(Situation::ErrorAsText);
-    // This program notices by itself, and ends without a result.
-    let class = if cli == Cli::Codex { "crash" } else { "fatal" };
     for name in ["deaf", "shut"] {
-        let (state, ended) = testbed.end_of_turn(name);
-        let seen = (&*state, ended["class"].as_str());
-        assert_eq!(seen, ("backing_off", Some(class)), "{}", testbed.diagnostics(name));
-        let told = ended["why"].as_str().unwrap();
-        // This program does not start without the file that names the tools.
-        let why = match cli {
-            Cli::AcpClaude => "Internal error",
-            _ => "never listed the team's tools",
-        };
-        assert!(told.contains(why), "{name}: {told}");
+        check_lost_tools(&testbed, cli, name);
     }
-    assert_eq!(testbed.other_processes(), []);
     cells.passed(Situation::LostTools);
+    check_provider_failure(&testbed, cli, last);
+    assert_eq!(testbed.other_processes(), []);
+    last.4.into_iter().for_each(|situation| cells.passed(situation));
     if cli == Cli::Gemini {
         // If its provider fails, this program writes the conversation to a file, in a folder that other users
         // cannot read.
@@ -99,6 +77,45 @@ fn check_failures(cli: Cli, cells: &mut Cells) {
         let is_report = |path: &Path| path.to_string_lossy().contains("/tmp/gemini-client-error-");
         assert!(written.iter().any(|(path, _)| is_report(path)));
     }
+}
+
+/// Checks state and class after one failure of the provider.
+fn check_provider_failure(testbed: &AgentTestbed, cli: Cli, failure: &ProviderFailure) {
+    let (name, _, state, class, _) = *failure;
+    // This program does not report the reason for waiting.
+    let (state, class) = match (cli, class) {
+        (Cli::Opencode | Cli::AcpOpencode, "rate_limited") => ("backing_off", "transient"),
+        (Cli::AcpOpencode, "auth") => ("backing_off", "fatal"),
+        _ => (state, class),
+    };
+    // This program takes a broken-off response for an answer, and does not report the reason.
+    let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
+    // This program itself retries for longer than a minute.
+    let attempts = if cli == Cli::AcpQwen { 2 } else { 1 };
+    let ended = testbed.end_of_turn_within(attempts * TEST_TIMEOUT, name);
+    let seen = (&*ended.0, ended.1["class"].as_str());
+    // This program reports a reset connection in the same way as a bad request.
+    let class = match (cli, name, seen.1) {
+        (Cli::AcpClaude, "cut", Some("fatal")) => "fatal",
+        _ => class,
+    };
+    assert_eq!(seen, (state, Some(class)), "{name}: {}", testbed.diagnostics(name));
+}
+
+/// Checks that an agent without the team's tools has failed.
+fn check_lost_tools(testbed: &AgentTestbed, cli: Cli, name: &str) {
+    // This program notices by itself, and ends without a result.
+    let class = if cli == Cli::Codex { "crash" } else { "fatal" };
+    let (state, ended) = testbed.end_of_turn(name);
+    let seen = (&*state, ended["class"].as_str());
+    assert_eq!(seen, ("backing_off", Some(class)), "{}", testbed.diagnostics(name));
+    let told = ended["why"].as_str().unwrap();
+    // This program does not start without the file that names the tools.
+    let why = match cli {
+        Cli::AcpClaude => "Internal error",
+        _ => "never listed the team's tools",
+    };
+    assert!(told.contains(why), "{name}: {told}");
 }
 
 /// Returns the program with settings that have a wrong server address, by a rule of `sed`, and wrong tokens.
@@ -150,7 +167,7 @@ fn a_run_reports_that_the_key_of_claude_code_was_refused_and_what_to_do() {
 }
 
 matrix_tests! {
-    check_failures proves [RefusedKey, RateLimit, Overload, CutAnswer, ErrorAsText, LostTools] {
+    check_failures proves [RefusedKey, Overload, CutAnswer, ErrorAsText, LostTools, RateLimit] {
         claude_code_fails_by_what_it_reports: Claude,
         codex_fails_by_what_it_reports: Codex,
         gemini_cli_fails_by_what_it_reports: Gemini,

@@ -17,6 +17,7 @@ mod turn_input;
 mod usage;
 
 use std::{
+    io,
     path::Path,
     pin::pin,
     process::{ExitStatus, Stdio},
@@ -28,10 +29,10 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::{
     io::AsyncWriteExt as _,
-    process::{ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStdin, ChildStdout, Command},
     sync::mpsc,
     task::JoinSet,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, error::Elapsed, sleep_until, timeout},
 };
 
 use self::{
@@ -180,14 +181,21 @@ async fn run_agent(
             None => Err(timeout(PIPE_DRAIN_TIMEOUT, parting).await),
         }
     };
-    match ended {
-        Ok(ended) => ended,
-        Err(Ok(status)) => {
-            Err(crash_failure(status.map_err(io_failure("wait for the agent"))?, &errors))
-        }
-        Err(Err(_)) => match child.try_wait() {
-            Ok(Some(status)) => Err(crash_failure(status, &errors)),
-            Ok(None) | Err(_) => Err(output_closed()),
+    ended.unwrap_or_else(|exited| Err(exit_failure(exited, &mut child, &errors)))
+}
+
+/// Returns the failure of an agent whose output ended before its turn.
+fn exit_failure(
+    exited: Result<io::Result<ExitStatus>, Elapsed>,
+    child: &mut Child,
+    errors: &OutputTail,
+) -> TurnFailure {
+    match exited {
+        Ok(Ok(status)) => crash_failure(status, errors),
+        Ok(Err(error)) => io_failure("wait for the agent")(error),
+        Err(_) => match child.try_wait() {
+            Ok(Some(status)) => crash_failure(status, errors),
+            Ok(None) | Err(_) => output_closed(),
         },
     }
 }

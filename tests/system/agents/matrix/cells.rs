@@ -12,6 +12,13 @@ pub(crate) struct DeclaredCells {
     pub(crate) situations: &'static [Situation],
 }
 
+/// The result of a cell that was run.
+#[derive(Clone, Copy)]
+enum CellResult {
+    True,
+    False,
+}
+
 /// The cells of a running test that are not proven yet, in the order in which its check passes them.
 pub(crate) struct Cells {
     test: &'static str,
@@ -30,15 +37,22 @@ impl Cells {
         self.open = open;
         self.has_passed = true;
         for cell in passed {
-            self.record(cell, true);
+            self.record(cell, CellResult::True);
         }
     }
 
     /// Writes the result of a cell. Several tests may prove the same cell.
-    fn record(&self, (situation, cli): (Situation, Cli), is_true: bool) {
+    fn record(&self, (situation, cli): (Situation, Cli), result: CellResult) {
         let Some(folder) = results_folder() else { return };
         let name = format!("{}.{}.{}", situation.id(), cli.name(), self.test);
-        fs::write(folder.join(name), if is_true { "true" } else { "false" }).unwrap();
+        fs::write(
+            folder.join(name),
+            match result {
+                CellResult::True => "true",
+                CellResult::False => "false",
+            },
+        )
+        .unwrap();
     }
 }
 
@@ -46,7 +60,7 @@ impl Drop for Cells {
     fn drop(&mut self) {
         if thread::panicking() {
             if let Some(cell) = self.open.first() {
-                self.record(*cell, false);
+                self.record(*cell, CellResult::False);
             }
         } else if self.has_passed {
             // A test without its program passes none.

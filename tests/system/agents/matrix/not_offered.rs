@@ -53,6 +53,11 @@ pub(super) const NOT_OFFERED: &[(Situation, &[Cli], &str)] = &[
         "no command is known that opens a conversation of the protocol",
     ),
     (
+        Situation::Isolation,
+        &[Cli::AcpQwen, Cli::AcpCopilot],
+        "the program reads the skills in `~/.agents/skills`, which no option excludes; it shows nothing else of the home",
+    ),
+    (
         Situation::SilentTool,
         &[Cli::Gemini],
         "the program runs no commands, because it cannot ask for them; use it over ACP",

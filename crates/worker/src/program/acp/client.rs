@@ -15,8 +15,7 @@ use super::{
     super::ProgramEvent,
     call::{AcpCallStage, AcpToolCall},
     failure::{
-        failure_from_error, incomplete_turn, is_system_error, provider_status,
-        stopped_after_refusal,
+        AcpThreadState, failure_from_error, incomplete_turn, provider_status, stopped_after_refusal,
     },
     message::{AcpMessage, AcpUpdate},
     notice::AcpNotice,
@@ -91,8 +90,8 @@ pub(super) struct AcpClient<'a> {
     has_called: bool,
     /// The status of a failed request to the provider, if the agent reports it.
     provider_status: Option<u64>,
-    /// True after the agent reported that its request to the provider failed, until it continues.
-    has_failed: bool,
+    /// The state of the conversation, as the agent reported it.
+    thread: AcpThreadState,
     /// The last text, and its meaning if it is the agent's own.
     last_text: (String, Option<AcpNotice>),
     refusal: AcpRefusal,
@@ -117,7 +116,7 @@ impl<'a> AcpClient<'a> {
             open_requests: Vec::new(),
             has_called: false,
             provider_status: None,
-            has_failed: false,
+            thread: AcpThreadState::Working,
             last_text: (String::new(), None),
             refusal: AcpRefusal::None,
             is_cancelled: false,
@@ -255,7 +254,7 @@ impl<'a> AcpClient<'a> {
             }
             AcpUpdate::SessionInfo { meta } => {
                 self.provider_status = provider_status(&meta).or(self.provider_status);
-                self.has_failed = is_system_error(&meta).unwrap_or(self.has_failed);
+                self.thread = AcpThreadState::find(&meta).unwrap_or(self.thread);
                 Vec::new()
             }
             AcpUpdate::Other => Vec::new(),
@@ -442,7 +441,8 @@ impl<'a> AcpClient<'a> {
         let answer = std::mem::take(&mut self.answer);
         let fatal = |why: &str| Err(TurnFailure::new(FailureClass::Fatal, why));
         let is_whole = if let Some(preset) = self.input.preset {
-            let has_failed = self.has_failed || self.last_text.1 == Some(AcpNotice::Failure);
+            let has_failed = self.thread == AcpThreadState::Failed
+                || self.last_text.1 == Some(AcpNotice::Failure);
             !has_failed && (preset.hooks.is_complete)(result)
         } else {
             // An unknown agent that did nothing at all did not reach its model.

@@ -117,10 +117,20 @@ pub(super) fn provider_status(meta: &Value) -> Option<u64> {
     }
 }
 
-/// Returns true if the metadata of Codex states that its thread has failed, and false if the thread works again.
-pub(super) fn is_system_error(meta: &Value) -> Option<bool> {
-    let status = meta.pointer("/codex/threadStatus/type")?;
-    Some(status == "systemError")
+/// The state of a conversation, which Codex reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AcpThreadState {
+    Working,
+    /// The last request to the provider failed.
+    Failed,
+}
+
+impl AcpThreadState {
+    /// Finds the state in the metadata of an agent.
+    pub(super) fn find(meta: &Value) -> Option<Self> {
+        let status = meta.pointer("/codex/threadStatus/type")?;
+        Some(if status == "systemError" { Self::Failed } else { Self::Working })
+    }
 }
 
 /// Returns the failure of a turn that ended because a request was denied.

@@ -133,18 +133,24 @@ fn a_turn_that_is_cancelled_leaves_no_request_unanswered() {
     assert_eq!(client.cancel_messages(), expected);
 }
 
+fn text_chunk(text: &str) -> Value {
+    json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+}
+
+/// Builds the state of a thread that Codex reports.
+fn thread_status(kind: &str) -> Value {
+    json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": kind}}}})
+}
+
 #[test]
 fn a_turn_without_a_whole_answer_has_failed_by_the_rules_of_its_agent() {
-    let words = json!({"sessionUpdate": "agent_message_chunk",
-        "content": {"type": "text", "text": "unexpected status 529"}});
+    let words = text_chunk("unexpected status 529");
     let status = json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"error":
         {"codexErrorInfo": {"responseStreamConnectionFailed": {"httpStatusCode": 529}}}}}});
-    let text = |text: &str| json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}});
-    let thread = |kind: &str| json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": kind}}}});
-    let (system_error, active) = (thread("systemError"), thread("active"));
-    let (own, other) = (text("Error: 503 scripted"), text("done"));
-    let retry = text("Info: Request failed due to a transient API error. Retrying...");
-    let remark = text("Model metadata for `m` not found.");
+    let (system_error, active) = (thread_status("systemError"), thread_status("active"));
+    let (own, other) = (text_chunk("Error: 503 scripted"), text_chunk("done"));
+    let retry = text_chunk("Info: Request failed due to a transient API error. Retrying...");
+    let remark = text_chunk("Model metadata for `m` not found.");
     let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "ls", "kind": "execute",
         "status": "completed", "rawInput": {}});
     let nothing_used =
@@ -178,8 +184,7 @@ fn a_turn_without_a_whole_answer_has_failed_by_the_rules_of_its_agent() {
             &used,
             "= transient: the model completed no answer: Error: 503 scripted",
         ),
-        (Some("copilot"), vec![&own, &call], &used, "= "),
-        (Some("copilot"), vec![&words, &retry, &other], &used, "= done"),
+        (Some("copilot"), vec![&own, &call, &words, &retry, &other], &used, "= done"),
         (Some("codex"), vec![&remark, &other], &used, "= done"),
         (Some("codex"), vec![&words], &used, "= unexpected status 529"),
         (
@@ -265,4 +270,23 @@ fn an_error_has_the_reason_of_its_data_and_the_class_of_the_providers_status() {
         let error = json!({"code": -32603, "message": "Internal error", "data": data});
         assert_eq!(end(&error), expected);
     }
+}
+
+#[test]
+fn a_permitted_call_is_reported_as_running_before_the_agent_says_so() {
+    let replay = Replay::with_agent("gemini");
+    let mut client = replay.client();
+    client.initialize_request();
+    let opened = session_opened_lines(&json!({"sessionId": "s"}));
+    opened.lines().for_each(|line| drop(client.handle_line(line)));
+    let call = json!({"toolCallId": "c", "kind": "execute", "title": "sleep 9"});
+    let asked = client.handle_line(&permit_request_line(&call, &["allow_once"]));
+    let Some(AcpStep::RequestPermit(question)) = asked.into_iter().next() else {
+        panic!("no question")
+    };
+    assert_eq!(client.permitted_call(&question, AcpPermitDecision::Reject), None);
+    let running = client.permitted_call(&question, AcpPermitDecision::AllowOnce);
+    let Some(ProgramEvent::ToolCalled { id, tool, .. }) = running else { panic!("{running:?}") };
+    assert_eq!((&*id, &*tool), ("c", "execute"));
+    assert_eq!(client.permitted_call(&question, AcpPermitDecision::AllowOnce), None, "once");
 }
