@@ -107,6 +107,7 @@ impl ModelServer {
             ("COPILOT_PROVIDER_BASE_URL", format!("{url}/v1")),
             ("COPILOT_PROVIDER_API_KEY", KEY.to_owned()),
             ("COPILOT_OFFLINE", "true".to_owned()),
+            ("OPENCODE_CONFIG_CONTENT", opencode_settings(&url)),
             ("GOOGLE_GEMINI_BASE_URL", url),
             ("ANTHROPIC_API_KEY", KEY.to_owned()),
             ("OPENAI_API_KEY", KEY.to_owned()),
@@ -272,6 +273,17 @@ fn pause(time: Duration) {
     if !time.is_zero() {
         thread::park_timeout(time);
     }
+}
+
+/// Returns settings of a person who uses opencode with this server. Over the Agent Client Protocol it has no other source
+/// for a provider.
+fn opencode_settings(url: &str) -> String {
+    let limit = json!({"context": 100_000, "output": 8_000});
+    let model = json!({"name": "Scripted", "cost": {"input": 1.25, "output": 10}, "limit": limit});
+    let options = json!({"baseURL": format!("{url}/v1"), "apiKey": KEY});
+    let provider = json!({"npm": "@ai-sdk/openai-compatible", "name": "Local", "options": options,
+        "models": {"scripted": model}});
+    json!({"provider": {"local": provider}}).to_string()
 }
 
 /// Returns true if the request has the key, in the header of any vendor.

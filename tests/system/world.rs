@@ -223,8 +223,17 @@ impl From<Output> for CommandOutput {
 }
 
 /// Polls `look` until it returns a value; a timeout fails the test and names `what`.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + TEST_TIMEOUT;
+pub(crate) fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_within(TEST_TIMEOUT, what, look)
+}
+
+/// Does the same with another timeout.
+pub(crate) fn wait_within<T>(
+    timeout: Duration,
+    what: &str,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
+    let deadline = Instant::now() + timeout;
     loop {
         if let Some(found) = look() {
             return found;

@@ -163,6 +163,12 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
             "--disable-builtin-mcps",
             "--allow-tool",
             TEAM_SERVER_NAME,
+            // Agents of its own, which work on after the turn.
+            "--excluded-tools",
+            "task",
+            "list_agents",
+            "read_agent",
+            "write_agent",
         ],
         homes: &[("COPILOT_HOME", "copilot")],
         variables: &[
@@ -203,7 +209,7 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
         name: "opencode",
         program: "opencode",
         install: "npm install --global opencode-ai",
-        args: &["acp", "--pure"],
+        args: &["acp", "--pure", "--print-logs", "--log-level", "ERROR"],
         env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1"), ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1")],
         homes: &[
             ("XDG_DATA_HOME", "opencode/data"),
@@ -238,7 +244,20 @@ pub static ACP_AGENTS: [AcpAgentSpec; 6] = [
         name: "qwen",
         program: "qwen",
         install: "npm install --global @qwen-code/qwen-code",
-        args: &["--acp", "--allowed-tools", "mcp__team"],
+        args: &[
+            "--acp",
+            "--allowed-tools",
+            "mcp__team",
+            // Agents of its own and tools that watch them, which work on after the turn.
+            "--exclude-tools",
+            "agent",
+            "--exclude-tools",
+            "send_message",
+            "--exclude-tools",
+            "task_stop",
+            "--exclude-tools",
+            "monitor",
+        ],
         // Without settings it knows no way to log in.
         isolated_args: &["--auth-type", "openai"],
         homes: &[("QWEN_HOME", "qwen")],

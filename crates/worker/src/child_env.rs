@@ -103,12 +103,24 @@ impl OutputTail {
         report: &EventReporter,
         log: &WorkerLog,
     ) {
+        self.read_and_watch(stream, report, log, |_| ()).await;
+    }
+
+    /// Reads to the end, and passes each piece on.
+    pub(crate) async fn read_and_watch(
+        &mut self,
+        stream: Option<impl AsyncRead + Unpin>,
+        report: &EventReporter,
+        log: &WorkerLog,
+        watch: impl Fn(&[u8]),
+    ) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 8 * 1024];
         while let Ok(n @ 1..) = stream.read(&mut chunk).await {
             report.touch();
             log.write_output(&chunk[..n]);
             self.push(&chunk[..n]);
+            watch(&chunk[..n]);
         }
     }
 

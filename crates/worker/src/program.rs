@@ -18,6 +18,7 @@ mod output_reader;
 mod private_files;
 mod process;
 mod session_opener;
+mod stream_errors;
 #[cfg(test)]
 mod tests;
 mod version;

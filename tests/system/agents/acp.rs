@@ -1,39 +1,17 @@
-//! Real agents over the Agent Client Protocol: Gemini CLI, and Claude Code through its adapter.
+//! Approvals of real agents over the Agent Client Protocol.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
 use super::{
-    check_hand_over, check_team_tools_and_session,
+    matrix::{Cells, Situation, matrix_tests},
     testbed::{AgentEntry, AgentTestbed, Cli},
 };
 use crate::world::{kill, wait_for};
 
-#[test]
-fn gemini_cli_over_acp_works_with_the_team_as_itself() {
-    check_team_tools_and_session(Cli::AcpGemini);
-}
-
-#[test]
-fn claude_code_over_acp_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
-    check_team_tools_and_session(Cli::AcpClaude);
-}
-
-#[test]
-fn qwen_code_over_acp_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
-    check_team_tools_and_session(Cli::AcpQwen);
-}
-
-#[test]
-fn copilot_over_acp_works_with_the_team_as_itself_and_goes_on_in_its_next_turn() {
-    check_team_tools_and_session(Cli::AcpCopilot);
-}
-
-#[test]
-fn a_team_of_which_one_speaks_acp_finishes_a_workflow() {
-    check_hand_over([Cli::Claude, Cli::Codex, Cli::AcpGemini]);
-}
+/// Programs that end their turn when a request is denied.
+const STOPS_AFTER_DENIAL: [Cli; 3] = [Cli::AcpCodex, Cli::AcpZedCodex, Cli::AcpCopilot];
 
 /// Waits for the only open request.
 fn open_request(testbed: &AgentTestbed) -> Value {
@@ -45,7 +23,7 @@ fn open_request(testbed: &AgentTestbed) -> Value {
 
 /// Checks that an agent asks before it runs a command: an approval after a kill of the daemon runs it once, a
 /// denial never.
-fn check_approval(cli: Cli, tool: &str) {
+fn check_approval(cli: Cli, cells: &mut Cells) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a real agent over ACP that asks") else {
         return;
     };
@@ -53,8 +31,8 @@ fn check_approval(cli: Cli, tool: &str) {
     testbed.start(&[AgentEntry { name: "me", cli, settings: "" }], "");
     let ran = || fs::read_to_string(testbed.world.project().join("ran.txt")).unwrap_or_default();
     let run = |word: &str| {
-        let args = json!({"command": format!("echo {word} >> ran.txt"), "description": "writes"});
-        testbed.send("me", &format!("CALL {tool} {args}\nSAY Over."));
+        let call = cli.command_call(&format!("echo {word} >> ran.txt"));
+        testbed.send("me", &format!("{call}SAY Over."));
     };
     run("once");
     let open = open_request(&testbed);
@@ -70,30 +48,33 @@ fn check_approval(cli: Cli, tool: &str) {
     let (state, ended) = testbed.end_of_turn("me");
     assert_eq!((&*state, &ended), ("idle", &json!({"end": "ok"})), "{}", testbed.diagnostics("me"));
     assert_eq!((ran().as_str(), &testbed.status("me")["turns"]), ("once\n", &json!(1)));
+    cells.passed(Situation::Approved);
 
     run("never");
     let number = open_request(&testbed)["id"].to_string();
     assert_eq!(testbed.world.run(&["deny", &number]).code, 0);
-    wait_for("the second turn", || (testbed.status("me")["turns"] == 2).then_some(()));
-    let status = testbed.status("me");
-    assert_eq!(
-        status["attempts"][0]["ended"],
-        json!({"end": "ok"}),
-        "{}",
-        testbed.diagnostics("me")
-    );
+    let ended = testbed.end_of_turn("me").1;
+    if STOPS_AFTER_DENIAL.contains(&cli) {
+        assert_eq!(ended["class"], "permission", "{}", testbed.diagnostics("me"));
+    } else {
+        assert_eq!(ended, json!({"end": "ok"}), "{}", testbed.diagnostics("me"));
+        assert_eq!(testbed.status("me")["turns"], 2);
+    }
     assert_eq!(ran(), "once\n");
+    cells.passed(Situation::Denied);
     assert_eq!(testbed.other_processes(), []);
     assert_eq!(testbed.world.run(&["daemon", "stop"]).code, 0);
     daemon.wait().unwrap();
 }
 
-#[test]
-fn gemini_cli_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon() {
-    check_approval(Cli::AcpGemini, "run_shell_command");
-}
-
-#[test]
-fn claude_code_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon() {
-    check_approval(Cli::AcpClaude, "Bash");
+matrix_tests! {
+    check_approval proves [Approved, Denied] {
+        claude_code_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon: AcpClaude,
+        codex_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon: AcpCodex,
+        zeds_codex_asks_and_what_is_approved_is_done_once_by_whatever_daemon: AcpZedCodex,
+        gemini_cli_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon: AcpGemini,
+        opencode_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon: AcpOpencode,
+        qwen_code_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon: AcpQwen,
+        copilot_over_acp_asks_and_what_is_approved_is_done_once_by_whatever_daemon: AcpCopilot,
+    }
 }

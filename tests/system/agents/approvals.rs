@@ -1,6 +1,6 @@
 //! Calls that need approval: approved, denied, without a person, and with kills in between. Here those of Claude Code.
 
-mod codex;
+pub(super) mod codex;
 mod for_run;
 mod modes;
 
@@ -8,7 +8,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::testbed::{AgentEntry, AgentTestbed, Cli};
+use super::{
+    matrix::{Cells, Situation, matrix_tests},
+    testbed::{AgentEntry, AgentTestbed, Cli},
+};
 use crate::world::{kill, wait_for};
 
 const RUN_ONCE_SCRIPT: &str =
@@ -59,8 +62,16 @@ fn run_until_asked_and_kill_the_daemon(testbed: &AgentTestbed) {
     daemon.wait().unwrap();
 }
 
-#[test]
-fn claude_code_does_what_is_approved_once_and_nothing_that_is_denied() {
+matrix_tests! {
+    check_approval_and_denial proves [Approved, Denied] {
+        claude_code_does_what_is_approved_once_and_nothing_that_is_denied: Claude,
+    }
+    check_kills_while_asking proves [Approved] {
+        what_claude_code_asked_is_answered_and_done_once_though_the_daemon_and_then_the_worker_are_killed: Claude,
+    }
+}
+
+fn check_approval_and_denial(_: Cli, cells: &mut Cells) {
     let program = format!(
         "{RUN_ONCE_SCRIPT}CALL Write {{\"file_path\":\"denied.txt\",\"content\":\"never\"}}\nSAY Over."
     );
@@ -105,11 +116,11 @@ fn claude_code_does_what_is_approved_once_and_nothing_that_is_denied() {
         testbed.last_model_input()
     );
     assert_eq!(testbed.status("me")["turns"], 1, "one turn went through all of it");
+    cells.passed(Situation::Approved);
+    cells.passed(Situation::Denied);
 }
 
-#[test]
-fn what_claude_code_asked_is_answered_and_done_once_though_the_daemon_and_then_the_worker_are_killed()
- {
+fn check_kills_while_asking(_: Cli, cells: &mut Cells) {
     let program = format!("{RUN_ONCE_SCRIPT}SAY Over.");
     let Some(testbed) = claude_testbed("kills while a real agent waits", "", &program) else {
         return;
@@ -134,6 +145,7 @@ fn what_claude_code_asked_is_answered_and_done_once_though_the_daemon_and_then_t
     );
     assert_eq!(testbed.text("ran.txt").as_deref(), Some("once\n"), "{}", testbed.diagnostics("me"));
     assert_eq!(testbed.world.run(&["approve", "2"]).code, 1, "there was one request");
+    cells.passed(Situation::Approved);
     assert_eq!(testbed.world.run(&["daemon", "stop"]).code, 0);
     daemon.wait().unwrap();
 }

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use super::testbed::{AgentEntry, AgentTestbed, Cli};
+use super::{
+    matrix::{Cells, Situation, matrix_tests},
+    testbed::{AgentEntry, AgentTestbed, Cli},
+};
 
 /// A PNG of one pixel.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -34,19 +37,22 @@ fn check_image(cli: Cli) {
     assert_eq!(images(), 2, "{}", testbed.diagnostics("me"));
 }
 
-/// A question to a person would be denied.
-const NO_PERSON: &str = "permissions: { on_ask: deny }";
-
 /// Checks that the program reads a file by the path in its prompt, without a question to a person.
-fn check_text(cli: Cli, settings: &str, call: &str) {
+fn check_text(cli: Cli, cells: &mut Cells) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a real agent that reads a file of a message")
     else {
         return;
     };
     testbed.world.file("note.txt", "the word is walrus\n");
+    // A question to a person would be denied.
+    let settings = match cli {
+        Cli::Codex | Cli::Gemini | Cli::Opencode => "",
+        _ => "permissions: { on_ask: deny }",
+    };
     testbed.start(&[AgentEntry { name: "me", cli, settings }], "");
-    let answer = send_file(&testbed, &format!("CALL {call}\nECHO"), "note.txt");
+    let answer = send_file(&testbed, &format!("{}ECHO", cli.read_call()), "note.txt");
     assert!(answer.contains("the word is walrus"), "{answer}\n{}", testbed.diagnostics("me"));
+    cells.passed(Situation::AttachedFile);
 }
 
 #[test]
@@ -64,32 +70,18 @@ fn the_model_of_claude_code_over_acp_sees_an_attached_image() {
     check_image(Cli::AcpClaude);
 }
 
-#[test]
-fn claude_code_reads_an_attached_file() {
-    check_text(Cli::Claude, NO_PERSON, r#"Read {"file_path":"$ATTACHED"}"#);
-}
-
-#[test]
-fn codex_reads_an_attached_file() {
-    check_text(Cli::Codex, "", r#"exec_command {"cmd":"cat $ATTACHED"}"#);
-}
-
-#[test]
-fn gemini_cli_reads_an_attached_file() {
-    check_text(Cli::Gemini, "", r#"read_file {"file_path":"$ATTACHED"}"#);
-}
-
-#[test]
-fn opencode_reads_an_attached_file() {
-    check_text(Cli::Opencode, "", r#"read {"filePath":"$ATTACHED"}"#);
-}
-
-#[test]
-fn claude_code_over_acp_reads_an_attached_file() {
-    check_text(Cli::AcpClaude, NO_PERSON, r#"Read {"file_path":"$ATTACHED"}"#);
-}
-
-#[test]
-fn gemini_cli_over_acp_reads_an_attached_file() {
-    check_text(Cli::AcpGemini, NO_PERSON, r#"read_file {"file_path":"$ATTACHED"}"#);
+matrix_tests! {
+    check_text proves [AttachedFile] {
+        claude_code_reads_an_attached_file: Claude,
+        codex_reads_an_attached_file: Codex,
+        gemini_cli_reads_an_attached_file: Gemini,
+        opencode_reads_an_attached_file: Opencode,
+        claude_code_over_acp_reads_an_attached_file: AcpClaude,
+        codex_over_acp_reads_an_attached_file: AcpCodex,
+        zeds_codex_reads_an_attached_file: AcpZedCodex,
+        gemini_cli_over_acp_reads_an_attached_file: AcpGemini,
+        opencode_over_acp_reads_an_attached_file: AcpOpencode,
+        qwen_code_reads_an_attached_file: AcpQwen,
+        copilot_reads_an_attached_file: AcpCopilot,
+    }
 }

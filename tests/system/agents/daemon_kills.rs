@@ -2,11 +2,14 @@
 
 use serde_json::json;
 
-use super::testbed::{AgentEntry, AgentTestbed, Cli};
+use super::{
+    matrix::{Cells, Situation, matrix_tests},
+    testbed::{AgentEntry, AgentTestbed, Cli},
+};
 use crate::world::kill;
 
 /// Kills the daemon at two moments of a turn: first it restarts before the next call, then only after it.
-fn check_daemon_kills(cli: Cli) {
+fn check_daemon_kills(cli: Cli, cells: &mut Cells) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a daemon killed in a real agent's turn") else {
         return;
     };
@@ -37,26 +40,23 @@ fn check_daemon_kills(cli: Cli) {
     assert_eq!(spoken, ["one", "two"].map(|body| ("me".to_owned(), body.to_owned())));
     assert_eq!(testbed.world.run(&["doc", "read"]).stdout, "- three\n");
     assert_eq!(testbed.other_processes(), []);
+    cells.passed(Situation::DaemonKilled);
     assert_eq!(testbed.world.run(&["daemon", "stop"]).code, 0);
     daemon.wait().unwrap();
 }
 
-#[test]
-fn a_turn_of_claude_code_goes_on_when_the_daemon_is_killed_and_each_call_happens_once() {
-    check_daemon_kills(Cli::Claude);
-}
-
-#[test]
-fn a_turn_of_codex_goes_on_when_the_daemon_is_killed_and_each_call_happens_once() {
-    check_daemon_kills(Cli::Codex);
-}
-
-#[test]
-fn a_turn_of_claude_code_over_acp_goes_on_when_the_daemon_is_killed_and_each_call_happens_once() {
-    check_daemon_kills(Cli::AcpClaude);
-}
-
-#[test]
-fn a_turn_of_opencode_goes_on_when_the_daemon_is_killed_and_each_call_happens_once() {
-    check_daemon_kills(Cli::Opencode);
+matrix_tests! {
+    check_daemon_kills proves [DaemonKilled] {
+        a_turn_of_claude_code_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: Claude,
+        a_turn_of_codex_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: Codex,
+        a_turn_of_gemini_cli_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: Gemini,
+        a_turn_of_opencode_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: Opencode,
+        a_turn_of_claude_code_over_acp_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: AcpClaude,
+        a_turn_of_codex_over_acp_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: AcpCodex,
+        a_turn_of_zeds_codex_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: AcpZedCodex,
+        a_turn_of_gemini_cli_over_acp_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: AcpGemini,
+        a_turn_of_opencode_over_acp_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: AcpOpencode,
+        a_turn_of_qwen_code_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: AcpQwen,
+        a_turn_of_copilot_goes_on_when_the_daemon_is_killed_and_each_call_happens_once: AcpCopilot,
+    }
 }

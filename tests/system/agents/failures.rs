@@ -4,22 +4,36 @@ use std::{os::unix::fs::PermissionsExt as _, path::Path};
 
 use serde_json::{Value, json};
 
-use super::testbed::{AgentEntry, AgentTestbed, Cli, files};
-use crate::world::kill;
+use super::{
+    matrix::{Cells, Situation, matrix_tests},
+    testbed::{AgentEntry, AgentTestbed, Cli, files},
+};
+use crate::world::{TEST_TIMEOUT, kill};
 
 /// One failure is enough: the next attempt is far away.
 const LONG_BACKOFF: &str = "retry: { backoff: 1h }";
 
-/// Failures of the provider, with the agent's state and the failure class that follow.
-const FAILURES: [(&str, &str, &str, &str); 5] = [
-    ("refused", "FAIL 401", "stopped", "auth"),
-    ("limited", "FAIL 429\nRETRY_AFTER 600", "parked", "rate_limited"),
-    ("overloaded", "FAIL 529", "backing_off", "transient"),
-    ("paused", "FAIL 503\nRETRY_AFTER 600", "backing_off", "transient"),
-    ("cut", "CUT\nSAY these are a few words", "backing_off", "transient"),
+/// Name of the agent, script, state, failure class and proven situation.
+type ProviderFailure = (&'static str, &'static str, &'static str, &'static str, Option<Situation>);
+
+/// Failures of the provider, with the agent's state and the failure class that follow, and the situation that the last of
+/// its failures proves.
+const FAILURES: [ProviderFailure; 6] = [
+    ("refused", "FAIL 401", "stopped", "auth", Some(Situation::RefusedKey)),
+    ("overloaded", "FAIL 529", "backing_off", "transient", None),
+    ("later", "CALL inbox_check {}\nTHEN_FAIL 529", "backing_off", "transient", None),
+    ("paused", "FAIL 503\nRETRY_AFTER 600", "backing_off", "transient", Some(Situation::Overload)),
+    (
+        "cut",
+        "CUT\nSAY these are a few words",
+        "backing_off",
+        "transient",
+        Some(Situation::CutAnswer),
+    ),
+    ("limited", "FAIL 429\nRETRY_AFTER 600", "parked", "rate_limited", Some(Situation::RateLimit)),
 ];
 
-fn check_failures(cli: Cli) {
+fn check_failures(cli: Cli, cells: &mut Cells) {
     let Some(testbed) = AgentTestbed::open(&[cli], "how a real agent fails") else { return };
     let deaf = program_with_wrong_settings(&testbed, cli, "deaf", "/mcp\"#/nowhere\"");
     let shut = program_with_wrong_settings(&testbed, cli, "shut", ":[0-9]*/mcp\"#:9/mcp\"");
@@ -36,22 +50,10 @@ fn check_failures(cli: Cli) {
         testbed.send(name, "SAY All is well.");
     }
     testbed.send("talker", "SAY Error: rate limit exceeded (429)");
-    for (name, _, state, class) in FAILURES {
-        // This program does not report the reason for waiting.
-        let (state, class) = match (cli, class) {
-            (Cli::Opencode, "rate_limited") => ("backing_off", "transient"),
-            _ => (state, class),
-        };
-        // This program takes a broken-off response for an answer, and does not report the reason.
-        let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
-        let ended = testbed.end_of_turn(name);
-        let seen = (&*ended.0, ended.1["class"].as_str());
-        // This program reports a reset connection in the same way as a bad request.
-        let class = match (cli, name, seen.1) {
-            (Cli::AcpClaude, "cut", Some("fatal")) => "fatal",
-            _ => class,
-        };
-        assert_eq!(seen, (state, Some(class)), "{name}: {}", testbed.diagnostics(name));
+    let (last, others) = FAILURES.split_last().unwrap();
+    for failure in others {
+        check_provider_failure(&testbed, cli, failure);
+        failure.4.into_iter().for_each(|situation| cells.passed(situation));
     }
     let (state, ended) = testbed.end_of_turn("talker");
     assert_eq!(
@@ -60,21 +62,14 @@ fn check_failures(cli: Cli) {
         "{}",
         testbed.diagnostics("talker")
     );
-    // This program notices by itself, and ends without a result.
-    let class = if cli == Cli::Codex { "crash" } else { "fatal" };
+    cells.passed(Situation::ErrorAsText);
     for name in ["deaf", "shut"] {
-        let (state, ended) = testbed.end_of_turn(name);
-        let seen = (&*state, ended["class"].as_str());
-        assert_eq!(seen, ("backing_off", Some(class)), "{}", testbed.diagnostics(name));
-        let told = ended["why"].as_str().unwrap();
-        // This program does not start without the file that names the tools.
-        let why = match cli {
-            Cli::AcpClaude => "Internal error",
-            _ => "never listed the team's tools",
-        };
-        assert!(told.contains(why), "{name}: {told}");
+        check_lost_tools(&testbed, cli, name);
     }
+    cells.passed(Situation::LostTools);
+    check_provider_failure(&testbed, cli, last);
     assert_eq!(testbed.other_processes(), []);
+    last.4.into_iter().for_each(|situation| cells.passed(situation));
     if cli == Cli::Gemini {
         // If its provider fails, this program writes the conversation to a file, in a folder that other users
         // cannot read.
@@ -84,12 +79,51 @@ fn check_failures(cli: Cli) {
     }
 }
 
+/// Checks state and class after one failure of the provider.
+fn check_provider_failure(testbed: &AgentTestbed, cli: Cli, failure: &ProviderFailure) {
+    let (name, _, state, class, _) = *failure;
+    // This program does not report the reason for waiting.
+    let (state, class) = match (cli, class) {
+        (Cli::Opencode | Cli::AcpOpencode, "rate_limited") => ("backing_off", "transient"),
+        (Cli::AcpOpencode, "auth") => ("backing_off", "fatal"),
+        _ => (state, class),
+    };
+    // This program takes a broken-off response for an answer, and does not report the reason.
+    let class = if (cli, name) == (Cli::AcpGemini, "cut") { "crash" } else { class };
+    // This program itself retries for longer than a minute.
+    let attempts = if cli == Cli::AcpQwen { 2 } else { 1 };
+    let ended = testbed.end_of_turn_within(attempts * TEST_TIMEOUT, name);
+    let seen = (&*ended.0, ended.1["class"].as_str());
+    // This program reports a reset connection in the same way as a bad request.
+    let class = match (cli, name, seen.1) {
+        (Cli::AcpClaude, "cut", Some("fatal")) => "fatal",
+        _ => class,
+    };
+    assert_eq!(seen, (state, Some(class)), "{name}: {}", testbed.diagnostics(name));
+}
+
+/// Checks that an agent without the team's tools has failed.
+fn check_lost_tools(testbed: &AgentTestbed, cli: Cli, name: &str) {
+    // This program notices by itself, and ends without a result.
+    let class = if cli == Cli::Codex { "crash" } else { "fatal" };
+    let (state, ended) = testbed.end_of_turn(name);
+    let seen = (&*state, ended["class"].as_str());
+    assert_eq!(seen, ("backing_off", Some(class)), "{}", testbed.diagnostics(name));
+    let told = ended["why"].as_str().unwrap();
+    // This program does not start without the file that names the tools.
+    let why = match cli {
+        Cli::AcpClaude => "Internal error",
+        _ => "never listed the team's tools",
+    };
+    assert!(told.contains(why), "{name}: {told}");
+}
+
 /// Returns the program with settings that have a wrong server address, by a rule of `sed`, and wrong tokens.
 fn program_with_wrong_settings(testbed: &AgentTestbed, cli: Cli, name: &str, rule: &str) -> String {
     let words: Vec<_> = cli.command().unwrap().iter().map(|word| format!("'{word}'")).collect();
-    if let Cli::AcpClaude | Cli::AcpGemini = cli {
+    if cli.is_acp() {
         let script = format!(
-            "#!/bin/sh\nsed -u 's#/mcp\"#/nowhere\"#; s#/mcp.json\"#/other.json\"#' | {} \"$@\"\n",
+            "#!/bin/sh\nsed -u 's#{rule}#; s#/mcp.json\"#/other.json\"#' | {} \"$@\"\n",
             words.join(" ")
         );
         return program_entry(testbed, name, &script);
@@ -132,44 +166,47 @@ fn a_run_reports_that_the_key_of_claude_code_was_refused_and_what_to_do() {
     assert_eq!(testbed.status("coder")["last_failure"], *failure);
 }
 
-#[test]
-fn claude_code_fails_by_what_it_reports() {
-    check_failures(Cli::Claude);
-}
-
-#[test]
-fn codex_fails_by_what_it_reports() {
-    check_failures(Cli::Codex);
-}
-
-#[test]
-fn gemini_cli_fails_by_what_it_reports() {
-    check_failures(Cli::Gemini);
-}
-
-#[test]
-fn claude_code_over_acp_fails_by_what_it_reports() {
-    check_failures(Cli::AcpClaude);
-}
-
-#[test]
-fn gemini_cli_over_acp_fails_by_what_it_reports() {
-    check_failures(Cli::AcpGemini);
-}
-
-#[test]
-fn opencode_fails_by_what_it_reports() {
-    check_failures(Cli::Opencode);
+matrix_tests! {
+    check_failures proves [RefusedKey, Overload, CutAnswer, ErrorAsText, LostTools, RateLimit] {
+        claude_code_fails_by_what_it_reports: Claude,
+        codex_fails_by_what_it_reports: Codex,
+        gemini_cli_fails_by_what_it_reports: Gemini,
+        opencode_fails_by_what_it_reports: Opencode,
+        claude_code_over_acp_fails_by_what_it_reports: AcpClaude,
+        codex_over_acp_fails_by_what_it_reports: AcpCodex,
+        zeds_codex_fails_by_what_it_reports: AcpZedCodex,
+        gemini_cli_over_acp_fails_by_what_it_reports: AcpGemini,
+        opencode_over_acp_fails_by_what_it_reports: AcpOpencode,
+        qwen_code_over_acp_fails_by_what_it_reports: AcpQwen,
+        copilot_over_acp_fails_by_what_it_reports: AcpCopilot,
+    }
+    check_stop_ends_processes proves [Crash, StopNow, Silence] {
+        claude_code_is_ended_in_the_middle_of_an_answer: Claude,
+        codex_is_ended_in_the_middle_of_an_answer: Codex,
+        gemini_cli_is_ended_in_the_middle_of_an_answer: Gemini,
+        opencode_is_ended_in_the_middle_of_an_answer: Opencode,
+        claude_code_over_acp_is_ended_in_the_middle_of_an_answer: AcpClaude,
+        codex_over_acp_is_ended_in_the_middle_of_an_answer: AcpCodex,
+        zeds_codex_is_ended_in_the_middle_of_an_answer: AcpZedCodex,
+        gemini_cli_over_acp_is_ended_in_the_middle_of_an_answer: AcpGemini,
+        opencode_over_acp_is_ended_in_the_middle_of_an_answer: AcpOpencode,
+        qwen_code_over_acp_is_ended_in_the_middle_of_an_answer: AcpQwen,
+        copilot_over_acp_is_ended_in_the_middle_of_an_answer: AcpCopilot,
+    }
 }
 
 /// Checks three ends in the middle of an answer: a stop, a signal from another process, and a silence limit. No
 /// process is left.
-fn check_stop_ends_processes(cli: Cli) {
+fn check_stop_ends_processes(cli: Cli, cells: &mut Cells) {
     let Some(testbed) = AgentTestbed::open(&[cli], "a real agent that hangs or is stopped") else {
         return;
     };
     // Longer than the program takes to start.
-    let silence = if cli == Cli::Opencode { "40s" } else { "10s" };
+    let silence = match cli {
+        Cli::Claude | Cli::Codex | Cli::AcpClaude | Cli::AcpCodex | Cli::AcpZedCodex => "10s",
+        Cli::Gemini | Cli::AcpGemini => "20s",
+        Cli::Opencode | Cli::AcpOpencode | Cli::AcpQwen | Cli::AcpCopilot => "40s",
+    };
     let silent = format!("silence: {silence}\n{LONG_BACKOFF}");
     let entries = [
         AgentEntry { name: "silent", cli, settings: &silent },
@@ -187,6 +224,7 @@ fn check_stop_ends_processes(cli: Cli) {
     let (state, ended) = testbed.end_of_turn("told");
     let seen = (&*state, ended["class"].as_str());
     assert_eq!(seen, ("backing_off", Some("crash")), "{}", testbed.diagnostics("told"));
+    cells.passed(Situation::Crash);
     let stopped = testbed.world.run(&["stop", "stopped@team"]);
     assert_eq!(stopped.code, 0, "{stopped:?}");
     let (state, ended) = testbed.end_of_turn("stopped");
@@ -196,40 +234,12 @@ fn check_stop_ends_processes(cli: Cli) {
         "{}",
         testbed.diagnostics("stopped")
     );
+    cells.passed(Situation::StopNow);
     let (state, ended) = testbed.end_of_turn("silent");
     let seen = (&*state, ended["class"].as_str());
     assert_eq!(seen, ("backing_off", Some("timeout")), "{}", testbed.diagnostics("silent"));
     assert_eq!(testbed.other_processes(), []);
-}
-
-#[test]
-fn claude_code_is_ended_in_the_middle_of_an_answer() {
-    check_stop_ends_processes(Cli::Claude);
-}
-
-#[test]
-fn codex_is_ended_in_the_middle_of_an_answer() {
-    check_stop_ends_processes(Cli::Codex);
-}
-
-#[test]
-fn gemini_cli_is_ended_in_the_middle_of_an_answer() {
-    check_stop_ends_processes(Cli::Gemini);
-}
-
-#[test]
-fn opencode_is_ended_in_the_middle_of_an_answer() {
-    check_stop_ends_processes(Cli::Opencode);
-}
-
-#[test]
-fn claude_code_over_acp_is_ended_in_the_middle_of_an_answer() {
-    check_stop_ends_processes(Cli::AcpClaude);
-}
-
-#[test]
-fn gemini_cli_over_acp_is_ended_in_the_middle_of_an_answer() {
-    check_stop_ends_processes(Cli::AcpGemini);
+    cells.passed(Situation::Silence);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{
     leftovers::write_all,
+    matrix::{Cells, Situation, matrix_tests},
     testbed::{AgentEntry, AgentTestbed, Cli},
 };
 
@@ -64,27 +65,26 @@ fn known_leaks(cli: Cli) -> &'static [&'static str] {
     }
 }
 
-fn check_isolation(clis: &[Cli]) {
-    for cli in clis {
-        let Some(seen) = seen_canaries(*cli, "isolated") else { return };
-        assert_eq!(seen, known_leaks(*cli), "{} reads the home", cli.name());
+fn check_isolation(cli: Cli, cells: &mut Cells) {
+    let Some(seen) = seen_canaries(cli, "isolated") else { return };
+    assert_eq!(seen, known_leaks(cli), "{} reads the home", cli.name());
+    cells.passed(Situation::Isolation);
+}
+
+matrix_tests! {
+    check_isolation proves [Isolation] {
+        an_isolated_claude_code_shows_its_model_nothing_of_the_users_home: Claude,
+        an_isolated_codex_shows_its_model_nothing_of_the_users_home: Codex,
+        an_isolated_gemini_cli_shows_its_model_nothing_of_the_users_home: Gemini,
+        an_isolated_opencode_shows_its_model_nothing_of_the_users_home: Opencode,
+        an_isolated_claude_code_over_acp_shows_its_model_nothing_of_the_users_home: AcpClaude,
+        an_isolated_codex_over_acp_shows_its_model_nothing_of_the_users_home: AcpCodex,
+        an_isolated_zeds_codex_shows_its_model_nothing_of_the_users_home: AcpZedCodex,
+        an_isolated_gemini_cli_over_acp_shows_its_model_nothing_of_the_users_home: AcpGemini,
+        an_isolated_opencode_over_acp_shows_its_model_nothing_of_the_users_home: AcpOpencode,
+        an_isolated_qwen_code_shows_its_model_nothing_else_of_the_users_home: AcpQwen,
+        an_isolated_copilot_shows_its_model_nothing_else_of_the_users_home: AcpCopilot,
     }
-}
-
-#[test]
-fn an_isolated_agent_shows_its_model_nothing_of_the_users_home() {
-    let clis = [Cli::Claude, Cli::Codex, Cli::Gemini, Cli::AcpClaude, Cli::AcpGemini];
-    check_isolation(&clis);
-}
-
-#[test]
-fn an_isolated_opencode_shows_its_model_nothing_of_the_users_home() {
-    check_isolation(&[Cli::Opencode]);
-}
-
-#[test]
-fn an_isolated_qwen_or_copilot_shows_its_model_nothing_else_of_the_users_home() {
-    check_isolation(&[Cli::AcpQwen, Cli::AcpCopilot]);
 }
 
 /// Shows that the canaries would be seen.

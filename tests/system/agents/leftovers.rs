@@ -7,7 +7,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS, files};
+use super::{
+    matrix::{Cells, Situation, matrix_tests},
+    testbed::{AgentEntry, AgentTestbed, Cli, files},
+};
 use crate::world::{kill, wait_for};
 
 /// A server of the user, in the format of each program. The server would not start.
@@ -86,7 +89,7 @@ fn workers(testbed: &AgentTestbed) -> Vec<u32> {
 }
 
 /// Runs rounds of kills while every agent works: a daemon or a worker, at any moment of a turn.
-fn check_no_leftovers(clis: &[Cli], rounds: u64) {
+fn check_no_leftovers(clis: &[Cli], rounds: u64, cells: &mut Cells) {
     let Some(testbed) = AgentTestbed::open(clis, "what real agents leave behind") else { return };
     let project = testbed.world.project();
     write_all(&project, &PROJECT);
@@ -130,18 +133,32 @@ fn check_no_leftovers(clis: &[Cli], rounds: u64) {
     assert_eq!(testbed.world.run(&["stop", "@team"]).code, 0);
     wait_for("the end of every process", || testbed.other_processes().is_empty().then_some(()));
     assert_eq!((files(&project), home(&testbed)), before, "{killed:?}");
+    cells.passed(Situation::NoLeftovers);
     assert_eq!(testbed.world.run(&["daemon", "stop"]).code, 0);
     daemon.wait().unwrap();
 }
 
-#[test]
-fn the_project_and_the_home_are_as_they_were_after_rounds_of_kills() {
-    check_no_leftovers(&DEFAULT_CLIS, rounds());
+fn check_after_many_kills<const SIZE: usize>(clis: [Cli; SIZE], cells: &mut Cells) {
+    check_no_leftovers(&clis, rounds(), cells);
 }
 
-#[test]
-fn opencode_leaves_nothing_in_the_project_and_at_home_either() {
-    check_no_leftovers(&[Cli::Opencode], 3);
+fn check_after_kills<const SIZE: usize>(clis: [Cli; SIZE], cells: &mut Cells) {
+    check_no_leftovers(&clis, 4, cells);
+}
+
+matrix_tests! {
+    check_after_many_kills proves [NoLeftovers] {
+        the_project_and_the_home_are_as_they_were_after_rounds_of_kills: [Claude, Codex, Gemini],
+    }
+    check_after_kills proves [NoLeftovers] {
+        agents_over_acp_leave_nothing_in_the_project_and_at_home_either: [AcpClaude, AcpGemini],
+        opencode_leaves_nothing_in_the_project_and_at_home_either: [Opencode],
+        codex_over_acp_leaves_nothing_in_the_project_and_at_home_either: [AcpCodex],
+        zeds_codex_leaves_nothing_in_the_project_and_at_home_either: [AcpZedCodex],
+        opencode_over_acp_leaves_nothing_in_the_project_and_at_home_either: [AcpOpencode],
+        qwen_code_leaves_nothing_in_the_project_and_at_home_either: [AcpQwen],
+        copilot_leaves_nothing_in_the_project_and_at_home_either: [AcpCopilot],
+    }
 }
 
 /// Checks that with a user's login the programs keep the user's files in place and read the settings without

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::testbed::{AgentEntry, AgentTestbed, Cli, DEFAULT_CLIS};
+use super::{
+    matrix::{Cells, Situation, matrix_tests},
+    testbed::{AgentEntry, AgentTestbed, Cli},
+};
 use crate::model_server::KEY;
 
 /// Returns true if a word may be a token: as long as ours, and no ordinary word.
@@ -11,7 +14,7 @@ fn is_secret(piece: &str) -> bool {
 }
 
 /// Reads the arguments in the middle of a turn, while the agent has its key and the team's tools.
-fn check_arguments(cli: Cli) {
+fn check_arguments(cli: Cli, cells: &mut Cells) {
     let Some(testbed) = AgentTestbed::open(&[cli], "the arguments of a real agent's processes")
     else {
         return;
@@ -28,18 +31,21 @@ fn check_arguments(cli: Cli) {
     testbed.models.release_held();
     let (_, ended) = testbed.end_of_turn("me");
     assert_eq!(ended, json!({"end": "ok"}), "{}", testbed.diagnostics("me"));
+    cells.passed(Situation::NoSecrets);
 }
 
-#[test]
-fn no_secret_is_among_the_arguments_of_a_real_agents_processes() {
-    for cli in DEFAULT_CLIS.into_iter().chain([Cli::AcpClaude, Cli::AcpGemini]) {
-        check_arguments(cli);
-    }
-}
-
-#[test]
-fn no_secret_is_among_those_of_opencode_qwen_code_and_copilot_either() {
-    for cli in [Cli::Opencode, Cli::AcpQwen, Cli::AcpCopilot] {
-        check_arguments(cli);
+matrix_tests! {
+    check_arguments proves [NoSecrets] {
+        no_secret_is_among_the_arguments_of_claude_code: Claude,
+        no_secret_is_among_the_arguments_of_codex: Codex,
+        no_secret_is_among_the_arguments_of_gemini_cli: Gemini,
+        no_secret_is_among_the_arguments_of_opencode: Opencode,
+        no_secret_is_among_the_arguments_of_claude_code_over_acp: AcpClaude,
+        no_secret_is_among_the_arguments_of_codex_over_acp: AcpCodex,
+        no_secret_is_among_the_arguments_of_zeds_codex: AcpZedCodex,
+        no_secret_is_among_the_arguments_of_gemini_cli_over_acp: AcpGemini,
+        no_secret_is_among_the_arguments_of_opencode_over_acp: AcpOpencode,
+        no_secret_is_among_the_arguments_of_qwen_code: AcpQwen,
+        no_secret_is_among_the_arguments_of_copilot: AcpCopilot,
     }
 }

@@ -4,6 +4,7 @@
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -11,29 +12,44 @@ use serde_json::{Value, json};
 use crate::{
     external_programs::{ExternalPrograms, agents},
     model_server::ModelServer,
-    world::{World, record_skip, wait_for},
+    world::{TEST_TIMEOUT, World, record_skip, wait_within},
 };
 
 /// The program of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cli {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cli {
     Claude,
     Codex,
     Gemini,
     /// Tested only with `REAL_CLIS=all`.
     Opencode,
-    /// Over the Agent Client Protocol: Claude Code through its adapter, and Gemini CLI directly.
+    /// Over the Agent Client Protocol: Claude Code and Codex through adapters, the others directly. Only Claude Code and
+    /// Gemini CLI are tested without `REAL_CLIS=all`.
     AcpClaude,
+    AcpCodex,
+    /// The other adapter, of the vendor of Zed.
+    AcpZedCodex,
     AcpGemini,
-    /// Also tested only with `REAL_CLIS=all`.
-    AcpCopilot,
+    AcpOpencode,
     AcpQwen,
+    AcpCopilot,
 }
 
-/// Programs that are always tested.
-pub(super) const DEFAULT_CLIS: [Cli; 3] = [Cli::Claude, Cli::Codex, Cli::Gemini];
-
 impl Cli {
+    pub(super) const ALL: [Self; 11] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Gemini,
+        Self::Opencode,
+        Self::AcpClaude,
+        Self::AcpCodex,
+        Self::AcpZedCodex,
+        Self::AcpGemini,
+        Self::AcpOpencode,
+        Self::AcpQwen,
+        Self::AcpCopilot,
+    ];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -41,9 +57,12 @@ impl Cli {
             Self::Gemini => "gemini",
             Self::Opencode => "opencode",
             Self::AcpClaude => "acp-claude",
+            Self::AcpCodex => "acp-codex",
+            Self::AcpZedCodex => "acp-codex-zed",
             Self::AcpGemini => "acp-gemini",
-            Self::AcpCopilot => "acp-copilot",
+            Self::AcpOpencode => "acp-opencode",
             Self::AcpQwen => "acp-qwen",
+            Self::AcpCopilot => "acp-copilot",
         }
     }
 
@@ -58,12 +77,21 @@ impl Cli {
                 "backend: opencode\n    model: local/scripted\n    env: [LOCAL_API_KEY, LOCAL_BASE_URL]"
             }
             Self::AcpClaude => "backend: acp\n    agent: claude\n    model: sonnet",
+            Self::AcpCodex | Self::AcpZedCodex => {
+                "backend: acp\n    agent: codex\n    model: gpt-5.1-codex"
+            }
             Self::AcpGemini => "backend: acp\n    agent: gemini\n    model: gemini-2.5-flash",
+            Self::AcpOpencode => "backend: acp\n    agent: opencode\n    model: local/scripted",
             Self::AcpCopilot => {
                 "backend: acp\n    agent: copilot\n    model: scripted\n    env: [COPILOT_OFFLINE]"
             }
             Self::AcpQwen => "backend: acp\n    agent: qwen\n    model: scripted",
         }
+    }
+
+    /// Returns true if the program is driven over the Agent Client Protocol.
+    pub(super) fn is_acp(self) -> bool {
+        self.name().starts_with("acp-")
     }
 
     /// Returns true if a turn continues the conversation of the last one.
@@ -73,7 +101,7 @@ impl Cli {
 
     /// Returns true if the program reports its token usage.
     pub(super) fn reports_tokens(self) -> bool {
-        self != Self::AcpQwen
+        !matches!(self, Self::AcpQwen | Self::AcpZedCodex | Self::AcpOpencode)
     }
 
     /// Returns the command of the program, if it is installed.
@@ -88,22 +116,75 @@ impl Cli {
             Self::Codex => {
                 format!("@openai/codex-linux-{theirs}/vendor/{ours}-unknown-linux-musl/bin/codex")
             }
-            Self::Opencode => format!("opencode-linux-{theirs}/bin/opencode"),
+            Self::Opencode | Self::AcpOpencode => format!("opencode-linux-{theirs}/bin/opencode"),
             Self::AcpCopilot => format!("@github/copilot-linux-{theirs}/copilot"),
             Self::AcpQwen => "@qwen-code/qwen-code/cli.js".to_owned(),
             Self::Gemini | Self::AcpGemini => "@google/gemini-cli/bundle/gemini.js".to_owned(),
             Self::AcpClaude => "@agentclientprotocol/claude-agent-acp/dist/index.js".to_owned(),
+            Self::AcpCodex => "@agentclientprotocol/codex-acp/dist/index.js".to_owned(),
+            Self::AcpZedCodex => format!("@zed-industries/codex-acp-linux-{theirs}/bin/codex-acp"),
         };
         let file = agents()?.join(file);
         let node = match self {
-            Self::Claude | Self::Codex | Self::Opencode | Self::AcpCopilot => None,
-            Self::Gemini | Self::AcpGemini | Self::AcpClaude | Self::AcpQwen => {
+            Self::Claude
+            | Self::Codex
+            | Self::Opencode
+            | Self::AcpOpencode
+            | Self::AcpZedCodex
+            | Self::AcpCopilot => None,
+            Self::Gemini | Self::AcpGemini | Self::AcpClaude | Self::AcpCodex | Self::AcpQwen => {
                 Some(ExternalPrograms::locate()?.node_path())
             }
         };
         let words = node.into_iter().chain([file]);
         let there = |path: PathBuf| path.exists().then(|| path.to_str().unwrap().to_owned());
         words.map(there).collect()
+    }
+}
+
+/// Calls of tools in each program's own spelling, as lines of a script.
+impl Cli {
+    /// Returns the call that runs a command.
+    pub(super) fn command_call(self, command: &str) -> String {
+        let (tool, args) = match self {
+            Self::Claude | Self::AcpClaude => {
+                ("Bash", json!({"command": command, "description": "runs it"}))
+            }
+            Self::Codex => ("exec_command", json!({"cmd": command, "yield_time_ms": 30000})),
+            // Its sandbox is read-only; the program asks if its model wants to leave the sandbox.
+            Self::AcpCodex | Self::AcpZedCodex => (
+                "exec_command",
+                json!({"cmd": command, "yield_time_ms": 30000, "justification": "writes",
+                    "sandbox_permissions": "require_escalated"}),
+            ),
+            Self::Gemini | Self::AcpGemini => {
+                ("run_shell_command", json!({"command": command, "description": "runs it"}))
+            }
+            Self::Opencode | Self::AcpOpencode | Self::AcpCopilot => {
+                ("bash", json!({"command": command, "description": "runs it"}))
+            }
+            Self::AcpQwen => (
+                "run_shell_command",
+                json!({"command": command, "description": "runs it", "is_background": false}),
+            ),
+        };
+        format!("CALL {tool} {args}\n")
+    }
+
+    /// Returns the call that reads the attached file.
+    pub(super) fn read_call(self) -> String {
+        let call = match self {
+            Self::Claude | Self::AcpClaude => r#"Read {"file_path":"$ATTACHED"}"#,
+            Self::Codex | Self::AcpCodex | Self::AcpZedCodex => {
+                r#"exec_command {"cmd":"cat $ATTACHED"}"#
+            }
+            Self::Gemini | Self::AcpGemini | Self::AcpQwen => {
+                r#"read_file {"file_path":"$ATTACHED"}"#
+            }
+            Self::Opencode | Self::AcpOpencode => r#"read {"filePath":"$ATTACHED"}"#,
+            Self::AcpCopilot => r#"view {"path":"$ATTACHED"}"#,
+        };
+        format!("CALL {call}\n")
     }
 }
 
@@ -130,7 +211,14 @@ impl AgentTestbed {
             return None;
         }
         let models = ModelServer::start();
-        let variables = models.variables();
+        let mut variables = models.variables();
+        // This program needs bubblewrap, which another program's package contains.
+        let codex = clis.contains(&Cli::AcpZedCodex).then(|| Cli::Codex.command()).flatten();
+        if let Some(codex) = codex {
+            let folder = Path::new(&codex[0]).ancestors().nth(2).unwrap().join("codex-resources");
+            let path = format!("/usr/local/bin:/usr/bin:/bin:{}", folder.display());
+            variables.push(("PATH", path));
+        }
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         Some(Self { world: World::with(&variables), models })
@@ -177,7 +265,12 @@ impl AgentTestbed {
 
     /// Waits until the turn is over and the agent is not at work. Returns the state and the end of the turn.
     pub(super) fn end_of_turn(&self, agent: &str) -> (String, Value) {
-        wait_for(&format!("the end of a turn of {agent}"), || {
+        self.end_of_turn_within(TEST_TIMEOUT, agent)
+    }
+
+    /// Does the same with another timeout.
+    pub(super) fn end_of_turn_within(&self, timeout: Duration, agent: &str) -> (String, Value) {
+        wait_within(timeout, &format!("the end of a turn of {agent}"), || {
             let status = self.status(agent);
             let ended = status["attempts"][0].get("ended")?.clone();
             let state = status["state"].as_str()?.to_owned();

@@ -1,11 +1,13 @@
-//! Turns of real agents: silent tools, background commands, offered tools, and a team that changes between two turns.
+//! Turns of real agents: silent tools, background commands, offered tools, efforts and questions.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::{
+    known_tools::known_tools,
     leftovers::write_all,
+    matrix::{Cells, Situation, matrix_tests},
     testbed::{AgentEntry, AgentTestbed, Cli},
 };
 
@@ -28,31 +30,49 @@ fn offered_tools(testbed: &AgentTestbed) -> BTreeSet<String> {
     testbed.models.requests().into_iter().rev().find_map(with_tools).unwrap_or_default()
 }
 
-/// Checks that a tool may be silent for longer than the limit of silence.
-fn check_silent_tool(cli: Cli, call: &str) {
-    let Some(testbed) = AgentTestbed::open(&[cli], "a real agent with a silent tool") else {
+/// Checks that a command in the background neither holds the turn nor outlives it, and that a command may be silent for longer
+/// than the limit of silence.
+fn check_commands(cli: Cli, cells: &mut Cells) {
+    let Some(testbed) = AgentTestbed::open(&[cli], "a real agent with a silent command") else {
         return;
     };
-    testbed.start(&[AgentEntry { name: "me", cli, settings: "silence: 6s" }], "");
-    testbed.send("me", &format!("CALL {call}\nSAY Built."));
+    let settings = format!("silence: {}\npermissions: {{ default: allow }}", silence(cli));
+    testbed.start(&[AgentEntry { name: "me", cli, settings: &settings }], "");
+    let call = cli.command_call("touch begun; sleep 300 & echo");
+    assert_eq!(testbed.ask("me", &format!("{call}SAY Done.")), "Done.");
+    assert!(testbed.world.project().join("begun").exists(), "{}", testbed.diagnostics("me"));
+    assert_eq!(testbed.other_processes(), [], "{}", testbed.diagnostics("me"));
+    cells.passed(Situation::Background);
+
+    let call = cli.command_call(&format!("sleep {}; echo bu''ilt", seconds_of_silence(cli)));
+    testbed.send("me", &format!("{call}SAY Built."));
     let (state, ended) = testbed.end_of_turn("me");
     let expected = ("idle", &json!({"end": "ok"}));
     assert_eq!((&*state, &ended), expected, "{}", testbed.diagnostics("me"));
     let attempts = testbed.status("me")["attempts"].clone();
-    assert_eq!(attempts.as_array().unwrap().len(), 1, "{}", testbed.diagnostics("me"));
+    assert_eq!(attempts.as_array().unwrap().len(), 2, "{}", testbed.diagnostics("me"));
     let last = testbed.models.requests().pop().unwrap().body.to_string();
     assert!(last.contains("built"), "the command ran to its end: {last}");
+    cells.passed(Situation::SilentTool);
 }
 
-#[test]
-fn a_silent_command_of_claude_code_is_not_a_silent_agent() {
-    check_silent_tool(Cli::Claude, r#"Bash {"command":"sleep 9; echo bu''ilt"}"#);
+/// Returns a limit of silence that is longer than the program takes to start.
+fn silence(cli: Cli) -> String {
+    format!("{}s", seconds_of_silence(cli) - 3)
 }
 
-#[test]
-fn a_silent_command_of_codex_is_not_a_silent_agent() {
-    let call = r#"exec_command {"cmd":"sleep 9; echo bu''ilt","yield_time_ms":30000}"#;
-    check_silent_tool(Cli::Codex, call);
+fn seconds_of_silence(cli: Cli) -> u32 {
+    match cli {
+        Cli::Opencode | Cli::AcpOpencode | Cli::AcpQwen => 25,
+        Cli::Claude
+        | Cli::Codex
+        | Cli::Gemini
+        | Cli::AcpClaude
+        | Cli::AcpCodex
+        | Cli::AcpZedCodex
+        | Cli::AcpGemini
+        | Cli::AcpCopilot => 9,
+    }
 }
 
 #[test]
@@ -67,101 +87,72 @@ fn claude_code_starts_no_command_in_the_background() {
     assert_eq!(testbed.other_processes(), [], "{}", testbed.diagnostics("me"));
 }
 
-/// The tools of each program that the model is offered beside the team's, for the tested version. A new tool fails this test,
-/// so that a person decides whether it reaches anything past the daemon.
-const OWN_TOOLS: [(Cli, &[&str], &[&str]); 3] = [
-    (
-        Cli::Claude,
-        &["isolated", "login"],
-        &[
-            "Agent",
-            // Becomes `ask_human`.
-            "AskUserQuestion",
-            "Bash",
-            "Edit",
-            "NotebookEdit",
-            "Read",
-            "ReportFindings",
-            "Skill",
-            "WebFetch",
-            "WebSearch",
-            "Write",
-        ],
-    ),
-    (
-        Cli::Codex,
-        // In the other mode it waits for a login.
-        &["isolated"],
-        &[
-            "create_goal",
-            "exec_command",
-            "get_goal",
-            "list_mcp_resource_templates",
-            "list_mcp_resources",
-            // Agents of its own, inside its process.
-            "multi_agent_v1",
-            "read_mcp_resource",
-            "update_goal",
-            "view_image",
-            "write_stdin",
-        ],
-    ),
-    (
-        Cli::Gemini,
-        &["isolated"],
-        &[
-            "glob",
-            "google_web_search",
-            "grep_search",
-            // Agents of its own, inside its process.
-            "invoke_agent",
-            "list_directory",
-            "read_file",
-            "update_topic",
-        ],
-    ),
-];
-
-#[test]
-fn a_model_is_offered_the_teams_tools_and_known_tools_of_its_program() {
-    for (cli, modes, own) in OWN_TOOLS {
-        for mode in modes {
-            let Some(testbed) = AgentTestbed::open(&[cli], "the tools of a real agent") else {
-                return;
-            };
-            let settings = format!("mode: {mode}");
-            testbed.start(&[AgentEntry { name: "me", cli, settings: &settings }], "");
-            testbed.send("me", "SAY Done.");
-            testbed.end_of_turn("me");
-            let mut offered = offered_tools(&testbed);
-            offered.retain(|tool| !["mcp__team", "mcp_team"].iter().any(|it| tool.starts_with(it)));
-            let own = own.iter().map(|&tool| tool.to_owned()).collect();
-            assert_eq!(offered, own, "{cli:?} {mode}: {}", testbed.diagnostics("me"));
-        }
+matrix_tests! {
+    check_commands proves [Background, SilentTool] {
+        a_command_of_claude_code_is_awaited_and_does_not_outlive_its_turn: Claude,
+        a_command_of_codex_is_awaited_and_does_not_outlive_its_turn: Codex,
+        a_command_of_opencode_is_awaited_and_does_not_outlive_its_turn: Opencode,
+        a_command_of_claude_code_over_acp_is_awaited_and_does_not_outlive_its_turn: AcpClaude,
+        a_command_of_codex_over_acp_is_awaited_and_does_not_outlive_its_turn: AcpCodex,
+        a_command_of_zeds_codex_is_awaited_and_does_not_outlive_its_turn: AcpZedCodex,
+        a_command_of_gemini_cli_over_acp_is_awaited_and_does_not_outlive_its_turn: AcpGemini,
+        a_command_of_opencode_over_acp_is_awaited_and_does_not_outlive_its_turn: AcpOpencode,
+        a_command_of_qwen_code_is_awaited_and_does_not_outlive_its_turn: AcpQwen,
+        a_command_of_copilot_is_awaited_and_does_not_outlive_its_turn: AcpCopilot,
+    }
+    check_offered_tools proves [KnownTools] {
+        the_model_of_claude_code_is_offered_known_tools: Claude,
+        the_model_of_codex_is_offered_known_tools: Codex,
+        the_model_of_gemini_cli_is_offered_known_tools: Gemini,
+        the_model_of_opencode_is_offered_known_tools: Opencode,
+        the_model_of_claude_code_over_acp_is_offered_known_tools: AcpClaude,
+        the_model_of_codex_over_acp_is_offered_known_tools: AcpCodex,
+        the_model_of_zeds_codex_is_offered_known_tools: AcpZedCodex,
+        the_model_of_gemini_cli_over_acp_is_offered_known_tools: AcpGemini,
+        the_model_of_opencode_over_acp_is_offered_known_tools: AcpOpencode,
+        the_model_of_qwen_code_is_offered_known_tools: AcpQwen,
+        the_model_of_copilot_is_offered_known_tools: AcpCopilot,
+    }
+    check_effort proves [Effort] {
+        an_effort_reaches_the_model_of_claude_code: Claude,
+        an_effort_reaches_the_model_of_codex: Codex,
+        an_effort_reaches_the_model_of_gemini_cli: Gemini,
     }
 }
 
-/// Returns the last request of a turn whose agent has these settings.
-fn request_with(cli: Cli, settings: &str, untried: &str) -> Option<Value> {
-    let testbed = AgentTestbed::open(&[cli], untried)?;
-    testbed.start(&[AgentEntry { name: "me", cli, settings }], "");
-    assert_eq!(testbed.ask("me", "SAY Done."), "Done.");
-    Some(testbed.models.requests().pop().unwrap().body)
-}
-
-#[test]
-fn an_effort_reaches_the_model_as_its_provider_spells_it() {
-    for (cli, path, expected) in [
-        (Cli::Claude, "/output_config/effort", json!("high")),
-        (Cli::Codex, "/reasoning/effort", json!("high")),
-        (Cli::Gemini, "/generationConfig/thinkingConfig/thinkingBudget", json!(24_576)),
-    ] {
-        let settings = "effort: high";
-        let Some(request) = request_with(cli, settings, "an effort of a real agent") else {
+/// Checks that the model is offered the team's tools and the known tools of its program, for the tested version.
+fn check_offered_tools(cli: Cli, cells: &mut Cells) {
+    let modes: &[&str] = if cli == Cli::Claude { &["isolated", "login"] } else { &["isolated"] };
+    for mode in modes {
+        let Some(testbed) = AgentTestbed::open(&[cli], "the tools of a real agent") else {
             return;
         };
-        assert_eq!(request.pointer(path), Some(&expected), "{cli:?}: {request}");
+        let settings = format!("mode: {mode}");
+        testbed.start(&[AgentEntry { name: "me", cli, settings: &settings }], "");
+        testbed.send("me", "SAY Done.");
+        testbed.end_of_turn("me");
+        let mut offered = offered_tools(&testbed);
+        let prefixes = ["mcp__team", "mcp_team", "team_", "team-"];
+        offered.retain(|tool| !prefixes.iter().any(|it| tool.starts_with(it)));
+        let own = known_tools(cli).iter().map(|&tool| tool.to_owned()).collect();
+        assert_eq!(offered, own, "{cli:?} {mode}: {}", testbed.diagnostics("me"));
     }
+    cells.passed(Situation::KnownTools);
+}
+
+/// Checks that an effort reaches the model as its provider spells it.
+fn check_effort(cli: Cli, cells: &mut Cells) {
+    let (path, expected) = match cli {
+        Cli::Claude => ("/output_config/effort", json!("high")),
+        Cli::Gemini => ("/generationConfig/thinkingConfig/thinkingBudget", json!(24_576)),
+        _ => ("/reasoning/effort", json!("high")),
+    };
+    let Some(testbed) = AgentTestbed::open(&[cli], "an effort of a real agent") else { return };
+    testbed.start(&[AgentEntry { name: "me", cli, settings: "effort: high" }], "");
+    assert_eq!(testbed.ask("me", "SAY Done."), "Done.");
+    let request = testbed.models.requests().pop().unwrap().body;
+    assert_eq!(request.pointer(path), Some(&expected), "{cli:?}: {request}");
+    cells.passed(Situation::Effort);
 }
 
 #[test]
@@ -210,106 +201,4 @@ fn a_question_of_claude_code_to_its_user_is_answered_by_a_person_and_is_no_appro
         let last = testbed.models.requests().pop()?.body.to_string();
         last.contains("Green it is").then_some(())
     });
-}
-
-/// Checks that an agent learns in its second turn about an agent that joined after its first.
-fn check_late_joiner(cli: Cli) {
-    let Some(testbed) = AgentTestbed::open(&[cli], "a team that grows") else { return };
-    testbed.start(&[AgentEntry { name: "me", cli, settings: "" }], "");
-    assert_eq!(testbed.ask("me", "SAY One."), "One.");
-    let joined = testbed.world.run(&["new", "latecomer", "-b", "mock", "--instance", "team"]);
-    assert_eq!(joined.code, 0, "{joined:?}");
-    assert_eq!(testbed.ask("me", "SAY Two."), "Two.");
-    let last = testbed.models.requests().pop().unwrap().body.to_string();
-    assert!(last.contains("latecomer"), "{last}");
-}
-
-#[test]
-fn claude_code_knows_an_agent_that_joined_after_its_first_turn() {
-    check_late_joiner(Cli::Claude);
-}
-
-#[test]
-fn codex_knows_an_agent_that_joined_after_its_first_turn() {
-    check_late_joiner(Cli::Codex);
-}
-
-#[test]
-fn gemini_cli_knows_an_agent_that_joined_after_its_first_turn() {
-    check_late_joiner(Cli::Gemini);
-}
-
-#[test]
-fn claude_code_over_acp_knows_an_agent_that_joined_after_its_first_turn() {
-    check_late_joiner(Cli::AcpClaude);
-}
-
-/// Sends a message for now while a command of the agent runs, then ends the command. Returns the output of `send`.
-fn send_now_during_command(testbed: &AgentTestbed, call: &str) -> String {
-    testbed.send("me", &format!("CALL {call}\nSAY One."));
-    crate::world::wait_for("its command", || {
-        testbed
-            .other_processes()
-            .iter()
-            .any(|(_, line)| line.contains("test -e gate"))
-            .then_some(())
-    });
-    let said = testbed.world.run(&["send", "me@team", "please hurry", "--now"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    testbed.world.file("gate", "");
-    said.stdout
-}
-
-/// Checks that a message joins the running turn: its model gets it with the result of the command.
-fn check_joined_message(cli: Cli, call: &str) {
-    let Some(testbed) = AgentTestbed::open(&[cli], "a message for now to a real agent") else {
-        return;
-    };
-    testbed
-        .start(&[AgentEntry { name: "me", cli, settings: "permissions: { default: allow }" }], "");
-    let said = send_now_during_command(&testbed, call);
-    assert!(said.contains("its running turn gets this message"), "{said}");
-    let (state, ended) = testbed.end_of_turn("me");
-    assert_eq!((&*state, &ended), ("idle", &json!({"end": "ok"})), "{}", testbed.diagnostics("me"));
-    let attempts = testbed.status("me")["attempts"].clone();
-    assert_eq!(attempts.as_array().unwrap().len(), 1, "{}", testbed.diagnostics("me"));
-    let last = testbed.models.requests().pop().unwrap().body.to_string();
-    assert!(last.contains("from=user>\\nplease hurry"), "{last}");
-    let receipts = testbed.world.list(&["receipts", "2", "--target", "@team", "--json"]);
-    assert_eq!(receipts[0]["state"], "acted", "{receipts}");
-}
-
-/// A command that runs until the file `gate` exists.
-const GATED_COMMAND: &str = "until test -e gate; do sleep 0.1; done";
-
-#[test]
-fn a_message_for_now_joins_the_turn_of_claude_code() {
-    let call = json!({"command": GATED_COMMAND});
-    check_joined_message(Cli::Claude, &format!("Bash {call}"));
-}
-
-#[test]
-fn a_message_for_now_joins_the_turn_of_codex() {
-    let call = json!({"cmd": GATED_COMMAND, "yield_time_ms": 30_000});
-    check_joined_message(Cli::Codex, &format!("exec_command {call}"));
-}
-
-#[test]
-fn a_message_for_now_interrupts_gemini_cli_and_its_next_turn_has_both_messages() {
-    let Some(testbed) = AgentTestbed::open(&[Cli::Gemini], "a message for now to Gemini CLI")
-    else {
-        return;
-    };
-    testbed.start(&[AgentEntry { name: "me", cli: Cli::Gemini, settings: "" }], "");
-    testbed.send("me", "HOLD\nSAY One.");
-    testbed.models.wait_held(1);
-    let said = testbed.world.run(&["send", "me@team", "please hurry", "--now"]);
-    assert!(said.stdout.contains("interrupted the turn"), "{said:?}");
-    testbed.models.wait_held(2);
-    testbed.models.release_held();
-    let (state, ended) = testbed.end_of_turn("me");
-    assert_eq!((&*state, &ended), ("idle", &json!({"end": "ok"})), "{}", testbed.diagnostics("me"));
-    let last = testbed.models.requests().pop().unwrap().body.to_string();
-    assert!(last.contains("SAY One.") && last.contains("please hurry"), "{last}");
-    assert_eq!(testbed.status("me")["attempts"][1]["ended"]["why"], "by user");
 }

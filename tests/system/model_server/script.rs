@@ -6,6 +6,7 @@
 //! | `SAY text`, `ECHO` | the final answer: this text, or the result of the last tool |
 //! | `HOLD` | the next of these pauses in the middle of its answer until the test releases it |
 //! | `FAIL status [n]` | refuse every request, or only the first n |
+//! | `THEN_FAIL status` | refuse every request after the calls |
 //! | `RETRY_AFTER s` | the retry delay in a refusal |
 //! | `DELAY ms`, `DRIP ms` | the pause before an answer; the pause between its parts |
 //! | `CUT` | close the connection in the middle of an answer |
@@ -81,8 +82,19 @@ pub(super) struct Tokens {
 /// Number of refusals so far, by script.
 pub(super) type RefusalCounts = HashMap<String, u32>;
 
-const DIRECTIVES: [&str; 10] =
-    ["CALL", "SAY", "ECHO", "HOLD", "FAIL", "RETRY_AFTER", "DELAY", "DRIP", "CUT", "USAGE"];
+const DIRECTIVES: [&str; 11] = [
+    "CALL",
+    "SAY",
+    "ECHO",
+    "HOLD",
+    "FAIL",
+    "THEN_FAIL",
+    "RETRY_AFTER",
+    "DELAY",
+    "DRIP",
+    "CUT",
+    "USAGE",
+];
 
 /// Plans the answer by the newest user message that is a script.
 pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> AnswerPlan {
@@ -171,8 +183,8 @@ fn step(
     let mut is_held = false;
     for (name, rest) in program {
         match *name {
-            "HOLD" => is_held = true,
             // Secondary requests, such as for a title, offer no tools.
+            "HOLD" => is_held = !tools.is_empty(),
             "CALL" if !tools.is_empty() => {
                 if done == results.len() {
                     return (call(rest, tools), is_held);
@@ -184,6 +196,10 @@ fn step(
         }
     }
     let find = |name: &str| program.iter().find(|line| line.0 == name);
+    if let Some((_, status)) = find("THEN_FAIL").filter(|_| !tools.is_empty()) {
+        let status = u16::try_from(number(status)).unwrap();
+        return (AnswerContent::Fail { status, retry_after: None }, false);
+    }
     let text = match (find("ECHO"), find("SAY")) {
         (Some(_), _) => results.last().copied().unwrap_or("no tool was called"),
         (None, Some((_, text))) => text,

@@ -7,6 +7,8 @@
 mod call;
 mod client;
 mod failure;
+mod message;
+mod notice;
 mod permit;
 mod preset;
 #[cfg(test)]
@@ -15,6 +17,7 @@ mod turn_input;
 mod usage;
 
 use std::{
+    io,
     path::Path,
     pin::pin,
     process::{ExitStatus, Stdio},
@@ -26,10 +29,10 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio::{
     io::AsyncWriteExt as _,
-    process::{ChildStdin, ChildStdout, Command},
+    process::{Child, ChildStdin, ChildStdout, Command},
     sync::mpsc,
     task::JoinSet,
-    time::timeout,
+    time::{Instant, error::Elapsed, sleep_until, timeout},
 };
 
 use self::{
@@ -44,6 +47,7 @@ use super::{
     io_failure,
     launch::{ProgramLaunch, open_tool_server, serve_tools, start_failure},
     line_reader::ProgramLineReader,
+    stream_errors::{StreamErrorStep, StreamErrors},
     unknown_backend,
 };
 use crate::{
@@ -54,6 +58,8 @@ use crate::{
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
+/// Maximum length of a line of the log that is interpreted.
+const MAX_LOG_LINE_BYTES: usize = 64 * 1024;
 /// Grace period for an agent to exit by itself after its answer.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
@@ -144,15 +150,21 @@ async fn run_agent(
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (say, said) = mpsc::unbounded_channel();
     let mut errors = OutputTail::default();
+    let (send_log, log) = mpsc::unbounded_channel();
+    let is_watched = preset.is_some_and(|preset| preset.hooks.logs_stream_errors);
     let ended = {
         // The agent may ignore its input and may leave stderr open after its end.
         let mut pipes = pin!(async {
             tokio::join!(
                 write_messages(stdin, said),
-                errors.read(stderr, &turn.context.reporter, &turn.context.log)
+                errors.read_and_watch(stderr, &turn.context.reporter, &turn.context.log, |piece| {
+                    // A conversation that has ended needs no log.
+                    let _ = if is_watched { send_log.send(piece.to_vec()) } else { Ok(()) };
+                })
             );
         });
-        let mut conversation = pin!(AcpConversation::new(client, say, turn.context).run(stdout));
+        let mut conversation =
+            pin!(AcpConversation::new(client, say, log, turn.context).run(stdout));
         let ended = tokio::select! {
             ended = &mut conversation => ended,
             never = async { (&mut pipes).await; std::future::pending().await } => never,
@@ -169,14 +181,21 @@ async fn run_agent(
             None => Err(timeout(PIPE_DRAIN_TIMEOUT, parting).await),
         }
     };
-    match ended {
-        Ok(ended) => ended,
-        Err(Ok(status)) => {
-            Err(crash_failure(status.map_err(io_failure("wait for the agent"))?, &errors))
-        }
-        Err(Err(_)) => match child.try_wait() {
-            Ok(Some(status)) => Err(crash_failure(status, &errors)),
-            Ok(None) | Err(_) => Err(output_closed()),
+    ended.unwrap_or_else(|exited| Err(exit_failure(exited, &mut child, &errors)))
+}
+
+/// Returns the failure of an agent whose output ended before its turn.
+fn exit_failure(
+    exited: Result<io::Result<ExitStatus>, Elapsed>,
+    child: &mut Child,
+    errors: &OutputTail,
+) -> TurnFailure {
+    match exited {
+        Ok(Ok(status)) => crash_failure(status, errors),
+        Ok(Err(error)) => io_failure("wait for the agent")(error),
+        Err(_) => match child.try_wait() {
+            Ok(Some(status)) => crash_failure(status, errors),
+            Ok(None) | Err(_) => output_closed(),
         },
     }
 }
@@ -208,17 +227,31 @@ struct AcpConversation<'a> {
     open_permits: JoinSet<(AcpPermitQuestion, AcpPermitDecision)>,
     context: &'a TurnContext,
     recorder: EventRecorder<'a>,
+    /// Pieces of the agent's log, if it must be watched, and the incomplete last line.
+    log: mpsc::UnboundedReceiver<Vec<u8>>,
+    log_rest: Vec<u8>,
+    stream_errors: StreamErrors,
 }
 
 impl<'a> AcpConversation<'a> {
     fn new(
         client: AcpClient<'a>,
         outgoing: mpsc::UnboundedSender<Value>,
+        log: mpsc::UnboundedReceiver<Vec<u8>>,
         context: &'a TurnContext,
     ) -> Self {
         // Events of this protocol never need a list price.
         let recorder = EventRecorder::new(context, PricingContext::default());
-        Self { client, outgoing, open_permits: JoinSet::new(), context, recorder }
+        Self {
+            client,
+            outgoing,
+            open_permits: JoinSet::new(),
+            context,
+            recorder,
+            log,
+            log_rest: Vec::new(),
+            stream_errors: StreamErrors::default(),
+        }
     }
 
     /// Runs the conversation to its end. Returns `None` if the output ended before that.
@@ -228,9 +261,12 @@ impl<'a> AcpConversation<'a> {
         let first = self.client.initialize_request();
         self.send_message(first);
         loop {
+            let limit = self.stream_errors.wait_limit();
+            let until = limit.as_ref().map_or_else(Instant::now, |(until, _)| *until);
             tokio::select! {
                 line = lines.next_line() => {
                     self.context.reporter.touch();
+                    self.stream_errors.reset();
                     for step in self.client.handle_line(&line?) {
                         if let Some(ended) = self.perform_step(step) {
                             return Some(ended);
@@ -238,8 +274,21 @@ impl<'a> AcpConversation<'a> {
                     }
                 }
                 Some(Ok((question, permit))) = self.open_permits.join_next() => {
+                    let permitted = self.client.permitted_call(&question, permit);
+                    let failed = permitted.and_then(|call| self.recorder.record(call).err());
+                    if let Some(failure) = failed {
+                        return Some(Err(failure));
+                    }
                     let answer = self.client.permit_response(question, permit);
                     self.send_message(answer);
+                }
+                Some(piece) = self.log.recv() => {
+                    if let Err(failure) = self.read_log(&piece) {
+                        return Some(Err(failure));
+                    }
+                }
+                () = sleep_until(until), if limit.is_some() => {
+                    return limit.map(|(_, failure)| Err(failure));
                 }
                 () = self.context.cancelled.cancelled(), if !is_stopping => {
                     is_stopping = true;
@@ -254,6 +303,24 @@ impl<'a> AcpConversation<'a> {
                 }
             }
         }
+    }
+
+    /// Interprets the complete lines of the log.
+    fn read_log(&mut self, piece: &[u8]) -> Result<(), TurnFailure> {
+        self.log_rest.extend_from_slice(piece);
+        while let Some(end) = self.log_rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.log_rest.drain(..=end).collect();
+            match self.stream_errors.note_line(String::from_utf8_lossy(&line).trim_end()) {
+                Some(StreamErrorStep::Retry(event)) => self.recorder.record(event)?,
+                Some(StreamErrorStep::GiveUp(failure)) => return Err(failure),
+                Some(StreamErrorStep::First) | None => {}
+            }
+        }
+        // No line of interest is longer.
+        if self.log_rest.len() > MAX_LOG_LINE_BYTES {
+            self.log_rest.clear();
+        }
+        Ok(())
     }
 
     fn perform_step(&mut self, step: AcpStep) -> Option<Result<String, TurnFailure>> {

@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::{
-    super::testbed::{AgentEntry, AgentTestbed, Cli},
+    super::{
+        matrix::{Cells, Situation, matrix_tests},
+        testbed::{AgentEntry, AgentTestbed, Cli},
+    },
     ATTACH, RUN, run_until_asked_and_kill_the_daemon,
 };
 use crate::world::{kill, wait_for};
@@ -36,8 +39,16 @@ fn check_outcome(testbed: &AgentTestbed, words: &[&str], code: i32, outcome: &st
     assert_eq!(seen, (code, json!(outcome)), "{}", testbed.diagnostics("me"));
 }
 
-#[test]
-fn codex_does_what_is_approved_once_and_nothing_that_is_denied() {
+matrix_tests! {
+    check_approval_and_denial proves [Approved, Denied] {
+        codex_does_what_is_approved_once_and_nothing_that_is_denied: Codex,
+    }
+    check_kills_while_asking proves [Approved] {
+        what_codex_asked_is_answered_and_done_once_though_the_daemon_and_then_the_worker_are_killed: Codex,
+    }
+}
+
+fn check_approval_and_denial(_: Cli, cells: &mut Cells) {
     let program = format!("{RUN_ONCE_SCRIPT}{}SAY Over.", add_file("denied.txt"));
     let what = "Codex that asks for approval";
     let Some(testbed) = codex_testbed(what, "default: ask", &program) else { return };
@@ -66,11 +77,12 @@ fn codex_does_what_is_approved_once_and_nothing_that_is_denied() {
     let told = last_input(&testbed);
     assert!(told.contains("denied by user: not into that file"), "{told}");
     assert_eq!(testbed.status("me")["turns"], 1, "one turn went through all of it");
+    cells.passed(Situation::Approved);
+    cells.passed(Situation::Denied);
     assert_eq!(testbed.other_processes(), []);
 }
 
-#[test]
-fn what_codex_asked_is_answered_and_done_once_though_the_daemon_and_then_the_worker_are_killed() {
+fn check_kills_while_asking(_: Cli, cells: &mut Cells) {
     let program = format!("{RUN_ONCE_SCRIPT}SAY Over.");
     let what = "kills while Codex waits";
     let Some(testbed) = codex_testbed(what, "default: ask", &program) else { return };
@@ -90,6 +102,7 @@ fn what_codex_asked_is_answered_and_done_once_though_the_daemon_and_then_the_wor
     check_outcome(&testbed, &ATTACH, 0, "done");
     assert_eq!(testbed.text("ran.txt").as_deref(), Some("once\n"), "{}", testbed.diagnostics("me"));
     assert_eq!(testbed.world.run(&["approve", "2"]).code, 1, "there was one request");
+    cells.passed(Situation::Approved);
     assert_eq!(testbed.world.run(&["daemon", "stop"]).code, 0);
     daemon.wait().unwrap();
 }

@@ -14,7 +14,11 @@ use serde_json::{Value, json};
 use super::{
     super::ProgramEvent,
     call::{AcpCallStage, AcpToolCall},
-    failure::{failure_from_error, incomplete_turn, provider_status, stopped_after_refusal},
+    failure::{
+        AcpThreadState, failure_from_error, incomplete_turn, provider_status, stopped_after_refusal,
+    },
+    message::{AcpMessage, AcpUpdate},
+    notice::AcpNotice,
     permit::{AcpPermitDecision, AcpPermitParams, AcpPermitQuestion},
     turn_input::{AcpAcceptedInput, AcpTurnInput},
     usage::AcpUsageTracker,
@@ -86,40 +90,12 @@ pub(super) struct AcpClient<'a> {
     has_called: bool,
     /// The status of a failed request to the provider, if the agent reports it.
     provider_status: Option<u64>,
+    /// The state of the conversation, as the agent reported it.
+    thread: AcpThreadState,
+    /// The last text, and its meaning if it is the agent's own.
+    last_text: (String, Option<AcpNotice>),
     refusal: AcpRefusal,
     is_cancelled: bool,
-}
-
-/// A message of either side.
-#[derive(Deserialize)]
-struct AcpMessage {
-    id: Option<Value>,
-    method: Option<String>,
-    #[serde(default)]
-    params: Value,
-    result: Option<Value>,
-    error: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "sessionUpdate", rename_all = "snake_case")]
-enum AcpUpdate {
-    AgentMessageChunk {
-        content: Value,
-    },
-    #[serde(rename = "tool_call", alias = "tool_call_update")]
-    ToolCall(Box<AcpToolCall>),
-    #[serde(rename = "usage_update")]
-    UsageUpdate {
-        cost: Option<Value>,
-    },
-    #[serde(rename = "session_info_update")]
-    SessionInfo {
-        #[serde(rename = "_meta", default)]
-        meta: Value,
-    },
-    #[serde(other)]
-    Other,
 }
 
 impl<'a> AcpClient<'a> {
@@ -140,6 +116,8 @@ impl<'a> AcpClient<'a> {
             open_requests: Vec::new(),
             has_called: false,
             provider_status: None,
+            thread: AcpThreadState::Working,
+            last_text: (String::new(), None),
             refusal: AcpRefusal::None,
             is_cancelled: false,
         }
@@ -147,8 +125,10 @@ impl<'a> AcpClient<'a> {
 
     /// Builds the first message.
     pub(super) fn initialize_request(&mut self) -> Value {
-        let capabilities =
-            json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
+        // With `notices`, an agent reports its own warnings in updates of their own, not as text of its answer.
+        let capabilities = json!({
+            "fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false, "session": {"notices": {}},
+        });
         let us = json!({"name": "agent-worker", "version": env!("CARGO_PKG_VERSION")});
         let params = json!({
             "protocolVersion": PROTOCOL_VERSION, "clientCapabilities": capabilities, "clientInfo": us,
@@ -194,6 +174,22 @@ impl<'a> AcpClient<'a> {
             self.refusal = AcpRefusal::Idle;
         }
         question.response(permit)
+    }
+
+    /// Reports a permitted call as running: some agents send no update between the permission and the result.
+    pub(super) fn permitted_call(
+        &mut self,
+        question: &AcpPermitQuestion,
+        permit: AcpPermitDecision,
+    ) -> Option<ProgramEvent> {
+        let says = self.tool_naming();
+        let call = self.calls.get_mut(&question.call_id)?;
+        let is_new = permit == AcpPermitDecision::AllowOnce && !call.is_reported;
+        is_new.then(|| {
+            call.is_reported = true;
+            let (id, tool, args) = (call.id().to_owned(), call.tool_name(says), call.args(says));
+            ProgramEvent::ToolCalled { id, tool, args }
+        })
     }
 
     /// Returns the messages that stop the agent, if a prompt is running, and answers its open requests as
@@ -248,15 +244,7 @@ impl<'a> AcpClient<'a> {
     fn handle_update(&mut self, update: AcpUpdate) -> Vec<ProgramEvent> {
         match update {
             AcpUpdate::AgentMessageChunk { content } => match content["text"].as_str() {
-                Some(text) if !text.is_empty() => {
-                    let is_notice =
-                        self.input.preset.is_some_and(|preset| preset.is_refusal_notice(text));
-                    if !is_notice {
-                        self.refusal.note_action();
-                    }
-                    self.answer.push_str(text);
-                    vec![ProgramEvent::Text(text.to_owned())]
-                }
+                Some(text) if !text.is_empty() => self.text_events(text),
                 _ => Vec::new(),
             },
             AcpUpdate::ToolCall(said) => self.tool_call_events(*said),
@@ -266,16 +254,36 @@ impl<'a> AcpClient<'a> {
             }
             AcpUpdate::SessionInfo { meta } => {
                 self.provider_status = provider_status(&meta).or(self.provider_status);
+                self.thread = AcpThreadState::find(&meta).unwrap_or(self.thread);
                 Vec::new()
             }
             AcpUpdate::Other => Vec::new(),
         }
     }
 
+    /// Adds a text to the answer, unless it is the agent's own.
+    fn text_events(&mut self, text: &str) -> Vec<ProgramEvent> {
+        let notice = self.input.preset.and_then(|preset| (preset.hooks.notice)(text));
+        match notice {
+            Some(AcpNotice::Remark) => return Vec::new(),
+            Some(AcpNotice::Retry) => {
+                self.answer.clear();
+                return vec![ProgramEvent::Retry(text.to_owned())];
+            }
+            Some(AcpNotice::Failure) => self.answer.clear(),
+            Some(AcpNotice::Refusal) => {}
+            None => self.refusal.note_action(),
+        }
+        self.last_text = (text.to_owned(), notice);
+        self.answer.push_str(text);
+        vec![ProgramEvent::Text(text.to_owned())]
+    }
+
     /// Reports a call once its arguments are complete, and reports its end.
     fn tool_call_events(&mut self, said: AcpToolCall) -> Vec<ProgramEvent> {
         // The text so far preceded a call and is not the answer.
         self.answer.clear();
+        self.last_text = (String::new(), None);
         self.has_called = true;
         let (id, says) = (said.id().to_owned(), self.tool_naming());
         // The refused call itself ends with an update.
@@ -433,7 +441,9 @@ impl<'a> AcpClient<'a> {
         let answer = std::mem::take(&mut self.answer);
         let fatal = |why: &str| Err(TurnFailure::new(FailureClass::Fatal, why));
         let is_whole = if let Some(preset) = self.input.preset {
-            (preset.hooks.is_complete)(result)
+            let has_failed = self.thread == AcpThreadState::Failed
+                || self.last_text.1 == Some(AcpNotice::Failure);
+            !has_failed && (preset.hooks.is_complete)(result)
         } else {
             // An unknown agent that did nothing at all did not reach its model.
             let is_used = self.usage_tracker.turn_usage(result).is_some();
@@ -442,7 +452,9 @@ impl<'a> AcpClient<'a> {
         steps.push(AcpStep::End(match result["stopReason"].as_str() {
             Some("end_turn") if self.refusal == AcpRefusal::Idle => Err(stopped_after_refusal()),
             Some("end_turn") if is_whole => Ok(answer),
-            Some("end_turn") => Err(incomplete_turn(self.provider_status, &answer)),
+            Some("end_turn") => {
+                Err(incomplete_turn(self.provider_status, &answer, &self.last_text.0))
+            }
             // Some agents stop this way after a refusal, and leave the rest of the work undone.
             Some("cancelled") if self.refusal != AcpRefusal::None && !self.is_cancelled => {
                 Err(stopped_after_refusal())

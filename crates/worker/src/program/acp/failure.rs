@@ -1,4 +1,4 @@
-//! The failure class of an agent's error, by its code or by the name of its kind, never by its message.
+//! The failure class of an agent's error: by its code, by the name of its kind, or by the status that the agent states.
 
 use agent_worker_protocol::FailureClass;
 use serde_json::Value;
@@ -29,10 +29,30 @@ fn detail(error: &Value) -> Option<&str> {
     detail.map(str::trim).filter(|detail| !detail.is_empty())
 }
 
-/// Returns the status with which a detail begins: `401 invalid key`.
-fn leading_status(detail: &str) -> Option<u64> {
-    let status = detail.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
-    (400..600).contains(&status).then_some(status)
+/// Words of the agents before the status of a failed request.
+const STATUS_PREFIXES: [&str; 6] =
+    ["", "Error: ", "unexpected status ", "last status: ", "Last error: ", "(HTTP "];
+
+/// Returns the status that an agent states in its own words about a failure: `401 invalid key`.
+fn stated_status(detail: &str) -> Option<u64> {
+    let status_after = |prefix: &&str| {
+        let rest = if prefix.is_empty() { detail } else { detail.split_once(*prefix)?.1 };
+        let status = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        (400..600).contains(&status).then_some(status)
+    };
+    STATUS_PREFIXES.iter().find_map(status_after)
+}
+
+/// Returns the class of a failure that an agent describes in its own words.
+fn stated_class(detail: &str) -> Option<FailureClass> {
+    // A response that broke off has no status.
+    let is_broken = ["stream disconnected before completion", "Failed native model HTTP request"]
+        .iter()
+        .any(|words| detail.contains(words));
+    match stated_status(detail) {
+        Some(status) => Some(class_of_status(status)),
+        None => is_broken.then_some(FailureClass::Transient),
+    }
 }
 
 fn failure_class(error: &Value, said: &str) -> FailureClass {
@@ -54,8 +74,11 @@ fn failure_class(error: &Value, said: &str) -> FailureClass {
     if answer.is_some_and(|answer| has_reason(&answer, "API_KEY_INVALID")) {
         return FailureClass::Auth;
     }
-    if let Some(status) = detail(error).and_then(leading_status) {
+    if let Some(status) = provider_status(&error["data"]) {
         return class_of_status(status);
+    }
+    if let Some(class) = detail(error).and_then(stated_class) {
+        return class;
     }
     // JSON-RPC's own codes are negative, so a code in the range of HTTP statuses is the provider's status.
     u64::try_from(code)
@@ -65,9 +88,14 @@ fn failure_class(error: &Value, said: &str) -> FailureClass {
 }
 
 /// Returns the failure of a turn without a whole answer: by the status of the provider, if the agent reported it. Some
-/// agents put the reason into the text of the answer.
-pub(super) fn incomplete_turn(provider_status: Option<u64>, text: &str) -> TurnFailure {
-    let class = provider_status.map_or(FailureClass::Crash, class_of_status);
+/// agents put the reason into the last text of the answer.
+pub(super) fn incomplete_turn(
+    provider_status: Option<u64>,
+    text: &str,
+    last_text: &str,
+) -> TurnFailure {
+    let class = provider_status.map(class_of_status).or_else(|| stated_class(last_text));
+    let class = class.unwrap_or(FailureClass::Crash);
     let detail = truncate(text.trim(), MAX_FAILURE_DETAIL_BYTES);
     let why = if detail.is_empty() {
         "the model completed no answer".to_owned()
@@ -81,11 +109,27 @@ pub(super) fn incomplete_turn(provider_status: Option<u64>, text: &str) -> TurnF
 pub(super) fn provider_status(meta: &Value) -> Option<u64> {
     match meta {
         Value::Object(fields) => fields.iter().find_map(|(name, value)| match name.as_str() {
-            "httpStatusCode" => value.as_u64(),
+            "httpStatusCode" | "http_status_code" => value.as_u64(),
             _ => provider_status(value),
         }),
         Value::Array(items) => items.iter().find_map(provider_status),
         _ => None,
+    }
+}
+
+/// The state of a conversation, which Codex reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AcpThreadState {
+    Working,
+    /// The last request to the provider failed.
+    Failed,
+}
+
+impl AcpThreadState {
+    /// Finds the state in the metadata of an agent.
+    pub(super) fn find(meta: &Value) -> Option<Self> {
+        let status = meta.pointer("/codex/threadStatus/type")?;
+        Some(if status == "systemError" { Self::Failed } else { Self::Working })
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct AcpPermitOption {
 #[derive(Debug, PartialEq)]
 pub(super) struct AcpPermitQuestion {
     pub(super) id: Value,
+    /// The agent's own id of the call.
+    pub(super) call_id: String,
     pub(super) request: PermitRequest,
     allow_option: Option<Value>,
     reject_option: Option<Value>,
@@ -46,7 +48,8 @@ impl AcpPermitQuestion {
             options.iter().find(|option| option.kind == kind).map(|it| it.option_id.clone())
         };
         let reject_option = option("reject_once").or_else(|| option("reject_always"));
-        Self { id, request, allow_option: option("allow_once"), reject_option }
+        let call_id = request.call.clone();
+        Self { id, call_id, request, allow_option: option("allow_once"), reject_option }
     }
 
     /// Builds the answer: allows this one call, or rejects it.

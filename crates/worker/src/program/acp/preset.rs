@@ -6,12 +6,17 @@ use agent_worker_backends::{AcpAgentSpec, AcpModelSetting, TEAM_SERVER_NAME, fin
 use agent_worker_protocol::CredentialMode;
 use serde_json::{Value, json};
 
-use super::super::{
-    ProgramInvocation, ProgramTurn,
-    adapters::{claude, codex, gemini},
-    private_files,
+use super::{
+    super::{
+        ProgramInvocation, ProgramTurn,
+        adapters::{claude, codex, gemini},
+        private_files,
+    },
+    notice::{AcpNotice, codex_notice, copilot_notice},
 };
-use crate::{tool_server::ToolServerEndpoint, user_question::QUESTION_TOOL};
+use crate::{
+    attachments::attachment_folder, tool_server::ToolServerEndpoint, user_question::QUESTION_TOOL,
+};
 
 /// An agent with a row in the registry.
 #[derive(Clone, Copy)]
@@ -31,15 +36,18 @@ pub(super) struct AcpHooks {
     pub(super) session_meta: Option<fn(&str, Option<&str>) -> Value>,
     /// Returns false for a successful response that is incomplete.
     pub(super) is_complete: fn(&Value) -> bool,
-    /// Start of a text by which the agent itself reports a refused request.
-    refusal_notice: Option<&'static str>,
+    /// True if the agent reports a failed request to its provider only in its log, as opencode does.
+    pub(super) logs_stream_errors: bool,
+    /// Recognizes a text of the agent itself among the chunks of an answer.
+    pub(super) notice: fn(&str) -> Option<AcpNotice>,
 }
 
 const NO_HOOKS: AcpHooks = AcpHooks {
     prepare: |_, _| Ok(None),
     session_meta: None,
     is_complete: |_| true,
-    refusal_notice: None,
+    logs_stream_errors: false,
+    notice: |_| None,
 };
 
 /// Returns the hooks of an agent. An agent without an entry needs none.
@@ -57,12 +65,13 @@ fn find_hooks(agent: &str) -> AcpHooks {
             prepare: write_codex_settings,
             // After a failure of the provider, the agent reports the error as its answer, without any usage.
             is_complete: |result| result["usage"].is_object() || has_model_usage(result),
+            notice: codex_notice,
             ..NO_HOOKS
         },
         // After a failure of the provider, the agent reports the error as its answer, without any usage.
         "copilot" => AcpHooks {
             is_complete: |result| result["usage"].is_object(),
-            refusal_notice: Some("Info: Operation cancelled by user"),
+            notice: copilot_notice,
             ..NO_HOOKS
         },
         "gemini" => AcpHooks {
@@ -76,6 +85,7 @@ fn find_hooks(agent: &str) -> AcpHooks {
                 set_opencode_settings(turn, invocation);
                 Ok(None)
             },
+            logs_stream_errors: true,
             ..NO_HOOKS
         },
         _ => NO_HOOKS,
@@ -89,11 +99,6 @@ fn has_model_usage(result: &Value) -> bool {
 }
 
 impl AcpPreset {
-    /// Returns true for a text by which the agent itself reports a refused request.
-    pub(super) fn is_refusal_notice(&self, text: &str) -> bool {
-        self.hooks.refusal_notice.is_some_and(|notice| text.starts_with(notice))
-    }
-
     /// Returns the preset of an agent by its name.
     pub(super) fn find(agent: &str) -> Option<Self> {
         find_acp_agent(agent).map(|spec| Self { spec, hooks: find_hooks(agent) })
@@ -199,8 +204,20 @@ fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocat
     let mut settings = theirs.filter(Value::is_object).unwrap_or_else(|| json!({}));
     settings["autoupdate"] = json!(false);
     settings["share"] = json!("disabled");
-    // The last matching rule decides.
+    // The program would write into `.opencode` of the project. Without its settings it does not read this file either.
+    invocation.env("OPENCODE_DISABLE_PROJECT_CONFIG", "1");
+    let mut instructions = settings["instructions"].as_array().cloned().unwrap_or_default();
+    instructions.push(json!(turn.context.child_env.cwd.join("AGENTS.md")));
+    settings["instructions"] = json!(instructions);
+    // The last matching rule decides, and the rules are serialized in alphabetical order.
     settings["permission"] = json!({"*": "ask", format!("{TEAM_SERVER_NAME}_*"): "allow"});
+    if let Some(folder) = attachment_folder(&turn.context.request.attachments) {
+        let pattern = folder.join("*").to_string_lossy().into_owned();
+        settings["permission"]["external_directory"] = json!({"*": "ask", pattern: "allow"});
+        // The program names a file by its path from the root of the project.
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        settings["permission"]["read"] = json!({"*": "ask", format!("*/{name}/*"): "allow"});
+    }
     // The model reads a refusal and may do something else.
     settings["experimental"]["continue_loop_on_deny"] = json!(true);
     if let Some(model) = &turn.model {
@@ -211,6 +228,9 @@ fn set_opencode_settings(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocat
         // It would read skills and memory of other programs, and its own agents, in the user's home.
         invocation.env("OPENCODE_DISABLE_CLAUDE_CODE", "1");
         invocation.env("OPENCODE_DISABLE_EXTERNAL_SKILLS", "1");
+        let npm = turn.context.folders.keep.join("acp/opencode/npm").display().to_string();
+        invocation.env("npm_config_cache", &npm);
+        invocation.env("OPENCODE_DISABLE_MODELS_FETCH", "1");
         let home = turn.context.folders.keep.join("acp/opencode/home").display().to_string();
         invocation.env("OPENCODE_TEST_HOME", &home);
     }

@@ -242,7 +242,6 @@ fn a_conversation_with_qwen_or_codex_means_the_same_every_time() {
     > "session/new"
     session {"cost_micros":0,"id":"01a1e176-ff97-7e70-bae5-d9a01be59e91"}
     > "session/prompt"
-    says "Model metadata for `gpt-5.1-codex` not found. Defaulting to fallback metadata; this can degrade performance and cause issues."
     calls mcp__team__channel_send {"arguments":{"message":"hi"},"server":"team","tool":"channel_send"}
     mcp__team__channel_send answers: {"done":true}
     says "All done."

@@ -2,7 +2,7 @@
 //!
 //! The program repeats some requests forever and reports that only in its log, so the worker limits that time.
 
-use std::{io, time::Duration};
+use std::io;
 
 use agent_worker_backends::find_provider;
 use agent_worker_protocol::{CredentialMode, FailureClass, Keyword as _, PermissionAction, Usage};
@@ -12,7 +12,11 @@ use tokio::time::Instant;
 
 use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status, endpoint::ModelEndpoint, private_files, usd_to_micros,
+    class_of_status,
+    endpoint::ModelEndpoint,
+    private_files,
+    stream_errors::{StreamErrorStep, StreamErrors},
+    usd_to_micros,
 };
 use crate::{
     attachments::attachment_folder,
@@ -23,17 +27,11 @@ use crate::{
 
 /// Variable that the settings name, so that they contain no key.
 const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
-/// Maximum number of retries by the program, and maximum pause before one.
-const MAX_RETRIES: u32 = 3;
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Timeout of the program for the team's tools. Its default is one minute, and a restart of the daemon may take
 /// longer.
 const TOOL_TIMEOUT_MS: u64 = 600_000;
 /// Complaint of the program about an unknown conversation.
 const SESSION_LOST_MESSAGE: &str = "Session not found";
-/// Parts of a log line about a failed request of the conversation itself; the program also requests titles.
-const STREAM_ERROR_MARKERS: [&str; 3] =
-    [" level=ERROR ", " message=\"stream error\" ", " small=false "];
 /// Tools that stay allowed when the default permission is `deny`.
 const READ_ONLY_TOOLS: [&str; 4] = ["glob", "grep", "list", "read"];
 
@@ -47,8 +45,7 @@ struct Opencode {
     /// Reason for the end of the last step.
     reason: Option<String>,
     error: Option<OpencodeError>,
-    /// The provider's failure, the number of consecutive failures, and the time of the last one.
-    provider_failure: Option<(String, u32, Instant)>,
+    stream_errors: StreamErrors,
 }
 
 /// The data that the next turn needs to continue.
@@ -231,7 +228,7 @@ impl ProgramAdapter for Opencode {
         let Ok(OpencodeLine { session, event }) = serde_json::from_str(line) else {
             return Vec::new();
         };
-        self.provider_failure = None;
+        self.stream_errors.reset();
         let mut heard = Vec::new();
         if !std::mem::replace(&mut self.has_begun, true) {
             heard.push(ProgramEvent::Session(json!(OpencodeSession { id: session })));
@@ -266,27 +263,15 @@ impl ProgramAdapter for Opencode {
     }
 
     fn parse_log_line(&mut self, line: &str) -> Option<Vec<ProgramEvent>> {
-        if !STREAM_ERROR_MARKERS.iter().all(|part| line.contains(part)) {
-            return None;
-        }
-        let why = line.split_once(" error.error=").map_or(line, |(_, why)| why);
-        let why = serde_json::from_str(why).unwrap_or_else(|_| why.to_owned());
-        let before = self.provider_failure.take();
-        let times = before.as_ref().map_or(1, |(_, times, _)| times + 1);
-        self.provider_failure = Some((why.clone(), times, Instant::now()));
-        if times > MAX_RETRIES {
-            return Some(vec![ProgramEvent::GaveUp(TurnFailure::new(
-                FailureClass::Transient,
-                why,
-            ))]);
-        }
-        // The first failure is no retry yet: after a permanent failure the program reports its error immediately.
-        Some(before.map(|(why, ..)| ProgramEvent::Retry(why)).into_iter().collect())
+        Some(match self.stream_errors.note_line(line)? {
+            StreamErrorStep::First => Vec::new(),
+            StreamErrorStep::Retry(event) => vec![event],
+            StreamErrorStep::GiveUp(failure) => vec![ProgramEvent::GaveUp(failure)],
+        })
     }
 
     fn wait_limit(&self) -> Option<(Instant, TurnFailure)> {
-        let (why, _, since) = self.provider_failure.as_ref()?;
-        Some((*since + MAX_RETRY_DELAY, TurnFailure::new(FailureClass::Transient, why)))
+        self.stream_errors.wait_limit()
     }
 
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome {

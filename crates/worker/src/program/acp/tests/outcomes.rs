@@ -133,12 +133,24 @@ fn a_turn_that_is_cancelled_leaves_no_request_unanswered() {
     assert_eq!(client.cancel_messages(), expected);
 }
 
+fn text_chunk(text: &str) -> Value {
+    json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+}
+
+/// Builds the state of a thread that Codex reports.
+fn thread_status(kind: &str) -> Value {
+    json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": kind}}}})
+}
+
 #[test]
 fn a_turn_without_a_whole_answer_has_failed_by_the_rules_of_its_agent() {
-    let words = json!({"sessionUpdate": "agent_message_chunk",
-        "content": {"type": "text", "text": "unexpected status 529"}});
+    let words = text_chunk("unexpected status 529");
     let status = json!({"sessionUpdate": "session_info_update", "_meta": {"codex": {"error":
         {"codexErrorInfo": {"responseStreamConnectionFailed": {"httpStatusCode": 529}}}}}});
+    let (system_error, active) = (thread_status("systemError"), thread_status("active"));
+    let (own, other) = (text_chunk("Error: 503 scripted"), text_chunk("done"));
+    let retry = text_chunk("Info: Request failed due to a transient API error. Retrying...");
+    let remark = text_chunk("Model metadata for `m` not found.");
     let call = json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "ls", "kind": "execute",
         "status": "completed", "rawInput": {}});
     let nothing_used =
@@ -156,14 +168,30 @@ fn a_turn_without_a_whole_answer_has_failed_by_the_rules_of_its_agent() {
             Some("codex"),
             vec![&words],
             &nothing_used,
-            "= crash: the model completed no answer: unexpected status 529",
+            "= transient: the model completed no answer: unexpected status 529",
         ),
+        // The failure of a request after a tool call.
+        (
+            Some("codex"),
+            vec![&system_error, &words],
+            &used,
+            "= transient: the model completed no answer: unexpected status 529",
+        ),
+        (Some("codex"), vec![&system_error, &active, &words], &used, "= unexpected status 529"),
+        (
+            Some("copilot"),
+            vec![&call, &own],
+            &used,
+            "= transient: the model completed no answer: Error: 503 scripted",
+        ),
+        (Some("copilot"), vec![&own, &call, &words, &retry, &other], &used, "= done"),
+        (Some("codex"), vec![&remark, &other], &used, "= done"),
         (Some("codex"), vec![&words], &used, "= unexpected status 529"),
         (
             Some("copilot"),
             vec![&words],
             &end,
-            "= crash: the model completed no answer: unexpected status 529",
+            "= transient: the model completed no answer: unexpected status 529",
         ),
         (Some("copilot"), vec![&words], &used, "= unexpected status 529"),
         (None, vec![], &end, "= crash: the model completed no answer"),
@@ -224,10 +252,41 @@ fn an_error_has_the_reason_of_its_data_and_the_class_of_the_providers_status() {
         (json!({"details": "401 scripted 401"}), "= auth: Internal error: 401 scripted 401"),
         (json!({"details": "429 slow down"}), "= rate_limited: Internal error: 429 slow down"),
         (json!("529 overloaded"), "= transient: Internal error: 529 overloaded"),
+        (
+            json!({"message": "unexpected status 529 <unknown>: x", "codex_error_info": "other"}),
+            "= transient: Internal error: unexpected status 529 <unknown>: x",
+        ),
+        (
+            json!({"message": "m", "codex_error_info": {"response_too_many_failed_attempts": {"http_status_code": 429}}}),
+            "= rate_limited: Internal error: m",
+        ),
+        (
+            json!({"message": "stream disconnected before completion: x"}),
+            "= transient: Internal error: stream disconnected before completion: x",
+        ),
         (json!({"details": "no number"}), "= fatal: Internal error: no number"),
         (json!({"details": "4011 files"}), "= fatal: Internal error: 4011 files"),
     ] {
         let error = json!({"code": -32603, "message": "Internal error", "data": data});
         assert_eq!(end(&error), expected);
     }
+}
+
+#[test]
+fn a_permitted_call_is_reported_as_running_before_the_agent_says_so() {
+    let replay = Replay::with_agent("gemini");
+    let mut client = replay.client();
+    client.initialize_request();
+    let opened = session_opened_lines(&json!({"sessionId": "s"}));
+    opened.lines().for_each(|line| drop(client.handle_line(line)));
+    let call = json!({"toolCallId": "c", "kind": "execute", "title": "sleep 9"});
+    let asked = client.handle_line(&permit_request_line(&call, &["allow_once"]));
+    let Some(AcpStep::RequestPermit(question)) = asked.into_iter().next() else {
+        panic!("no question")
+    };
+    assert_eq!(client.permitted_call(&question, AcpPermitDecision::Reject), None);
+    let running = client.permitted_call(&question, AcpPermitDecision::AllowOnce);
+    let Some(ProgramEvent::ToolCalled { id, tool, .. }) = running else { panic!("{running:?}") };
+    assert_eq!((&*id, &*tool), ("c", "execute"));
+    assert_eq!(client.permitted_call(&question, AcpPermitDecision::AllowOnce), None, "once");
 }

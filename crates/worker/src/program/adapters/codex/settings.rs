@@ -20,6 +20,8 @@ pub(in crate::program) const MODEL_KEY: &str = "AGENT_WORKER_MODEL_KEY";
 const TOOLS_KEY: &str = "AGENT_WORKER_TOOLS_KEY";
 /// Maximum number of retries by the program.
 const MAX_RETRIES: u32 = 2;
+/// The same behind an adapter: neither reports that the program waits for the time that its provider named.
+const ADAPTER_MAX_RETRIES: u32 = 0;
 /// Variables that make the program log each response of its provider, without colours. Its own commands do not inherit
 /// them.
 const LOG_VARIABLES: [(&str, &str); 2] =
@@ -55,7 +57,7 @@ pub(super) fn program_invocation(turn: &ProgramTurn<'_>) -> io::Result<ProgramIn
     set("shell_environment_policy.exclude", json!(hidden).to_string());
     if let CredentialMode::Isolated = turn.mode {
         set("model_provider", toml_string("given"));
-        set("model_providers.given", provider_settings(&turn.endpoint));
+        set("model_providers.given", provider_settings(&turn.endpoint, MAX_RETRIES));
         // Its list of skills includes those of the user's home.
         set("skills.include_instructions", "false".to_owned());
     }
@@ -119,10 +121,10 @@ fn sandbox_mode(rules: &Permissions) -> Option<&'static str> {
 }
 
 /// Returns the provider settings for a key from the environment.
-fn provider_settings(endpoint: &ModelEndpoint) -> String {
+fn provider_settings(endpoint: &ModelEndpoint, retries: u32) -> String {
     let url = endpoint.base_url.as_deref().unwrap_or_else(|| provider_url("openai"));
     format!(
-        "{{name=\"given\",base_url={},env_key={},wire_api=\"responses\",request_max_retries={MAX_RETRIES},stream_max_retries={MAX_RETRIES}}}",
+        "{{name=\"given\",base_url={},env_key={},wire_api=\"responses\",request_max_retries={retries},stream_max_retries={retries}}}",
         toml_string(url),
         toml_string(MODEL_KEY)
     )
@@ -132,8 +134,10 @@ fn provider_settings(endpoint: &ModelEndpoint) -> String {
 pub(in crate::program) fn settings_file(endpoint: &ModelEndpoint, model: Option<&str>) -> String {
     let model = model.map(|model| format!("model={}\n", toml_string(model))).unwrap_or_default();
     format!(
-        "{model}model_provider=\"given\"\nmodel_providers.given={}\n",
-        provider_settings(endpoint)
+        "{model}model_provider=\"given\"\nmodel_providers.given={}\n\
+         tools.experimental_request_user_input.enabled=false\nskills.include_instructions=false\n\
+         features.plugins=false\nfeatures.apps=false\n",
+        provider_settings(endpoint, ADAPTER_MAX_RETRIES)
     )
 }
 
