@@ -1,0 +1,1 @@
+//! Tables for the checks of the demo.
