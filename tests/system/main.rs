@@ -20,6 +20,7 @@ mod crash;
 mod daemon_changes;
 mod daemon_hold;
 mod damage;
+mod demo;
 mod disks;
 mod document_files;
 mod early_designs;

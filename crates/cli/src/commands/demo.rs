@@ -14,7 +14,7 @@ mod show;
 mod stage;
 
 use self::{
-    captions::{INTRODUCTION, NEXT_STEP, STOPPED},
+    captions::{CHECK_FAILED, INTRODUCTION, NEXT_STEP, STOPPED},
     demo_home::DemoHome,
     scenes::play_scenes,
     stage::{Halt, KeyInput, Stage},
@@ -60,22 +60,23 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         played => played,
     };
     let closed = home.stop_daemon().await;
-    let removed = if args.keep { Ok(()) } else { home.remove() };
-    let verdict = match played {
-        Ok(verdict) => verdict,
-        Err(Halt::Failed(error)) => return Err(error),
-        Err(Halt::Interrupted) => {
-            closed.and(removed)?;
-            ctx.console.note(STOPPED)?;
-            return Ok(RunVerdict::Stopped);
+    let closed = closed.and_then(|()| if args.keep { Ok(()) } else { home.remove() });
+    if let Err(Halt::Failed(error)) = played {
+        if let Err(remaining) = closed {
+            ctx.console.warn(&remaining.to_report_error().message)?;
         }
-    };
-    closed.and(removed)?;
+        return Err(error);
+    }
+    closed?;
     if args.keep {
         stage.print_all(&home.kept_lines())?;
     }
-    stage.print_all(&NEXT_STEP)?;
-    Ok(verdict)
+    match played {
+        Ok(RunVerdict::Done) => stage.print_all(&NEXT_STEP)?,
+        Ok(_) => stage.print_all(&CHECK_FAILED)?,
+        Err(_) => ctx.console.note(STOPPED)?,
+    }
+    Ok(played.unwrap_or(RunVerdict::Stopped))
 }
 
 async fn play(home: &mut DemoHome, stage: &mut Stage<'_>) -> Result<RunVerdict, Halt> {

@@ -20,7 +20,7 @@ pub(super) struct Caption {
 
 /// Title and subtitle.
 pub(super) const INTRODUCTION: [Caption; 2] = [
-    Caption::constant(Tone::Strong, "agent-worker demo"),
+    Caption::constant(Tone::Strong, "A team of agents that survives kill -9"),
     Caption::constant(
         Tone::Dim,
         "Scripted agents, real processes. No key, no model, no file of yours.",
@@ -40,8 +40,14 @@ pub(super) const NEXT_STEP: [Caption; 2] = [
     Caption::constant(Tone::Plain, ""),
     Caption::constant(Tone::Strong, "Your own agents next: agent-worker init"),
 ];
-pub(super) const STOPPED: &str =
-    "the demo was stopped; its processes have ended, and its folder is removed";
+pub(super) const CHECK_FAILED: [Caption; 2] = [
+    Caption::constant(Tone::Plain, ""),
+    Caption::constant(
+        Tone::Bad,
+        "A check failed; keep the folder of the demo: agent-worker demo --keep",
+    ),
+];
+pub(super) const STOPPED: &str = "the demo was stopped, and its processes have ended";
 
 /// Width of the column with the names of agents.
 const NAME_WIDTH: usize = 10;

@@ -11,14 +11,14 @@ use agent_worker_protocol::{
 
 /// A claim in numbers: it holds if `found` is `expected`, and there was something to find.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Check {
+pub(super) struct TeamCheck {
     found: usize,
     expected: usize,
     /// The claim, behind `5 of 5`.
     claim: &'static str,
 }
 
-impl Check {
+impl TeamCheck {
     fn new(found: usize, expected: usize, claim: &'static str) -> Self {
         Self { found, expected, claim }
     }
@@ -29,7 +29,7 @@ impl Check {
     }
 }
 
-impl fmt::Display for Check {
+impl fmt::Display for TeamCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} {}", self.found, self.expected, self.claim)
     }
@@ -60,7 +60,7 @@ pub(super) fn restart_checks(
     before: &TeamRecord,
     sent: &BTreeMap<Seq, String>,
     after: &TeamRecord,
-) -> [Check; 4] {
+) -> [TeamCheck; 4] {
     let is_there = |(seq, text): &(&Seq, &String)| {
         let is_it = |message: &&Message| message.seq == **seq && message.body == **text;
         let is_delivered = after.receipts.iter().any(|receipt| receipt.seq == **seq);
@@ -73,14 +73,14 @@ pub(super) fn restart_checks(
     let continued =
         before.running.iter().filter(|(agent, attempt)| after.running.get(*agent) == Some(attempt));
     [
-        Check::new(
+        TeamCheck::new(
             sent.iter().filter(is_there).count(),
             sent.len(),
             "messages with a receipt are in the channel",
         ),
-        Check::new(unchanged.count(), before.messages.len(), "earlier messages are unchanged"),
-        Check::new(kept.count(), before.receipts.len(), "deliveries keep their state"),
-        Check::new(
+        TeamCheck::new(unchanged.count(), before.messages.len(), "earlier messages are unchanged"),
+        TeamCheck::new(kept.count(), before.receipts.len(), "deliveries keep their state"),
+        TeamCheck::new(
             continued.count(),
             before.running.len(),
             "turns continue: the new daemon adopted their workers",
@@ -98,30 +98,30 @@ fn is_kept(before: DeliveryState, after: DeliveryState) -> bool {
 }
 
 /// Checks that each of the texts is in the channel exactly once.
-pub(super) fn once_check(texts: &[&str], after: &TeamRecord) -> Check {
+pub(super) fn once_check(texts: &[&str], after: &TeamRecord) -> TeamCheck {
     let count = |text: &&&str| after.messages.iter().filter(|one| one.body == ***text).count();
     let once = texts.iter().filter(|text| count(text) == 1);
-    Check::new(once.count(), texts.len(), "messages are in the channel, each exactly once")
+    TeamCheck::new(once.count(), texts.len(), "messages are in the channel, each exactly once")
 }
 
 /// Checks the whole run after its end: its messages, its deliveries, and the lines of its document.
-pub(super) fn final_checks(end: &TeamRecord, events: &[Event], document: &str) -> [Check; 3] {
+pub(super) fn final_checks(end: &TeamRecord, events: &[Event], document: &str) -> [TeamCheck; 3] {
     let seqs: BTreeSet<i64> = end.messages.iter().map(|message| message.seq.get()).collect();
-    let last = end.messages.last().map_or(0, |message| message.seq.get());
-    let numbered = (1..=last).filter(|seq| seqs.contains(seq)).count();
+    // Numbers start at 1, so that the last one is the expected count.
+    let last = seqs.last().and_then(|last| usize::try_from(*last).ok()).unwrap_or_default();
     let acted_once = end.receipts.iter().filter(|receipt| {
         receipt.state == DeliveryState::Acted && turns_that_acted(receipt, events) == 1
     });
     let lines: Vec<&str> = document.lines().filter(|line| line.starts_with("- ")).collect();
     let single: BTreeSet<&str> = lines.iter().copied().collect();
     [
-        Check::new(numbered, end.messages.len(), "messages are numbered without a gap"),
-        Check::new(
+        TeamCheck::new(seqs.len(), last, "messages are numbered without a gap"),
+        TeamCheck::new(
             acted_once.count(),
             end.receipts.len(),
             "deliveries were acted upon, each in one turn",
         ),
-        Check::new(
+        TeamCheck::new(
             single.len(),
             lines.len(),
             "lines of the document are there once, also the crashed attempt's",

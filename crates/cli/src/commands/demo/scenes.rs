@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     captions::{self, NO_KEY_INPUT, NO_KEY_PRESSED},
     demo_home::DemoHome,
-    evidence::{Check, final_checks},
+    evidence::{TeamCheck, final_checks},
     show::{Show, is_message_from, is_message_to},
     stage::{Halt, KeyOutcome, Stage},
 };
@@ -50,7 +50,7 @@ async fn open_show<'a, 'c>(
 ) -> Result<Show<'a, 'c>, Halt> {
     let (client, daemon_pid) = home.start_daemon().await?;
     stage.heading(0).await?;
-    stage.say(Tone::Dim, &format!("A daemon of its own starts (pid {daemon_pid}).")).await?;
+    stage.say(Tone::Dim, &format!("The demo has its own daemon (pid {daemon_pid}).")).await?;
     let request = home.run_request(stage.paced(WORK).max(SHORTEST_WORK))?;
     let started = stage.wait(client.run_start(&request)).await?;
     let feed = stage.wait(client.events(&FeedSource::Run(started.run), None)).await?;
@@ -115,7 +115,7 @@ impl Show<'_, '_> {
         let name = format!("{}, written by the team:", one_line(file.as_str()));
         self.stage.show_document(&name, &document.content).await?;
         let verdict = RunVerdict::of(&run).unwrap_or(RunVerdict::Failed);
-        let holds = self.checks.iter().all(Check::holds);
+        let holds = self.checks.iter().all(TeamCheck::holds);
         Ok(if holds { verdict } else { RunVerdict::Failed })
     }
 }

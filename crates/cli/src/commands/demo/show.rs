@@ -8,7 +8,7 @@ use agent_worker_protocol::{
 
 use super::{
     demo_home::DemoHome,
-    evidence::{Check, TeamRecord},
+    evidence::{TeamCheck, TeamRecord},
     record::read_team,
     stage::{Halt, Stage},
 };
@@ -33,7 +33,7 @@ pub(super) struct Show<'a, 'c> {
     pub(super) started: RunStarted,
     pub(super) feed: EventStream,
     pub(super) events: Vec<Event>,
-    pub(super) checks: Vec<Check>,
+    pub(super) checks: Vec<TeamCheck>,
 }
 
 impl Show<'_, '_> {
@@ -99,7 +99,7 @@ impl Show<'_, '_> {
     }
 
     /// Shows checks, and keeps them for the verdict.
-    pub(super) async fn check_all(&mut self, checks: &[Check]) -> Result<(), Halt> {
+    pub(super) async fn check_all(&mut self, checks: &[TeamCheck]) -> Result<(), Halt> {
         for check in checks {
             self.stage.check(check).await?;
         }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     captions::{self, Caption},
-    evidence::Check,
+    evidence::TeamCheck,
 };
 use crate::{
     error::{CliError, CliErrorKind},
@@ -165,7 +165,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Prints a check.
-    pub(super) async fn check(&mut self, check: &Check) -> Result<(), Halt> {
+    pub(super) async fn check(&mut self, check: &TeamCheck) -> Result<(), Halt> {
         let text = check.to_string();
         self.print(&captions::check_lines(check.holds(), &text, self.width()))?;
         self.pause(CHECK_PAUSE).await
