@@ -21,6 +21,7 @@ mod daemon_changes;
 mod daemon_hold;
 mod damage;
 mod disks;
+mod doc_blocks;
 mod document_files;
 mod early_designs;
 mod exit_codes;
