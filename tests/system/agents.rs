@@ -14,6 +14,7 @@ mod known_tools;
 mod leftovers;
 mod matrix;
 mod messages_for_now;
+mod mixed_team;
 mod secrets;
 mod testbed;
 mod turns;

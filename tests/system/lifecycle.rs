@@ -40,6 +40,28 @@ fn of_fifty_daemons_started_at_once_one_owns_the_home() {
 }
 
 #[test]
+fn a_command_uses_the_daemon_that_another_process_starts_at_the_same_time() {
+    for _ in 0..5 {
+        let world = World::new();
+        let silent = |words: &[&str]| world.command(words).stdout(Stdio::null()).spawn().unwrap();
+        let mut daemons: Vec<Child> = Vec::new();
+        let commands: Vec<Child> = (0..5)
+            .map(|_| {
+                daemons.push(world.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
+                silent(&["feedback", "hello"])
+            })
+            .collect();
+        for mut command in commands {
+            assert!(command.wait().unwrap().success());
+        }
+        assert_eq!(world.run(&["daemon", "stop"]).code, 0);
+        for mut daemon in daemons {
+            daemon.wait().unwrap();
+        }
+    }
+}
+
+#[test]
 fn commands_started_at_once_share_one_daemon() {
     let world = World::new();
     let commands: Vec<Child> = (0..10)

@@ -22,6 +22,7 @@ mod daemon_hold;
 mod damage;
 mod demo;
 mod disks;
+mod doc_blocks;
 mod document_files;
 mod early_designs;
 mod exit_codes;

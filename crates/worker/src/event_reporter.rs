@@ -156,20 +156,29 @@ impl EventReporter {
 
     /// Records the start of a tool call.
     pub(crate) fn record_tool_call(&self, id: &str, tool: &str, args: Value) {
-        let mut outbox = self.outbox();
-        outbox.open_calls.insert(id.to_owned());
-        outbox.has_effects = true;
-        drop(outbox);
+        self.open_call(id);
         let (id, tool) = (id.to_owned(), tool.to_owned());
         self.record(WorkerEvent::ToolCall { id, tool, args: truncate_args(args) });
     }
 
     /// Records the result of a tool call.
     pub(crate) fn record_tool_result(&self, id: &str, tool: &str, result: &ToolResult) {
-        self.outbox().open_calls.remove(id);
+        self.close_call(id);
         let (id, tool, ok) = (id.to_owned(), tool.to_owned(), result.is_done());
         let summary = truncate(result.text(), MAX_RESULT_SUMMARY_BYTES);
         self.record(WorkerEvent::ToolResult { id, tool, ok, summary });
+    }
+
+    /// Notes that a tool runs, so that the attempt does not count as silent.
+    pub(crate) fn open_call(&self, id: &str) {
+        let mut outbox = self.outbox();
+        outbox.open_calls.insert(id.to_owned());
+        outbox.has_effects = true;
+    }
+
+    /// Notes the end of a tool.
+    pub(crate) fn close_call(&self, id: &str) {
+        self.outbox().open_calls.remove(id);
     }
 
     /// Streams the next text of a model to observers.

@@ -104,10 +104,25 @@ enum ProgramEvent {
     Usage(Usage),
     /// Tokens of each model, where the program never reports a cost.
     UsageByModel(Vec<ModelTokenUsage>),
+    /// A tool runs, which the program reports only together with its result.
+    ToolsStarted,
+    /// No such tool runs any more.
+    ToolsEnded,
     Retry(String),
     Session(Value),
     /// The turn has failed; the rest of the output does not matter.
     GaveUp(TurnFailure),
+}
+
+/// The meaning of a line of stderr.
+#[derive(Debug, PartialEq)]
+enum StderrLine {
+    /// A complaint, which explains a failure.
+    Complaint,
+    /// A line of the program's log that users may read.
+    LogEntry(Vec<ProgramEvent>),
+    /// A line of the program's log that only its developers need.
+    RoutineEntry(Vec<ProgramEvent>),
 }
 
 /// The end of a process.
@@ -152,9 +167,12 @@ trait ProgramAdapter: Send {
         Vec::new()
     }
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome;
-    /// Parses a line of the program's log on stderr. Returns `None` if the line is a complaint and not a log line.
-    fn parse_log_line(&mut self, _line: &str) -> Option<Vec<ProgramEvent>> {
-        None
+    /// Returns true if stderr has routine entries, which the worker's log leaves out.
+    fn has_routine_log(&self) -> bool {
+        false
+    }
+    fn parse_stderr_line(&mut self, _line: &str) -> StderrLine {
+        StderrLine::Complaint
     }
     /// Returns true once the program has reported the result of the turn: it has only its own end left.
     fn has_result(&self) -> bool {

@@ -94,9 +94,9 @@ fn check_provider_failure(testbed: &AgentTestbed, cli: Cli, failure: &ProviderFa
     let attempts = if cli == Cli::AcpQwen { 2 } else { 1 };
     let ended = testbed.end_of_turn_within(attempts * TEST_TIMEOUT, name);
     let seen = (&*ended.0, ended.1["class"].as_str());
-    // This program reports a reset connection in the same way as a bad request.
+    // These programs report a reset connection in the same way as a bad request.
     let class = match (cli, name, seen.1) {
-        (Cli::AcpClaude, "cut", Some("fatal")) => "fatal",
+        (Cli::AcpClaude | Cli::AcpQwen, "cut", Some("fatal")) => "fatal",
         _ => class,
     };
     assert_eq!(seen, (state, Some(class)), "{name}: {}", testbed.diagnostics(name));

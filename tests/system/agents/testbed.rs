@@ -219,6 +219,11 @@ impl AgentTestbed {
             let path = format!("/usr/local/bin:/usr/bin:/bin:{}", folder.display());
             variables.push(("PATH", path));
         }
+        // This program retries for longer than a minute, so that no agent may wait for the end of another.
+        if clis.contains(&Cli::AcpQwen) {
+            let places = ["AGENT_WORKER_WORKERS", "AGENT_WORKER_WORKERS_PER_INSTANCE"];
+            variables.extend(places.map(|name| (name, "16".to_owned())));
+        }
         let variables: Vec<_> =
             variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         Some(Self { world: World::with(&variables), models })

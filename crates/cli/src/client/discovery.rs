@@ -289,21 +289,8 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
     match timeout(DAEMON_START_TIMEOUT, wait_until_ready(child)).await {
         Ok(Ok(Readiness::Ready)) => {}
         Ok(Ok(Readiness::Exited(how))) => {
-            let output = fs::read_to_string(&log).unwrap_or_default();
-            let output = text::sanitize_for_display(output.trim_end());
-            let output = output.strip_prefix("error: ").unwrap_or(&output);
-            let error = match output {
-                "" => CliError::new(
-                    CliErrorKind::NoDaemon,
-                    format!("the daemon did not start ({how}) and printed nothing"),
-                )
-                .with_hint("run it in the foreground: agent-worker daemon"),
-                output => CliError::new(
-                    CliErrorKind::NoDaemon,
-                    format!("the daemon did not start ({how}): {output}"),
-                ),
-            };
-            return Err(error);
+            let other = wait_for_other_daemon(settings).await?;
+            return other.ok_or_else(|| start_failure(&log, &how));
         }
         Ok(Err(error)) => return Err(failed("could not wait for the daemon", error)),
         Err(_) => {
@@ -321,6 +308,37 @@ async fn start_daemon(settings: &CliSettings) -> Result<DiscoveredDaemon, CliErr
             "the daemon reported that it was ready but does not answer",
         )
     })
+}
+
+/// Waits for the daemon that another process, such as a service manager, started at the same time. `None` if there is none.
+async fn wait_for_other_daemon(
+    settings: &CliSettings,
+) -> Result<Option<DiscoveredDaemon>, CliError> {
+    let deadline = Instant::now() + DAEMON_START_TIMEOUT;
+    while is_daemon_lock_held(settings)? && Instant::now() < deadline {
+        if let Some(found) = find_daemon(settings).await? {
+            return Ok(Some(found));
+        }
+        sleep(LOCK_POLL_INTERVAL).await;
+    }
+    Ok(None)
+}
+
+/// Returns the error for a daemon that exited before it was ready, with its error output.
+fn start_failure(log: &Path, how: &str) -> CliError {
+    let output = fs::read_to_string(log).unwrap_or_default();
+    let output = text::sanitize_for_display(output.trim_end());
+    match output.strip_prefix("error: ").unwrap_or(&output) {
+        "" => CliError::new(
+            CliErrorKind::NoDaemon,
+            format!("the daemon did not start ({how}) and printed nothing"),
+        )
+        .with_hint("run it in the foreground: agent-worker daemon"),
+        output => CliError::new(
+            CliErrorKind::NoDaemon,
+            format!("the daemon did not start ({how}): {output}"),
+        ),
+    }
 }
 
 /// Probes again: another client may have started a daemon, and a stopping daemon holds its lock until it exits.

@@ -15,6 +15,9 @@ use crate::{
 /// Maximum size of a session that a turn may leave for the next one: every later job contains it.
 const MAX_SESSION_BYTES: usize = 64 * 1024;
 
+/// Stands for the running tools of a program that reports a call only with its result. No program uses an empty id.
+const UNREPORTED_CALLS: &str = "";
+
 /// Records the events of one turn.
 pub(super) struct EventRecorder<'a> {
     pub(super) reporter: &'a EventReporter,
@@ -53,6 +56,8 @@ impl<'a> EventRecorder<'a> {
             ProgramEvent::ToolAnswered { id, tool, result } => {
                 self.reporter.record_tool_result(&id, &tool, &result);
             }
+            ProgramEvent::ToolsStarted => self.reporter.open_call(UNREPORTED_CALLS),
+            ProgramEvent::ToolsEnded => self.reporter.close_call(UNREPORTED_CALLS),
             ProgramEvent::Usage(usage) => {
                 self.reporter.record(WorkerEvent::Usage(usage));
             }

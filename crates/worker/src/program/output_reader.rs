@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::{
-    ProgramAdapter,
+    ProgramAdapter, StderrLine,
     conversation::{ConversationInput, ProgramConversation},
     event_recorder::EventRecorder,
     line_reader::ProgramLineReader,
@@ -118,31 +118,41 @@ impl<'a> OutputReader<'a> {
         let Some(mut stderr) = stderr else { return Ok(()) };
         let mut chunk = vec![0; 8 * 1024];
         let mut rest = Vec::new();
+        let by_line = self.adapter().has_routine_log();
+        let keep = |text: &[u8], kept: &mut OutputTail| {
+            if by_line {
+                self.recorder.log.write_output(text);
+            }
+            kept.push(text);
+        };
         // A read error counts as the end.
         while let Ok(n @ 1..) = stderr.read(&mut chunk).await {
             self.recorder.reporter.touch();
-            self.recorder.log.write_output(&chunk[..n]);
+            if !by_line {
+                self.recorder.log.write_output(&chunk[..n]);
+            }
             rest.extend_from_slice(&chunk[..n]);
             while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = rest.drain(..=end).collect();
-                self.handle_stderr_line(&line, kept)?;
+                let text = String::from_utf8_lossy(&line).into_owned();
+                let meaning = self.adapter().parse_stderr_line(text.trim_end());
+                if by_line && !matches!(meaning, StderrLine::RoutineEntry(_)) {
+                    self.recorder.log.write_output(&line);
+                }
+                match meaning {
+                    StderrLine::Complaint => kept.push(&line),
+                    StderrLine::LogEntry(events) | StderrLine::RoutineEntry(events) => {
+                        self.wait_limit_changed.notify_one();
+                        self.recorder.record_all(events)?;
+                    }
+                }
             }
             // Text without a line end is no log line.
             if rest.len() > MAX_STDERR_LINE_BYTES {
-                kept.push(&std::mem::take(&mut rest));
+                keep(&std::mem::take(&mut rest), kept);
             }
         }
-        kept.push(&rest);
+        keep(&rest, kept);
         Ok(())
-    }
-
-    fn handle_stderr_line(&self, line: &[u8], kept: &mut OutputTail) -> Result<(), TurnFailure> {
-        let events = self.adapter().parse_log_line(String::from_utf8_lossy(line).trim_end());
-        let Some(events) = events else {
-            kept.push(line);
-            return Ok(());
-        };
-        self.wait_limit_changed.notify_one();
-        self.recorder.record_all(events)
     }
 }

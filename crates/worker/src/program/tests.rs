@@ -98,9 +98,11 @@ fn replay_log(cli: &str, log: &str) -> String {
     let mut vendor = find_adapter(cli).unwrap()(None);
     let mut lines = Vec::new();
     for line in log.lines() {
-        match vendor.parse_log_line(line) {
-            Some(heard) => lines.extend(heard.into_iter().map(describe_event)),
-            None => lines.push("complains".to_owned()),
+        match vendor.parse_stderr_line(line) {
+            StderrLine::LogEntry(heard) | StderrLine::RoutineEntry(heard) => {
+                lines.extend(heard.into_iter().map(describe_event));
+            }
+            StderrLine::Complaint => lines.push("complains".to_owned()),
         }
     }
     lines.extend(vendor.wait_limit().map(|(_, failure)| format!("waits: {}", failure.class)));
@@ -115,6 +117,8 @@ fn describe_event(heard: ProgramEvent) -> String {
             let how = if result.is_done() { "answers" } else { "fails" };
             format!("{tool} {how}: {}", truncate(result.text(), 60))
         }
+        ProgramEvent::ToolsStarted => "tools start".to_owned(),
+        ProgramEvent::ToolsEnded => "tools end".to_owned(),
         ProgramEvent::Usage(usage) => {
             format!("used {} {} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_micros)
         }
@@ -238,12 +242,15 @@ fn a_stream_of_opencode_means_the_same_every_time() {
     session {"id":"ses_e1e7d5125ffeOFnidafxoR53kR"}
     calls mcp__team__channel_send {"message":"hi @ws"}
     mcp__team__channel_send answers: {"ok":true}
+    tools end
     used 100 10 None
     calls bash {"command":"echo hi","description":"d"}
     bash answers: hi
     
+    tools end
     used 100 10 None
     says "All done."
+    tools end
     used 100 10 None
     = All done.
     "#);
@@ -274,6 +281,11 @@ fn who_waits_without_a_word_for_a_provider_is_known_by_its_log() {
     insta::assert_snapshot!(replay_log("opencode", log!("opencode-cut")), @r#"
     retries: AI_APICallError: Cannot connect to API: The socket connection was closed unexpectedly. For more information, pass `verbose: true` in the second argument to fetch() (cause: Error: The socket connection was closed unexpectedly. For more information, pass `verbose: true` in the second argument to fetch())
     waits: transient
+    "#);
+    insta::assert_snapshot!(replay_log("opencode", log!("opencode-tool")), @r#"
+    tools start
+    tools start
+    tools start
     "#);
     let paused = log!("codex-paused");
     insta::assert_snapshot!(replay_log("codex", paused), @r#"

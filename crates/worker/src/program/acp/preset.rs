@@ -88,6 +88,10 @@ fn find_hooks(agent: &str) -> AcpHooks {
             logs_stream_errors: true,
             ..NO_HOOKS
         },
+        "qwen" => AcpHooks {
+            prepare: |turn, invocation| write_qwen_defaults(turn, invocation).map(|()| None),
+            ..NO_HOOKS
+        },
         _ => NO_HOOKS,
     }
 }
@@ -189,6 +193,22 @@ fn write_codex_settings(
     private_files::write_private_file(home.as_ref(), "config.toml", &text)?;
     invocation.env(codex::MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
     Ok(None)
+}
+
+/// Writes defaults, which the settings of the user override. Without them the agent waits up to an hour for a busy provider
+/// and reports nothing meanwhile, although the daemon can wait without a process.
+fn write_qwen_defaults(
+    turn: &ProgramTurn<'_>,
+    invocation: &mut ProgramInvocation,
+) -> io::Result<()> {
+    let defaults = json!({"model": {"generationConfig": {"maxRetries": 0}}});
+    let file = private_files::write_private_file(
+        &turn.context.folders.attempt,
+        "qwen.json",
+        &defaults.to_string(),
+    )?;
+    invocation.env("QWEN_CODE_SYSTEM_DEFAULTS_PATH", &file);
+    Ok(())
 }
 
 /// Makes the agent ask for permission, which it does not do by default. Keeps the user's settings except those that

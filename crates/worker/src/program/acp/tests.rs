@@ -97,6 +97,9 @@ fn describe_step(
             format!("used {} {} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_micros)
         }
         AcpStep::Report(ProgramEvent::UsageByModel(shares)) => format!("spent {shares:?}"),
+        AcpStep::Report(ProgramEvent::ToolsStarted | ProgramEvent::ToolsEnded) => {
+            unreachable!("an agent of the protocol reports each call")
+        }
         AcpStep::Report(ProgramEvent::Session(session)) => format!("session {session}"),
         AcpStep::Report(ProgramEvent::Retry(why)) => format!("retries: {why}"),
         AcpStep::Report(ProgramEvent::GaveUp(TurnFailure { why, .. })) => {

@@ -29,6 +29,7 @@ use crate::{
     pricing::ModelTokenUsage,
     program::{
         ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
+        StderrLine,
         conversation::{ProgramReply, ProgramStep},
     },
     turn::TurnFailure,
@@ -188,9 +189,12 @@ impl ProgramAdapter for Codex {
         vec![self.further_request("turn/interrupt", &params)]
     }
 
-    fn parse_log_line(&mut self, line: &str) -> Option<Vec<ProgramEvent>> {
-        let (_, answered) = line.split_once(RESPONSE_LOG_MARKER)?;
-        Some(long_pause_failure(answered).map(ProgramEvent::GaveUp).into_iter().collect())
+    fn parse_stderr_line(&mut self, line: &str) -> StderrLine {
+        let Some((_, answered)) = line.split_once(RESPONSE_LOG_MARKER) else {
+            return StderrLine::Complaint;
+        };
+        let failure = long_pause_failure(answered);
+        StderrLine::LogEntry(failure.map(ProgramEvent::GaveUp).into_iter().collect())
     }
 
     fn has_result(&self) -> bool {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
-    class_of_status,
+    StderrLine, class_of_status,
     endpoint::ModelEndpoint,
     private_files,
     stream_errors::{StreamErrorStep, StreamErrors},
@@ -182,7 +182,7 @@ impl ProgramAdapter for Opencode {
         // Without a title the program would request one from the model.
         let title = format!("{}@{}", turn.context.identity.agent, turn.context.identity.instance);
         invocation.args(["run", "--pure", "--format", "json", "--title", &title]);
-        invocation.args(["--print-logs", "--log-level", "ERROR"]);
+        invocation.args(["--print-logs", "--log-level", "INFO"]);
         if let Some(model) = &turn.model {
             if let Some((provider, name)) = model.split_once('/') {
                 settings["provider"] = json!({provider: provider_settings(provider, name, turn)});
@@ -254,7 +254,7 @@ impl ProgramAdapter for Opencode {
             }
             OpencodeEvent::StepFinish { part: OpencodeStepFinish { reason, tokens, cost } } => {
                 self.reason = Some(reason);
-                heard.push(ProgramEvent::Usage(tokens.usage(cost)));
+                heard.extend([ProgramEvent::ToolsEnded, ProgramEvent::Usage(tokens.usage(cost))]);
             }
             OpencodeEvent::Error { error } => self.error = Some(error),
             OpencodeEvent::Other => {}
@@ -262,12 +262,23 @@ impl ProgramAdapter for Opencode {
         heard
     }
 
-    fn parse_log_line(&mut self, line: &str) -> Option<Vec<ProgramEvent>> {
-        Some(match self.stream_errors.note_line(line)? {
-            StreamErrorStep::First => Vec::new(),
-            StreamErrorStep::Retry(event) => vec![event],
-            StreamErrorStep::GiveUp(failure) => vec![ProgramEvent::GaveUp(failure)],
-        })
+    fn has_routine_log(&self) -> bool {
+        true
+    }
+
+    fn parse_stderr_line(&mut self, line: &str) -> StderrLine {
+        match self.stream_errors.note_line(line) {
+            Some(StreamErrorStep::First) => StderrLine::LogEntry(Vec::new()),
+            Some(StreamErrorStep::Retry(event)) => StderrLine::LogEntry(vec![event]),
+            Some(StreamErrorStep::GiveUp(failure)) => {
+                StderrLine::LogEntry(vec![ProgramEvent::GaveUp(failure)])
+            }
+            None if !is_routine(line) => StderrLine::Complaint,
+            None if is_tool_start(line) => {
+                StderrLine::RoutineEntry(vec![ProgramEvent::ToolsStarted])
+            }
+            None => StderrLine::RoutineEntry(Vec::new()),
+        }
     }
 
     fn wait_limit(&self) -> Option<(Instant, TurnFailure)> {
@@ -372,6 +383,16 @@ fn permission_rules(default: PermissionAction) -> Value {
             rules
         }
     }
+}
+
+/// Returns true for a line of the program's log that is no error and no warning.
+fn is_routine(line: &str) -> bool {
+    line.starts_with("timestamp=") && line.split(' ').nth(1) == Some("level=INFO")
+}
+
+/// Returns true for the line that precedes the start of a tool. The output has the call only together with its result.
+fn is_tool_start(line: &str) -> bool {
+    line.contains(" message=evaluated permission=") && line.contains(" action.action=allow ")
 }
 
 /// Returns a tool's name in Claude's spelling, so that all events of a team use one form.
