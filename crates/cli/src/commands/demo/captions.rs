@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::evidence::TeamCheck;
 use crate::output::{
     styled_line::{StyledLine, Tone},
     text::wrap_words,
@@ -34,7 +35,7 @@ pub(super) const HEADINGS: [&str; 5] = [
     "An agent asks you",
     "The work is done",
 ];
-pub(super) const NO_KEY_INPUT: &str = "No key can be read here, so the demo answers by itself:";
+pub(super) const NO_KEY_INPUT: &str = "No key is read, so the demo answers by itself:";
 pub(super) const NO_KEY_PRESSED: &str = "No key was pressed, so the demo answers by itself:";
 pub(super) const NEXT_STEP: [Caption; 2] = [
     Caption::constant(Tone::Plain, ""),
@@ -91,11 +92,15 @@ pub(super) fn agent_lines(name: &str, tone: Tone, text: &str, columns: usize) ->
     hang(label, tone, text, columns)
 }
 
-/// Formats a check: what holds, of how much.
-pub(super) fn check_lines(holds: bool, text: &str, columns: usize) -> Vec<StyledLine> {
-    let (mark, tone) = if holds { ("✓ ", Tone::Good) } else { ("✗ ", Tone::Bad) };
-    let label = StyledLine::plain(" ".repeat(INDENT)).with(tone, mark);
-    hang(label, if holds { Tone::Plain } else { Tone::Bad }, text, columns)
+/// Formats a check, with its result in front.
+pub(super) fn check_lines(check: &TeamCheck, columns: usize) -> Vec<StyledLine> {
+    let (mark, mark_tone, tone) = if check.holds() {
+        ("✓ ", Tone::Good, Tone::Plain)
+    } else {
+        ("✗ ", Tone::Bad, Tone::Bad)
+    };
+    let label = StyledLine::plain(" ".repeat(INDENT)).with(mark_tone, mark);
+    hang(label, tone, &check.to_string(), columns)
 }
 
 /// Wraps a text behind a label; the further lines start below the text.
@@ -141,7 +146,10 @@ mod tests {
             ]
         );
         assert_eq!(
-            shown(&check_lines(false, "2 of 3 turns continue, with a long explanation", 40)),
+            shown(&check_lines(
+                &TeamCheck::new(2, 3, "turns continue, with a long explanation"),
+                40
+            )),
             ["   ✗ 2 of 3 turns continue, with a long", "     explanation"]
         );
     }

@@ -19,7 +19,8 @@ pub(super) struct TeamCheck {
 }
 
 impl TeamCheck {
-    fn new(found: usize, expected: usize, claim: &'static str) -> Self {
+    /// Creates a check of a claim.
+    pub(super) fn new(found: usize, expected: usize, claim: &'static str) -> Self {
         Self { found, expected, claim }
     }
 

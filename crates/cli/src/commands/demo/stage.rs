@@ -30,9 +30,9 @@ const CHECK_PAUSE: Duration = Duration::from_millis(250);
 const PIPE_WIDTH: usize = 80;
 const MAX_WIDTH: usize = 100;
 /// Time limit for the next step of the team.
-const TEAM_TIMEOUT: Duration = Duration::from_secs(60);
+const TEAM_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit for a key, and the interval at which the keyboard is read.
-const KEY_TIMEOUT: Duration = Duration::from_secs(60);
+const KEY_TIMEOUT: Duration = Duration::from_mins(1);
 const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The reason that ends the demo early.
@@ -166,8 +166,7 @@ impl<'a> Stage<'a> {
 
     /// Prints a check.
     pub(super) async fn check(&mut self, check: &TeamCheck) -> Result<(), Halt> {
-        let text = check.to_string();
-        self.print(&captions::check_lines(check.holds(), &text, self.width()))?;
+        self.print(&captions::check_lines(check, self.width()))?;
         self.pause(CHECK_PAUSE).await
     }
 
