@@ -20,6 +20,7 @@ mod crash;
 mod daemon_changes;
 mod daemon_hold;
 mod damage;
+mod demo;
 mod disks;
 mod doc_blocks;
 mod document_files;

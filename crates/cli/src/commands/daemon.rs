@@ -251,7 +251,8 @@ async fn start(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
     Ok(RunVerdict::Done)
 }
 
-async fn stop(
+/// Stops the daemon of the home and ends what a dead one left.
+pub(super) async fn stop(
     mode: ShutdownMode,
     format: Format,
     ctx: &mut CommandContext<'_>,
@@ -349,7 +350,7 @@ fn kept_workers_text(detail: &HealthDetail) -> String {
 }
 
 /// Returns the process of the daemon that answered; a daemon of an earlier version reports only its pid.
-fn process_of(health: &Health) -> Option<Process> {
+pub(super) fn process_of(health: &Health) -> Option<Process> {
     let detail = health.detail.as_ref()?;
     match detail.start_time {
         Some(start_time) => Some(Process { pid: detail.pid, start_time }),

@@ -11,6 +11,7 @@ mod completions;
 mod context;
 pub(crate) mod daemon;
 mod dead;
+mod demo;
 mod doc;
 mod doctor;
 mod down;
@@ -105,6 +106,7 @@ pub(crate) enum Commands {
     Approve(approve::Args),
     Deny(approve::DenyArgs),
     Revoke(revoke::Args),
+    Demo(demo::Args),
     Init(init::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -135,6 +137,7 @@ impl Commands {
             | Self::Resume(_)
             | Self::Restart(_)
             | Self::Completions(_)
+            | Self::Demo(_)
             | Self::Man(_)
             | Self::Overview => Format::Text,
             Self::Pause(args) => args.output.format(),
@@ -239,6 +242,7 @@ impl Commands {
             Self::Approve(args) => approve::run(args, ctx).await,
             Self::Deny(args) => approve::deny(args, ctx).await,
             Self::Revoke(args) => revoke::run(args, ctx).await,
+            Self::Demo(args) => Box::pin(demo::run(args, ctx)).await,
             Self::Init(args) => init::run(&args, ctx),
             Self::Validate(args) => validate::run(&args, ctx),
             Self::Schema(args) => schema::run(&args, ctx),

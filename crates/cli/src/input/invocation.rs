@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
-const PLANNED_COMMANDS: [&str; 15] = [
-    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "demo", "chat", "top",
-    "turns", "rerun", "task", "tasks",
+const PLANNED_COMMANDS: [&str; 14] = [
+    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "chat", "top", "turns",
+    "rerun", "task", "tasks",
 ];
 
 /// Subcommands that delete; no misspelt command is corrected to one of them.
@@ -440,7 +440,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 35] = [
+    const WITHOUT_TARGET: [&str; 36] = [
         "run",
         "start",
         "up",
@@ -454,6 +454,7 @@ mod tests {
         "context read",
         "context inbox",
         "context ack",
+        "demo",
         "init",
         "validate",
         "schema",
