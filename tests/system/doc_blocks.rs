@@ -72,7 +72,7 @@ fn shell_blocks(text: &str) -> Vec<String> {
         match (&mut block, line.trim_start()) {
             (None, "```sh") => block = Some(String::new()),
             (Some(_), "```") => blocks.extend(block.take()),
-            (Some(lines), _) => *lines += &format!("{line}\n"),
+            (Some(lines), _) => lines.extend([line, "\n"]),
             (None, _) => {}
         }
     }

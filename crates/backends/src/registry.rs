@@ -123,7 +123,6 @@ pub static BACKENDS: [BackendSpec; 9] = [
             max_tokens: Yes,
             effort: Yes,
             mid_turn: CapabilitySupport::JOINS,
-            ..BackendCapabilities::NONE
         },
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
         // Older versions insert files that a message mentions.

@@ -61,13 +61,10 @@ impl TurnMessages {
             if self.is_over {
                 std::future::pending::<()>().await;
             }
-            let poll = match &mut self.poll {
-                Some(poll) => poll,
-                None => {
-                    let poll = poll(self.daemon.clone(), self.path.clone(), self.request.clone());
-                    self.poll.insert(Box::pin(poll))
-                }
-            };
+            let (daemon, path, request) = (&self.daemon, &self.path, &self.request);
+            let poll = self.poll.get_or_insert_with(|| {
+                Box::pin(poll(daemon.clone(), path.clone(), request.clone()))
+            });
             let polled = poll.await;
             self.poll = None;
             match polled {

@@ -79,6 +79,23 @@ fn valid_decision(path: &str) -> (String, Option<Value>, u16) {
     }
 }
 
+/// Returns a request of a worker, which is refused because no test here is that worker.
+fn worker_report(fixture: &DaemonFixture, path: &str) -> (String, Option<Value>, u16) {
+    let body = match path {
+        "/attempts/{id}/events" => {
+            let started =
+                json!({"no": 1, "ts": "2026-01-01T00:00:00.000Z", "kind": "started", "pid": 1});
+            json!({"events": [started]})
+        }
+        // A shorter list would wait for a message.
+        "/attempts/{id}/messages" => json!({"accepted": vec![1; 101]}),
+        // A shorter call would wait for an approval.
+        "/attempts/{id}/approvals" => json!({"call": "c".repeat(999), "tool": "Bash", "args": {}}),
+        other => panic!("say how {other} is asked"),
+    };
+    (path.replace("{id}", &fixture.job.attempt.to_string()), Some(body), 403)
+}
+
 fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, Option<Value>, u16) {
     let run = fixture.run;
     let same = || path.to_owned();
@@ -122,23 +139,7 @@ fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, O
         }
         ("POST", "/workflows/clear") => (same(), team(), 200),
         ("POST", "/workflows/remove") => (same(), team(), 409),
-        ("POST", "/attempts/{id}/events") => {
-            let started =
-                json!({"no": 1, "ts": "2026-01-01T00:00:00.000Z", "kind": "started", "pid": 1});
-            let path = format!("/attempts/{}/events", fixture.job.attempt);
-            (path, Some(json!({"events": [started]})), 403)
-        }
-        ("POST", "/attempts/{id}/messages") => {
-            // A shorter list would wait for a message.
-            let path = format!("/attempts/{}/messages", fixture.job.attempt);
-            (path, Some(json!({"accepted": vec![1; 101]})), 403)
-        }
-        ("POST", "/attempts/{id}/approvals") => {
-            // A shorter call would wait for an approval.
-            let path = format!("/attempts/{}/approvals", fixture.job.attempt);
-            let asked = json!({"call": "c".repeat(999), "tool": "Bash", "args": {}});
-            (path, Some(asked), 403)
-        }
+        ("POST", path) if path.starts_with("/attempts/") => worker_report(fixture, path),
         ("POST", "/mcp") => {
             (same(), Some(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})), 200)
         }

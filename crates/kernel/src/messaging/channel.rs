@@ -1,6 +1,7 @@
 //! Sending and reading: the same functions for the command line, the agents and every other client.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use agent_worker_protocol::{
     AgentName, EffectKey, Message, MessageKind, Millis, Permission, Priority, Receipt, ResourceId,
@@ -116,17 +117,9 @@ impl Messages<'_> {
         let by = who.author_with_key(key)?;
         self.0.pass_gate(who, ToolName::ChannelSend).await?;
         let (target, project) = (request.target.clone(), request.project);
-        let (place, choice) = (InstanceSelector { target, project }, InstanceChoice::Nearest);
-        let instance = self.0.resolve_instance_for_write(who, &place, choice).await?;
-        // A repeated call gets its first result, even if the run has ended since.
-        let repeated = instance.last.filter(|_| by.key.is_some());
-        let no_run = || Error::NoRun(instance.instance.clone());
-        let run = instance.live.or(repeated).ok_or_else(no_run)?;
-        let run_context = match self.0.run_context(run).await {
-            // The run has ended and was deleted meanwhile.
-            Err(_) if instance.live.is_none() => return Err(no_run()),
-            found => found?,
-        };
+        let place = InstanceSelector { target, project };
+        let run_context = self.run_to_send_in(who, &place, &by).await?;
+        let (run, no_run) = (run_context.run, || Error::NoRun(run_context.instance.clone()));
         if let Some(answered) = request.reply_to {
             self.0.store.message_receipts(run_context.workflow, answered).await?;
         }
@@ -176,6 +169,26 @@ impl Messages<'_> {
             cc: reached.cc(),
             unknown: reached.unknown,
         })
+    }
+
+    /// Finds the live run of an instance. A repeated call gets its first result, so that a call with a key may also
+    /// belong to a run that has ended.
+    async fn run_to_send_in(
+        self,
+        who: &Principal,
+        place: &InstanceSelector,
+        by: &WriteContext,
+    ) -> Result<Arc<RunContext>> {
+        let instance =
+            self.0.resolve_instance_for_write(who, place, InstanceChoice::Nearest).await?;
+        let no_run = || Error::NoRun(instance.instance.clone());
+        let ended = instance.last.filter(|_| by.key.is_some());
+        let run = instance.live.or(ended).ok_or_else(no_run)?;
+        match self.0.run_context(run).await {
+            // The run has ended and was deleted meanwhile.
+            Err(_) if instance.live.is_none() => Err(no_run()),
+            found => found,
+        }
     }
 
     /// Reads a channel.

@@ -306,7 +306,7 @@ impl Codex {
                 self.open_items.remove(&params.item.id);
                 if let CodexItemKind::UserMessage { client_id } = &params.item.kind {
                     let own = client_id.as_ref().filter(|_| self.is_own_thread(&params.thread_id));
-                    return own.and_then(|id| self.messages.join(id)).into_iter().collect();
+                    return own.and_then(|id| messages::joined(id)).into_iter().collect();
                 }
                 self.completed_item_events(params.item, &params.thread_id)
             }

@@ -32,11 +32,12 @@ impl CodexMessages {
         Some(ProgramStep::Message(MessageStep::Refused(seq)))
     }
 
-    /// Interprets an item that contains a message.
-    pub(super) fn join(&self, client_id: &str) -> Option<ProgramStep> {
-        let number = client_id.strip_prefix(CLIENT_ID_PREFIX)?.parse().ok()?;
-        Some(ProgramStep::Message(MessageStep::Joined(Seq::new(number))))
-    }
+}
+
+/// Interprets the client id of an item that contains a message.
+pub(super) fn joined(client_id: &str) -> Option<ProgramStep> {
+    let number = client_id.strip_prefix(CLIENT_ID_PREFIX)?.parse().ok()?;
+    Some(ProgramStep::Message(MessageStep::Joined(Seq::new(number))))
 }
 
 /// Returns the client id of a message.
