@@ -26,6 +26,9 @@ fn a_hand_off_in_an_answer_wakes_its_agent_and_the_run_ends_after_it() {
     #2 a → b (answer to #1): @b please fix line 42
     #3 b (answer to #2): Fixed.
     ! done in TIME · 2 turns · 3 messages
+    !  a  @b please fix line 42
+    !  b  Fixed.
+    ! hint: read the whole channel: agent-worker peek @pair
     $ agent-worker receipts 2 @pair
     MESSAGE  AGENT  STATE  FAILURES  WHY OR ANSWER
     #2       b      acted  0         Fixed.
@@ -46,6 +49,8 @@ fn a_mention_that_nobody_gets_is_reported() {
     ! a: mentions b in #2; b was not messaged
     ! done in TIME · 1 turn · 2 messages · 1 mention unheard
     !  #2 of a mentions b, who was not messaged
+    !  a  All done, @b may look.
+    ! hint: read the whole channel: agent-worker peek @pair
     $ agent-worker why @pair
     @pair is done
       since  TIME ago

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::{Value, json};
 
 use crate::{
-    terminal::Terminal,
+    terminal::{Terminal, words_of},
     world::{World, is_alive, kill, wait_for},
 };
 
@@ -30,8 +30,21 @@ esac
 echo '{"type":"result","subtype":"success","is_error":false,"result":"'$result'","session_id":"s"}'
 "#;
 
+/// A command of plain words that does the same as the one of the stub.
+pub(crate) const PLAIN_COMMAND: &str = "./note once";
+
+/// Writes the program of [`PLAIN_COMMAND`].
+pub(crate) fn write_note_command(world: &World) {
+    let note = world.file("note", "#!/bin/sh\necho \"$1\" >> ran.txt\n");
+    fs::set_permissions(&note, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 fn team(world: &World, permissions: &str) -> String {
-    let claude = world.file("claude.sh", CLAUDE_STUB);
+    team_with_stub(world, permissions, CLAUDE_STUB)
+}
+
+fn team_with_stub(world: &World, permissions: &str, stub: &str) -> String {
+    let claude = world.file("claude.sh", stub);
     fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
     let text = format!(
         "name: asking\nagents:\n  coder:\n    backend: claude\n    mode: isolated\n    command: {}\n    \
@@ -70,7 +83,7 @@ fn what_was_asked_before_the_daemon_was_killed_is_approved_after_it_and_done_onc
     );
     assert_eq!(executed_commands(&world), "", "nothing has happened");
     let shown = world.run(&["pending", "1"]);
-    assert!(shown.stdout.contains("\"command\": \"echo once >> ran.txt\""), "{shown:?}");
+    assert!(shown.stdout.contains("\n$ echo once >> ran.txt\n"), "{shown:?}");
     let status = world.run(&["status", "coder@asking"]);
     assert!(status.stdout.contains("waiting for approval (#1)"), "{status:?}");
     let approved = world.run(&["approve", "1"]);
@@ -103,7 +116,7 @@ fn a_denied_call_and_a_call_without_an_approver_do_not_happen() {
 
 /// Waits until the screen shows a request that can be answered.
 fn wait_for_prompt(terminal: &Terminal) -> Vec<String> {
-    terminal.wait_until(|drawn| drawn.iter().any(|line| line.contains("  y approves it")))
+    terminal.wait_until(|drawn| drawn.iter().any(|line| line.contains("  y once")))
 }
 
 #[test]
@@ -113,28 +126,31 @@ fn a_user_who_watches_reads_all_of_a_request_and_answers_it_with_a_key() {
     let mut terminal = Terminal::open(&world, 120, "run asking.yaml");
     let drawn = wait_for_prompt(&terminal);
     let at = drawn.iter().position(|line| line == "  #1 coder wants Bash").unwrap();
-    let request = ["  │ {", "  │   \"command\": \"echo once >> ran.txt\"", "  │ }"];
-    assert_eq!(drawn[at + 1..at + 4], request, "{drawn:#?}");
+    // Shell syntax is allowed once only.
+    let request = ["  │ $ echo once >> ran.txt", "  y once · n deny · r deny with a reason"];
+    assert_eq!(drawn[at + 1..], request, "{drawn:#?}");
     terminal.press_until("y", || !executed_commands(&world).is_empty());
     let (ended, all) = terminal.wait_exit();
     assert!(ended.success(), "{all}");
-    assert!(all.contains("request #1 (Bash) is approved by user"), "{all}");
+    assert!(words_of(&all).contains("request #1 (Bash) is approved by user"), "{all}");
     assert_eq!(executed_commands(&world), "once\n");
 }
 
 #[test]
 fn a_user_who_watches_allows_a_call_for_the_run_with_a_key_and_sees_what_that_allows() {
     let world = world();
-    team(&world, "");
+    team_with_stub(&world, "", &CLAUDE_STUB.replace("echo once >> ran.txt", PLAIN_COMMAND));
+    write_note_command(&world);
     let mut terminal = Terminal::open(&world, 120, "run asking.yaml");
     let drawn = wait_for_prompt(&terminal);
-    let pattern = "Bash(echo once >> ran.txt)";
+    let pattern = "Bash(./note once)";
     let [.., shown, keys] = &drawn[..] else { panic!("{drawn:#?}") };
-    assert_eq!(*shown, format!("  for the run │ {pattern}"));
-    assert_eq!(keys, "  y approves it, a for the run, n denies it");
+    assert_eq!(*shown, format!("  for this run │ {pattern}"));
+    assert_eq!(keys, "  y once · a for this run · n deny · r deny with a reason");
     terminal.press_until("a", || !executed_commands(&world).is_empty());
     let (ended, all) = terminal.wait_exit();
     assert!(ended.success(), "{all}");
+    let all = words_of(&all);
     assert!(all.contains("request #1 (Bash) is approved by user"), "{all}");
     assert!(all.contains(&format!("coder: may for the run (grant #1): {pattern}")), "{all}");
 }
@@ -165,14 +181,78 @@ fn keys_that_were_meant_for_something_else_approve_nothing_and_one_denies() {
     terminal.type_text("yes\r");
     terminal.resize("120");
     terminal.type_text("\u{1b}[A");
-    let refused = || terminal_output_contains(&world, "request #1 (Bash) is denied by user");
+    let refused = || shown_words(&world).contains("request #1 (Bash) is denied by user");
     terminal.press_until("n", refused);
     let (ended, all) = terminal.wait_exit();
     assert!(ended.success(), "{all}");
     assert_eq!(executed_commands(&world), "", "{all}");
 }
 
-fn terminal_output_contains(world: &World, what: &str) -> bool {
+#[test]
+fn a_user_who_watches_denies_a_call_with_a_reason_typed_at_a_prompt() {
+    let world = world();
+    let stub =
+        CLAUDE_STUB.replace("result=Refused.", "echo \"$said\" > denied.txt; result=Refused.");
+    team_with_stub(&world, "", &stub);
+    let mut terminal = Terminal::open(&world, 80, "run asking.yaml");
+    wait_for_prompt(&terminal);
+    terminal.press_until("r", || shown_words(&world).contains("Enter sends · Esc goes back"));
+    // Letters that are keys elsewhere, a mistake that is removed, and the end of the line.
+    terminal.type_text("yn");
+    terminal.type_text("\u{15}");
+    terminal.type_text("not todaz");
+    terminal.type_text("\u{7f}");
+    terminal.type_text("y\r");
+    let (ended, all) = terminal.wait_exit();
+    assert!(ended.success(), "{all}");
+    assert!(words_of(&all).contains("request #1 (Bash) is denied by user"), "{all}");
+    assert_eq!(executed_commands(&world), "");
+    let told = fs::read_to_string(world.project().join("denied.txt")).unwrap();
+    assert!(told.contains("denied by user: not today"), "{told}");
+}
+
+/// An agent that asks a question with these options, and repeats nothing of the answer.
+fn asking_team(world: &World, options: &str) {
+    let file = format!(
+        "name: asking\nagents:\n  lead:\n    backend: mock\n    mock:\n      - on: go\n        calls:\n          \
+         - {{ tool: ask_human, args: {{ question: 'Ship it today?'{options} }} }}\n      - say: Noted.\n\
+         kickoff: '@lead go'\n"
+    );
+    world.file("asking.yaml", &file);
+}
+
+#[test]
+fn a_user_who_watches_answers_a_question_with_a_number_key() {
+    let world = world();
+    asking_team(&world, ", options: [today, after the review]");
+    let mut terminal = Terminal::open(&world, 80, "run asking.yaml");
+    let drawn = terminal.wait_until(|drawn| drawn.iter().any(|line| line.contains("answers")));
+    let at = drawn.iter().position(|line| line == "  question #1 of lead").unwrap();
+    let expected = ["  │ Ship it today?", "  1 today", "  2 after the review", "  1–2 answers"];
+    assert_eq!(drawn[at + 1..], expected, "{drawn:#?}");
+    terminal.press_until("2", || shown_words(&world).contains(": Noted."));
+    let (ended, all) = terminal.wait_exit();
+    assert!(ended.success(), "{all}");
+    assert!(words_of(&all).contains(": Noted."), "{all}");
+}
+
+#[test]
+fn a_user_who_watches_types_the_answer_to_a_question_without_options() {
+    let world = world();
+    asking_team(&world, "");
+    let mut terminal = Terminal::open(&world, 60, "run asking.yaml");
+    terminal.wait_until(|drawn| drawn.iter().any(|line| line.contains("t types an answer")));
+    terminal.press_until("t", || shown_words(&world).contains("Enter sends"));
+    terminal.type_text("after the review");
+    terminal.wait_until(|drawn| drawn.iter().any(|line| line == "  answer: after the review▏"));
+    terminal.type_text("\r");
+    let (ended, all) = terminal.wait_exit();
+    assert!(ended.success(), "{all}");
+    assert!(words_of(&all).contains(": Noted."), "{all}");
+}
+
+/// Returns all words that the terminal has shown so far.
+fn shown_words(world: &World) -> String {
     let shown = fs::read(world.project().join("shown")).unwrap_or_default();
-    String::from_utf8_lossy(&shown).contains(what)
+    words_of(&String::from_utf8_lossy(&shown))
 }

@@ -36,6 +36,11 @@ fn a_first_file_is_valid_and_runs_as_it_is() {
       --topic VALUE  What to look at [default: the README]
     $ agent-worker run team.yaml --topic "the tests" > said
     ! done in TIME · 3 turns · 6 messages
+    !   wrote notes.md (revision 1)
+    !   writer    Then we are done.
+    !   reviewer  Reviewed.
+    ! hint: read notes.md: agent-worker doc read notes.md @team
+    ! hint: read the whole channel: agent-worker peek @team
     $ agent-worker init
     ! error: team.yaml already exists
     ! hint: choose another name, or overwrite it: agent-worker init team.yaml --force
@@ -233,7 +238,7 @@ fn with_programs() -> World {
 fn backends_lists_programs_their_capabilities_and_untested_properties() {
     let world = with_programs();
     let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends"));
-    insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @"
+    insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @r"
     $ … backends
     mock      built in
               supports: mid-turn (interrupts), max_steps; does not support: stream,

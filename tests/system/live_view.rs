@@ -17,19 +17,21 @@ fn three_at_work_are_shown_at_once_and_fit_a_terminal_that_becomes_narrow_and_wi
     let working = |drawn: &[String]| {
         ["lead", "coder", "tester"].iter().all(|name| {
             let own = |line: &&String| line.trim_start().starts_with(name);
-            drawn.iter().filter(own).any(|line| line.contains("working"))
+            drawn.iter().filter(own).any(|line| line.contains("shell until"))
         })
     };
     let usual = run.wait_until(working);
     let head = |drawn: &[String]| {
         drawn.iter().find(|line| line.contains("three · running · 0:")).cloned().unwrap_or_default()
     };
-    assert!(head(&usual).ends_with('…'), "40 columns are too few: {usual:#?}");
+    assert!(head(&usual).ends_with("turns"), "40 columns are too few for more: {usual:#?}");
 
     run.resize("30");
     let fits = |drawn: &[String]| drawn.iter().all(|line| line.chars().count() < 30);
     let narrow = run.wait_until(|drawn| working(drawn) && fits(drawn));
-    assert!(narrow.iter().any(|line| line.contains('…')), "the head was cut: {narrow:#?}");
+    assert!(!head(&narrow).contains("turn"), "{narrow:#?}");
+    let has_clock = |line: &String| line.contains("shell until") && line.contains("… · 0:");
+    assert_eq!(narrow.iter().filter(|line| has_clock(line)).count(), 3, "{narrow:#?}");
     // The terminal becomes wider than at the start of the run.
     run.resize("120");
     let wide = run.wait_until(|drawn| working(drawn) && head(drawn).ends_with("message"));

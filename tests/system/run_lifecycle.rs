@@ -158,6 +158,8 @@ fn attach_and_resume_say_what_they_cannot_follow_and_what_to_do() {
     #1 user → a: @a go
     #2 a (answer to #1): hi
     ! done in TIME · 1 turn · 2 messages
+    !  a  hi
+    ! hint: read the whole channel: agent-worker peek @quick
     $ agent-worker attach
     ! error: @quick has ended: done
     ! hint: read its messages: agent-worker peek @quick; restart it: agent-worker restart @quick

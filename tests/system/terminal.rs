@@ -73,19 +73,7 @@ impl Terminal {
 
     /// Returns the screen: the lines since the last redraw of the status, without colours.
     pub(crate) fn last_drawn(&self) -> Vec<String> {
-        let all = self.output();
-        let mut plain = String::new();
-        let mut rest = all.as_str();
-        while let Some(at) = rest.find('\u{1b}') {
-            plain.push_str(&rest[..at]);
-            let escape = &rest[at + 1..];
-            let end = escape.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(0);
-            if escape[end..].starts_with('J') {
-                plain.push('\u{c}');
-            }
-            rest = escape.get(end + 1..).unwrap_or_default();
-        }
-        plain.push_str(rest);
+        let plain = without_escapes(&self.output());
         let last = plain.rsplit('\u{c}').find(|drawn| drawn.contains("· running ·"));
         let last = last.unwrap_or_default().lines();
         last.map(|line| line.trim_end_matches('\r').to_owned()).collect()
@@ -110,4 +98,25 @@ impl Terminal {
         assert_eq!(of("after"), of("before"));
         (status, self.output())
     }
+}
+
+/// Returns the words of a terminal's output, without colours and with one blank between two words.
+pub(crate) fn words_of(output: &str) -> String {
+    without_escapes(output).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Removes the escape sequences; a form feed stands for a redraw.
+fn without_escapes(output: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = output;
+    while let Some(at) = rest.find('\u{1b}') {
+        plain.push_str(&rest[..at]);
+        let escape = &rest[at + 1..];
+        let end = escape.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(0);
+        if escape[end..].starts_with('J') {
+            plain.push('\u{c}');
+        }
+        rest = escape.get(end + 1..).unwrap_or_default();
+    }
+    plain + rest
 }

@@ -32,6 +32,7 @@ pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
             "a decision is final; make a new proposal to change it"
         }
         ProblemDetails::NoExactPattern { .. } => "name the calls to allow as `pattern`",
+        ProblemDetails::OnceOnly { .. } => "approve this call without `for: run`",
         ProblemDetails::PathConflict { .. } => "choose another name",
         ProblemDetails::DatabaseTaken { .. } => "give the team another `context.config.db`",
         ProblemDetails::DiskFull => "free disk space; writes then work again without a restart",

@@ -283,7 +283,7 @@ fn missing_document(
     }
 }
 
-fn document_entry(info: DocumentInfo) -> DocumentEntry {
+pub(crate) fn document_entry(info: DocumentInfo) -> DocumentEntry {
     let DocumentInfo { path, revision, author, attempt, ts, bytes } = info;
     DocumentEntry { file: path, revision, author, attempt, bytes, written: ts }
 }

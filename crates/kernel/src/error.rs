@@ -160,6 +160,14 @@ pub enum Error {
         /// Name of the closed gate.
         gate: String,
     },
+    /// The call of a request can be approved for one time only.
+    #[error("request #{approval} can be approved once only: {cause}")]
+    OnceOnly {
+        /// Number of the request.
+        approval: ApprovalId,
+        /// The part of the call that forbids more.
+        cause: String,
+    },
     /// No pattern names the call of a request, and the answer names none either.
     #[error(
         "no pattern names exactly this call of `{tool}`, so that it cannot be approved for the run"
@@ -220,6 +228,7 @@ impl Error {
             Self::Workflow(_)
             | Self::BadRequest(_)
             | Self::NoExactPattern { .. }
+            | Self::OnceOnly { .. }
             | Self::BadAgent { .. } => Code::BadRequest,
             Self::Forbidden(_)
             | Self::NotAllowed(_)
@@ -302,6 +311,7 @@ impl Error {
             Self::TooLarge { size, most, .. } => {
                 ProblemDetails::TextTooLarge { size: *size, limit: *most }
             }
+            Self::OnceOnly { approval, .. } => ProblemDetails::OnceOnly { approval: *approval },
             Self::NoExactPattern { approval, tool } => {
                 ProblemDetails::NoExactPattern { approval: *approval, tool: tool.clone() }
             }

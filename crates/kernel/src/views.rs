@@ -219,11 +219,12 @@ impl Kernel {
     pub(crate) async fn run_view_of(&self, snapshot: RunSnapshot) -> Result<RunView> {
         let (answers, document) =
             (self.run_answers(&snapshot).await?, self.run_document(&snapshot.run).await?);
+        let documents = self.run_documents(&snapshot.run).await?;
         let view = self.run_overview(snapshot).await?;
-        Ok(RunView { answers, document, ..view })
+        Ok(RunView { answers, document, documents, ..view })
     }
 
-    /// Returns the view of a run without its answers and its document, for lists.
+    /// Returns the view of a run without its answers and documents, for lists.
     async fn run_overview(&self, snapshot: RunSnapshot) -> Result<RunView> {
         let agents = self.agent_views_of(&snapshot);
         let RunSnapshot { run: row, failures, position, .. } = &snapshot;
@@ -260,6 +261,7 @@ impl Kernel {
             memory: row.retention == Retention::WhileLive,
             answers: BTreeMap::new(),
             document: None,
+            documents: Vec::new(),
             verdict,
             instance: row.instance,
             project: row.project.into(),

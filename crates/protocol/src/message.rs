@@ -180,6 +180,23 @@ impl Usage {
         self.cost_micros.is_none() && self.has_tokens()
     }
 
+    /// Returns the sum with a further part; its cost is unknown if that of a part is.
+    #[must_use]
+    pub fn plus(&self, part: &Self) -> Self {
+        let is_unknown = self.has_unknown_cost() || part.has_unknown_cost();
+        let cost = match (self.cost_micros, part.cost_micros) {
+            (Some(cost), Some(more)) => Some(cost.saturating_add(more)),
+            (cost, more) => cost.or(more),
+        };
+        let cost_micros = cost.filter(|_| !is_unknown);
+        Self {
+            input_tokens: self.input_tokens.saturating_add(part.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(part.output_tokens),
+            cost_micros,
+            cost_reckoned: cost_micros.is_some() && (self.cost_reckoned || part.cost_reckoned),
+        }
+    }
+
     /// Returns true if a model was called at all.
     pub fn has_tokens(&self) -> bool {
         self.input_tokens > 0 || self.output_tokens > 0
@@ -189,6 +206,30 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cost_of_a_sum_is_unknown_if_that_of_a_part_is() {
+        let used = |input_tokens, cost_micros, cost_reckoned| Usage {
+            input_tokens,
+            output_tokens: 1,
+            cost_micros,
+            cost_reckoned,
+        };
+        let nothing = Usage::default();
+        for (one, other, cost, is_reckoned) in [
+            (used(5, Some(2), false), used(7, Some(3), false), Some(5), false),
+            (used(5, Some(2), true), used(7, Some(3), false), Some(5), true),
+            (used(5, Some(2), true), used(7, None, false), None, false),
+            (used(5, Some(2), true), nothing, Some(2), true),
+            (nothing, used(7, None, false), None, false),
+        ] {
+            for sum in [one.plus(&other), other.plus(&one)] {
+                assert_eq!((sum.cost_micros, sum.cost_reckoned), (cost, is_reckoned), "{one:?}");
+                assert_eq!(sum.input_tokens, one.input_tokens + other.input_tokens);
+            }
+        }
+        assert_eq!(nothing.plus(&nothing), nothing);
+    }
 
     #[test]
     fn a_sender_reads_what_it_writes() {

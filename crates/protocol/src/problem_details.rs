@@ -97,6 +97,8 @@ pub enum ProblemDetails {
     PathConflict { path: DocumentPath },
     /// The proposal is decided, cancelled or expired.
     ProposalClosed { proposal: ProposalId },
+    /// The call of an approval request can be approved for one time only.
+    OnceOnly { approval: ApprovalId },
     /// No pattern names exactly the call of an approval request.
     NoExactPattern { approval: ApprovalId, tool: String },
     /// The caller is not in the electorate.

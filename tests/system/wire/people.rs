@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::{Value, json};
 
 use super::{http::Ask, tape::Tape};
-use crate::{approvals::CLAUDE_STUB, world::wait_for};
+use crate::{
+    approvals::{CLAUDE_STUB, PLAIN_COMMAND, write_note_command},
+    world::wait_for,
+};
 
 #[test]
 fn a_question_and_its_answer_are_stored_as_they_were() {
@@ -60,6 +63,9 @@ fn requests_that_are_approved_and_denied_are_stored_as_they_were() {
         tape.cli(&format!("status coder@guarded:{tag}"));
         tape.get(&format!("/approvals?target=@guarded:{tag}"));
         tape.get(&format!("/attention?target=@guarded:{tag}"));
+        if tag == "yes" {
+            tape.cli("approve 1 --for-run --target @guarded:yes");
+        }
         tape.cli(&format!("{answer} --target @guarded:{tag}"));
         tape.cli(&format!("attach @guarded:{tag}"));
         tape.cli_as(
@@ -68,6 +74,9 @@ fn requests_that_are_approved_and_denied_are_stored_as_they_were() {
         );
         tape.events(&format!("@guarded:{tag}"));
     }
+    let noting = CLAUDE_STUB.replace("echo once >> ran.txt", PLAIN_COMMAND);
+    fs::write(&claude, noting).unwrap();
+    write_note_command(&tape.world);
     tape.cli("start --background guarded.yaml --tag run");
     tape.rest("@guarded:run");
     tape.cli("approve 1 --for-run --target @guarded:run");

@@ -14,6 +14,7 @@ use crate::{
         target_args::{ArgOrTarget, LIST_TARGET_HELP, TargetArgs, parse_arg_or_target},
     },
     output::{
+        request_text::{request_lines, request_summary},
         styled_line::{StyledLine, Tone},
         table::Column::{Name, Text},
         text::escape_invisible,
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     /// List only the calls that are allowed for the rest of a run
-    #[arg(long, conflicts_with = "id")]
+    #[arg(long, alias = "rules", conflicts_with = "id")]
     grants: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -140,20 +141,19 @@ fn row(request: &ApprovalView) -> [String; 4] {
         format!("#{}", request.id),
         Target::agent(request.agent.clone(), &request.instance).to_string(),
         escape_invisible(&request.tool),
-        escape_invisible(&request.args.to_string()),
+        request_summary(&request.args),
     ]
 }
 
-/// Prints a whole request. JSON keeps every character visible: nothing in it moves a cursor or hides a line.
+/// Prints a whole request: a command as `$ …`, an edit as a diff, any other call as JSON.
 pub(super) fn show(request: &ApprovalView, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let agent = Target::agent(request.agent.clone(), &request.instance);
     let head = StyledLine::new(Tone::Strong, format!("#{} {agent}", request.id));
     ctx.console.print_line(
         &head.with(Tone::Plain, format!(" wants {}", escape_invisible(&request.tool))),
     )?;
-    let args = serde_json::to_string_pretty(&request.args).unwrap_or_default();
-    for line in args.lines() {
-        ctx.console.print_line(&StyledLine::plain(escape_invisible(line)))?;
+    for line in request_lines(&request.args) {
+        ctx.console.print_line(&line.unwrapped())?;
     }
     if let Some(pattern) = &request.exact_pattern {
         let pattern = escape_invisible(&pattern.to_string());

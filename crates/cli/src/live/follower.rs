@@ -21,7 +21,7 @@ use crate::{
     error::{CliError, CliErrorKind},
     input::{context::CommandContext, settings::CliSettings, signals::InterruptSignals},
     live::{
-        approval_prompt::{ApprovalPrompt, Interactivity},
+        attention_prompt::{AttentionPrompt, Interactivity},
         feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
         screen::{AnswerDestination, Screen},
         view::{Replay, RunProgress, TranscriptLine, Verbosity},
@@ -108,10 +108,10 @@ enum FollowStep {
     Signal,
 }
 
-/// The screen, the approval prompt and the state that they show.
+/// The screen, the prompt for answers and the state that they show.
 struct LiveView {
     screen: Screen,
-    approval_prompt: ApprovalPrompt,
+    attention_prompt: AttentionPrompt,
     replay: Replay,
     /// Id of the last shown event.
     last_event_id: String,
@@ -126,7 +126,7 @@ impl Follower {
     ) -> Result<FollowOutcome, CliError> {
         let mut show = self.live_view(ctx);
         let step = self.follow_events(ctx, signals, &mut show).await;
-        show.approval_prompt.close();
+        show.attention_prompt.close();
         show.screen.close(ctx.console)?;
         if !matches!(&step, Ok(FollowStep::Over(report)) if !report.view.state.is_live()) {
             self.save_position(&show.last_event_id, ctx)?;
@@ -153,20 +153,21 @@ impl Follower {
 
     fn live_view(&self, ctx: &CommandContext<'_>) -> LiveView {
         let RunStarted { instance, agents, .. } = &self.started;
-        let new = || RunProgress::new(instance.clone(), agents, self.detail);
+        let folder = &ctx.settings.cwd;
+        let new = || RunProgress::new(instance.clone(), agents, self.detail).in_folder(folder);
         let screen = Screen::new(self.answer_destination);
         let interactivity = match (self.event_consumer(ctx), ctx.console.drawable_size()) {
             (EventConsumer::Person, Some(_)) => Interactivity::Interactive,
             (EventConsumer::Person | EventConsumer::Program, _) => Interactivity::NonInteractive,
         };
-        let approval_prompt = ApprovalPrompt::new(self.started.clone(), interactivity);
+        let attention_prompt = AttentionPrompt::new(self.started.clone(), interactivity);
         let (replay, last) = match &self.resume_point {
             ResumePoint::Start => (Replay::from_start(new(), new()), String::new()),
             ResumePoint::After { event, run } => {
-                (Replay::from_snapshot(run, new(), self.detail), event.clone())
+                (Replay::from_snapshot(run, new(), self.detail, folder), event.clone())
             }
         };
-        LiveView { screen, approval_prompt, replay, last_event_id: last }
+        LiveView { screen, attention_prompt, replay, last_event_id: last }
     }
 
     async fn follow_events(
@@ -182,11 +183,11 @@ impl Follower {
             let lines = tokio::select! {
                 () = signals.wait_for_first() => return Ok(FollowStep::Signal),
                 _ = tick.tick() => {
-                    show.approval_prompt.update(show.replay.progress().open_approval_ids(), &self.client, clock::now());
+                    show.attention_prompt.update(show.replay.progress().open_item_ids(), &self.client, clock::now());
                     show.draw(ctx)?;
                     continue;
                 }
-                notice = show.approval_prompt.wait_in_flight(clock::now) => {
+                notice = show.attention_prompt.wait_in_flight(clock::now) => {
                     show.screen.print(ctx.console, notice.map(TranscriptLine::Notice).into_iter().collect())?;
                     continue;
                 }
@@ -343,7 +344,7 @@ impl LiveView {
         let mut lines = self.replay.progress().status_lines(now, size);
         // The cursor rests on a line of its own.
         let height = size.height.saturating_sub(lines.len() + 1);
-        lines.extend(self.approval_prompt.draw(TerminalSize { height, ..size }, now));
+        lines.extend(self.attention_prompt.draw(TerminalSize { height, ..size }, now));
         self.screen.draw(ctx.console, lines)
     }
 

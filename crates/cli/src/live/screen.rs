@@ -89,10 +89,10 @@ impl Screen {
         for above in std::mem::take(&mut self.pending_lines) {
             let printed = match (above, self.destination) {
                 (TranscriptLine::Message(line), AnswerDestination::Stdout) => {
-                    console.print_line(&line)
+                    console.print_wrapped(&line)
                 }
                 (TranscriptLine::Message(line), AnswerDestination::Stderr)
-                | (TranscriptLine::Notice(line), _) => console.eprint_line(&line),
+                | (TranscriptLine::Notice(line), _) => console.eprint_wrapped(&line),
                 (TranscriptLine::Message(_), AnswerDestination::Discard) => Ok(()),
             };
             if let Err(error) = printed {

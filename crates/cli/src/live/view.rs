@@ -1,33 +1,48 @@
 //! The progress of a live run. Pure: events in; lines to print above and status lines below out. `event_text` formats
-//! events, `status` draws the bottom lines.
+//! events, `agent_row` holds the state of an agent, `status` draws the bottom lines.
 //!
 //! Events are hints: the view may miss one and is correct again after the next. The conclusion of a run is read from
 //! the daemon after its end, never from here.
 
+mod agent_row;
 mod event_text;
 mod replay;
+mod speech;
 mod status;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use agent_worker_protocol::{
-    AgentName, AgentState, ApprovalAnsweredData, ApprovalOpenData, AttemptEnd, AttemptEndedData,
-    DocumentPath, Event, EventBody, EventKind, InstanceRef, Message, Millis, QuestionId, RunId,
-    RunState, Seq, SuggestionAnsweredData, ToolCallData, ToolResultData,
-    api::{AgentView, RunView},
+    AgentName, ApprovalAnsweredData, ApprovalOpenData, AttemptEnd, AttemptEndedData, DocumentPath,
+    Event, EventBody, EventKind, InstanceRef, Message, Millis, QuestionId, RunId, RunState, Seq,
+    SuggestionAnsweredData, TextData, ToolCallData, ToolResultData, Usage, api::RunView,
 };
 
-use self::event_text::{
-    agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, grant_use_notice,
-    granted_notice, is_tool_failure, retry_text, revoked_notice, setup_text, tool_call_text,
-    tool_result_text, unheard_notice, verdict_notice, vote_text, written_text,
+use self::{
+    agent_row::{AgentActivity, AgentRow},
+    event_text::{
+        agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, grant_use_notice,
+        granted_notice, is_tool_failure, message_lines_in_tone, retry_text, revoked_notice,
+        setup_text, spoken_line, tool_call_text, tool_result_text, unheard_notice, verdict_notice,
+        vote_text, wanted_text, written_text,
+    },
+    speech::Speech,
 };
-pub(crate) use self::event_text::{attachment_text, message_lines, reply_suffix};
-pub(crate) use self::replay::Replay;
-use crate::output::{
-    report::ObservedRun,
-    styled_line::{StyledLine, Tone},
-    text::{self, one_line},
+pub(crate) use self::{
+    event_text::{attachment_text, message_lines, reply_suffix},
+    replay::Replay,
+};
+use crate::{
+    live::attention_prompt::OpenItemIds,
+    output::{
+        call_text::call_text,
+        report::ObservedRun,
+        styled_line::{StyledLine, Tone},
+        text::{self, one_line},
+    },
 };
 
 /// The level of detail in addition to messages.
@@ -57,55 +72,21 @@ pub(crate) struct RunProgress {
     started: Option<Millis>,
     turns: usize,
     messages: usize,
-    agents: Vec<AgentStatusRow>,
-}
-
-#[derive(Debug)]
-struct AgentStatusRow {
-    name: AgentName,
-    activity: AgentActivity,
-    since: Millis,
-    /// Messages that wait for the agent.
-    pending_messages: BTreeSet<i64>,
-    /// Questions to a person without an answer.
-    open_questions: BTreeSet<i64>,
-    /// Approval requests of its attempt without an answer.
-    open_approvals: BTreeSet<i64>,
-    /// Cause of a dead letter or of its stop, as printed during the attempt; the end of the attempt repeats it.
-    printed_cause: Option<String>,
-}
-
-#[derive(Debug)]
-enum AgentActivity {
-    Idle,
-    Queued,
-    Starting,
-    Working,
-    Calling { tool: String },
-    Waiting { until: Millis, why: String },
-    Stopped { why: String },
-}
-
-impl AgentStatusRow {
-    fn new(name: AgentName, since: Millis) -> Self {
-        let (pending_messages, open_questions, open_approvals) =
-            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-        Self {
-            name,
-            activity: AgentActivity::Idle,
-            since,
-            pending_messages,
-            open_questions,
-            open_approvals,
-            printed_cause: None,
-        }
-    }
+    /// Tokens and cost that all agents reported so far.
+    usage: Usage,
+    agents: Vec<AgentRow>,
+    /// Number of agents that had a row so far, which is the colour of the next.
+    colours: usize,
+    /// Paths below this folder are shown relative to it.
+    folder: PathBuf,
 }
 
 impl RunProgress {
     /// Creates the progress of a run without any event.
     pub(crate) fn new(instance: InstanceRef, agents: &[AgentName], detail: Verbosity) -> Self {
-        let row = |name: &AgentName| AgentStatusRow::new(name.clone(), Millis::default());
+        let row = |(colour, name): (usize, &AgentName)| {
+            AgentRow::new(name.clone(), colour, Millis::default())
+        };
         Self {
             instance,
             detail,
@@ -113,31 +94,32 @@ impl RunProgress {
             started: None,
             turns: 0,
             messages: 0,
-            agents: agents.iter().map(row).collect(),
+            usage: Usage::default(),
+            agents: agents.iter().enumerate().map(row).collect(),
+            colours: agents.len(),
+            folder: PathBuf::new(),
         }
     }
 
     /// Creates the progress from the daemon's view of a run.
     pub(crate) fn from_run(run: &RunView, detail: Verbosity) -> Self {
-        let row = |agent: &AgentView| {
-            let (activity, since) = AgentActivity::from_state(&agent.state);
-            let since = since.unwrap_or(run.started);
-            let mut row =
-                AgentStatusRow { activity, ..AgentStatusRow::new(agent.name.clone(), since) };
-            if let AgentState::Waiting { questions, approvals, .. } = &agent.state {
-                row.open_questions = questions.iter().map(|id| id.get()).collect();
-                row.open_approvals = approvals.iter().map(|id| id.get()).collect();
-            }
-            row
-        };
+        let row = |(colour, agent)| AgentRow::from_view(agent, colour, run.started);
         Self {
             phase: run.state.to_string(),
             started: Some(run.started),
             turns: run.turns as usize,
             messages: run.messages as usize,
-            agents: run.agents.iter().map(row).collect(),
+            usage: run.usage,
+            agents: run.agents.iter().enumerate().map(row).collect(),
+            colours: run.agents.len(),
             ..Self::new(run.instance.clone(), &[], detail)
         }
+    }
+
+    /// Shows paths below a folder relative to it.
+    #[must_use]
+    pub(crate) fn in_folder(self, folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), ..self }
     }
 
     /// Returns the figures of the run so far.
@@ -152,14 +134,71 @@ impl RunProgress {
         }
     }
 
-    /// Returns the ids of all approval requests without an answer.
-    pub(crate) fn open_approval_ids(&self) -> BTreeSet<i64> {
-        self.agents.iter().flat_map(|row| row.open_approvals.iter().copied()).collect()
+    /// Returns the numbers of all approval requests and questions without an answer.
+    pub(crate) fn open_item_ids(&self) -> OpenItemIds {
+        let ids = |of: fn(&AgentRow) -> &BTreeSet<i64>| {
+            self.agents.iter().flat_map(|row| of(row).iter().copied()).collect()
+        };
+        OpenItemIds {
+            approvals: ids(|row| &row.open_approvals),
+            questions: ids(|row| &row.open_questions),
+        }
     }
 
     /// Applies an event and returns the lines to print above the status.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<TranscriptLine> {
         self.started.get_or_insert(event.ts);
+        let mut lines = self.take_words(event);
+        let row = self.row_of(event).map(|row| (row.name.clone(), row.tone()));
+        let new_lines = self.apply_body(event);
+        lines.extend(new_lines.into_iter().map(|line| match (line, &row) {
+            (TranscriptLine::Notice(line), Some((name, tone))) => {
+                TranscriptLine::Notice(line.with_prefix_tone(name.as_str(), *tone))
+            }
+            (line, _) => line,
+        }));
+        lines
+    }
+
+    /// Returns the words that an agent said before an event of another kind.
+    fn take_words(&mut self, event: &Event) -> Vec<TranscriptLine> {
+        match event.kind() {
+            Some(EventKind::Text | EventKind::Heartbeat | EventKind::Usage) | None => Vec::new(),
+            Some(_) => self.spoken_lines(event, Speech::take_rest),
+        }
+    }
+
+    /// Notes words of a model.
+    fn words_added(&mut self, event: &Event, data: &TextData) -> Vec<TranscriptLine> {
+        if let Some(row) = self.row_of(event) {
+            row.add_words(&data.text);
+        }
+        self.spoken_lines(event, Speech::take_complete)
+    }
+
+    fn spoken_lines(
+        &mut self,
+        event: &Event,
+        take: fn(&mut Speech) -> Vec<String>,
+    ) -> Vec<TranscriptLine> {
+        let detail = self.detail;
+        let Some(row) = self.row_of(event) else { return Vec::new() };
+        let said = take(&mut row.speech);
+        match detail {
+            Verbosity::Normal => Vec::new(),
+            Verbosity::Verbose => said.iter().map(|line| spoken_line(row, line)).collect(),
+        }
+    }
+
+    fn usage_added(&mut self, event: &Event, part: &Usage) -> Vec<TranscriptLine> {
+        self.usage = self.usage.plus(part);
+        if let Some(row) = self.row_of(event) {
+            row.usage = row.usage.plus(part);
+        }
+        Vec::new()
+    }
+
+    fn apply_body(&mut self, event: &Event) -> Vec<TranscriptLine> {
         match &event.body {
             EventBody::Message(message) => self.message_added(message),
             EventBody::RunSetup(_) => self.enter_run_state(&RunState::Setup),
@@ -213,9 +252,9 @@ impl RunProgress {
             | EventBody::ProposalExpired(_)
             | EventBody::ProposalCancelled(_)
             | EventBody::DeliveryPending(_)
-            | EventBody::Usage(_)
-            | EventBody::Text(_)
             | EventBody::Heartbeat => Vec::new(),
+            EventBody::Usage(part) => self.usage_added(event, part),
+            EventBody::Text(data) => self.words_added(event, data),
             EventBody::Other { .. } => self.apply_untyped(event),
         }
     }
@@ -278,16 +317,24 @@ impl RunProgress {
     }
 
     fn tool_called(&mut self, event: &Event, data: &ToolCallData) -> Vec<TranscriptLine> {
-        let tool = one_line(&data.tool);
-        self.change_activity(event, AgentActivity::Calling { tool }, &tool_call_text(data))
+        let text = one_line(&call_text(&data.tool, &data.args, &self.folder));
+        self.set_activity(event, AgentActivity::Working);
+        if let Some(row) = self.row_of(event) {
+            row.start_call(data, text);
+        }
+        self.verbose_notice(event, &tool_call_text(data))
     }
 
     fn tool_finished(&mut self, event: &Event, data: &ToolResultData) -> Vec<TranscriptLine> {
-        if is_tool_failure(data) {
-            self.set_activity(event, AgentActivity::Working);
-            return agent_notice(event, Tone::Warn, &tool_result_text(data));
+        self.set_activity(event, AgentActivity::Working);
+        if let Some(row) = self.row_of(event) {
+            row.finish_call(data);
         }
-        self.change_activity(event, AgentActivity::Working, &tool_result_text(data))
+        if is_tool_failure(data) {
+            agent_notice(event, Tone::Warn, &tool_result_text(data))
+        } else {
+            self.verbose_notice(event, &tool_result_text(data))
+        }
     }
 
     /// Shifts every instant by the jump, so that all displayed durations stay the same.
@@ -335,8 +382,8 @@ impl RunProgress {
         if let Some(row) = self.row_of(event) {
             row.open_approvals.insert(data.approval.get());
         }
-        let (tool, args) = (one_line(&data.tool), one_line(&data.args));
-        agent_notice(event, Tone::Warn, &format!("wants #{}: {tool} {args}", data.approval))
+        let wanted = wanted_text(data, &self.folder);
+        agent_notice(event, Tone::Warn, &format!("wants #{}: {wanted}", data.approval))
     }
 
     fn approval_answered(
@@ -368,7 +415,10 @@ impl RunProgress {
         for row in self.agents.iter_mut().filter(|row| message.to.contains(&row.name)) {
             row.pending_messages.insert(message.seq.get());
         }
-        message_lines(message).into_iter().map(TranscriptLine::Message).collect()
+        let sender = message.from.to_string();
+        let row = self.agents.iter().find(|row| row.name.as_str() == sender);
+        let lines = message_lines_in_tone(message, row.map(AgentRow::tone));
+        lines.into_iter().map(TranscriptLine::Message).collect()
     }
 
     fn enter_run_state(&mut self, state: &RunState) -> Vec<TranscriptLine> {
@@ -423,7 +473,7 @@ impl RunProgress {
     }
 
     /// Returns the row of the agent that an event is about.
-    fn row_of(&mut self, event: &Event) -> Option<&mut AgentStatusRow> {
+    fn row_of(&mut self, event: &Event) -> Option<&mut AgentRow> {
         self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref())
     }
 
@@ -437,55 +487,22 @@ impl RunProgress {
         self.verbose_notice(event, words)
     }
 
-    /// Sets the activity; the start time of a turn stays the same while its tools change.
+    /// Sets the activity of an agent, which may be new.
     fn set_activity(&mut self, event: &Event, activity: AgentActivity) {
         let Some(name) = &event.agent else { return };
-        let at = self.agents.iter().position(|row| row.name == *name);
-        let Some(row) = at.and_then(|at| self.agents.get_mut(at)) else {
-            self.agents
-                .push(AgentStatusRow { activity, ..AgentStatusRow::new(name.clone(), event.ts) });
-            return;
-        };
-        if !(row.activity.is_in_turn() && activity.is_in_turn()) {
-            row.since = event.ts;
+        if self.row_of(event).is_none() {
+            self.agents.push(AgentRow::new(name.clone(), self.colours, event.ts));
+            self.colours += 1;
         }
-        row.activity = activity;
+        if let Some(row) = self.row_of(event) {
+            row.set_activity(activity, event.ts);
+        }
     }
 
     fn verbose_notice(&self, event: &Event, words: &str) -> Vec<TranscriptLine> {
         match self.detail {
             Verbosity::Normal => Vec::new(),
             Verbosity::Verbose => agent_notice(event, Tone::Dim, words),
-        }
-    }
-}
-
-impl AgentActivity {
-    /// Returns the activity for a state, and its start if that is known.
-    fn from_state(state: &AgentState) -> (Self, Option<Millis>) {
-        match state {
-            AgentState::Waiting { approvals, asked, .. } if !approvals.is_empty() => {
-                (Self::Working, Some(*asked))
-            }
-            AgentState::Idle | AgentState::Waiting { .. } | AgentState::Paused { .. } => {
-                (Self::Idle, None)
-            }
-            AgentState::Queued => (Self::Queued, None),
-            AgentState::Running { since, .. } => (Self::Working, Some(*since)),
-            AgentState::BackingOff { until, why } | AgentState::Parked { until, why } => {
-                (Self::Waiting { until: *until, why: one_line(why) }, None)
-            }
-            AgentState::Stopping => {
-                (Self::Stopped { why: "its processes are ending".into() }, None)
-            }
-            AgentState::Stopped { why } => (Self::Stopped { why: one_line(why) }, None),
-        }
-    }
-
-    fn is_in_turn(&self) -> bool {
-        match self {
-            Self::Starting | Self::Working | Self::Calling { .. } => true,
-            Self::Idle | Self::Queued | Self::Waiting { .. } | Self::Stopped { .. } => false,
         }
     }
 }

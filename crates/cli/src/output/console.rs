@@ -18,6 +18,7 @@ use crate::{
         styled_line::{Colour, StyledLine, Tone},
         table::{Column, layout_facts, layout_table},
         text::{escape_json, sanitize_for_display},
+        wrapped_line::wrap_line,
     },
 };
 
@@ -128,6 +129,16 @@ impl Console {
     /// Prints a line of the answer.
     pub(crate) fn print_line(&mut self, line: &StyledLine) -> PrintResult {
         self.stdout.write_line(line)
+    }
+
+    /// Prints a line of the answer, wrapped at words if a person reads it.
+    pub(crate) fn print_wrapped(&mut self, line: &StyledLine) -> PrintResult {
+        self.stdout.write_wrapped(line)
+    }
+
+    /// Prints a message to stderr, wrapped at words if a person reads it.
+    pub(crate) fn eprint_wrapped(&mut self, line: &StyledLine) -> PrintResult {
+        self.stderr.write_wrapped(line)
     }
 
     /// Prints a piece of a streamed answer.
@@ -290,6 +301,20 @@ impl OutputStream {
     fn write_line(&mut self, line: &StyledLine) -> PrintResult {
         let text = line.paint(self.colour);
         self.write(&format!("{text}\n"))
+    }
+
+    /// Writes a line that is wrapped at words, unless the reader has no width or only appends lines.
+    fn write_wrapped(&mut self, line: &StyledLine) -> PrintResult {
+        match (self.device, self.terminal_size()) {
+            (OutputDevice::Terminal, Some(size)) => {
+                // One column stays free: a full line would wrap in some terminals.
+                let lines = wrap_line(line, size.width.saturating_sub(1));
+                lines.iter().try_for_each(|line| self.write_line(line))
+            }
+            (OutputDevice::Terminal | OutputDevice::DumbTerminal | OutputDevice::Program, _) => {
+                self.write_line(line)
+            }
+        }
     }
 
     fn write(&mut self, text: &str) -> PrintResult {

@@ -13,6 +13,9 @@ use crate::{
     },
 };
 
+/// Number of columns of an answer in a report that no terminal shows.
+const MAX_ANSWER_WIDTH: usize = 100;
+
 /// Prints the outcome of following a run and returns the verdict.
 pub(crate) fn finish_follow(
     followed: FollowOutcome,
@@ -84,7 +87,9 @@ fn print_conclusion(
     let printed = match format {
         Format::Json => ctx.console.print_json(&report.envelope()),
         Format::Text => {
-            report.closing_lines().iter().try_for_each(|line| ctx.console.eprint_line(line))
+            let columns = ctx.console.drawable_size().map_or(MAX_ANSWER_WIDTH, |size| size.width);
+            let lines = report.closing_lines(columns.saturating_sub(1));
+            lines.iter().try_for_each(|line| ctx.console.eprint_wrapped(line))
         }
     };
     match printed {

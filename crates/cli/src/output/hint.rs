@@ -134,6 +134,7 @@ fn document_hint(details: &ProblemDetails) -> Option<&'static str> {
         ProblemDetails::NoExactPattern { .. } => {
             "name the calls to allow with `--pattern`, or approve this call without `--for-run`"
         }
+        ProblemDetails::OnceOnly { .. } => "approve this call without `--for-run`",
         ProblemDetails::NoVote { .. } => {
             "the electorate was fixed when the proposal was made: `agent-worker proposals` shows it"
         }

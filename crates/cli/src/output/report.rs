@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::{
     error::CliError,
     output::{
+        closing_results::{reading_steps, result_lines},
         next_steps::run_next_steps,
         restart_method::RestartMethod,
         state_text,
@@ -100,8 +101,8 @@ impl RunConclusion {
     }
 
     /// Returns the lines for people: the outcome and its figures, then the last failure of each agent, then every
-    /// undelivered message and every unheard mention, then the next steps.
-    pub(crate) fn closing_lines(&self) -> Vec<StyledLine> {
+    /// undelivered message and every unheard mention, then the results, each answer cut to `columns`, then the next steps.
+    pub(crate) fn closing_lines(&self, columns: usize) -> Vec<StyledLine> {
         let view = &self.view;
         let mut summary = vec![
             format!(" {}", text::format_elapsed(Duration::from_millis(self.report.duration_ms))),
@@ -137,7 +138,14 @@ impl RunConclusion {
         lines.extend(view.unlisted_failures().map(failure_line));
         lines.extend(view.dead_letters.iter().chain(&view.dropped).map(undelivered_line));
         lines.extend(view.unheard.iter().map(unheard_line));
-        let steps = self.steps.iter();
+        if !view.state.is_live() {
+            lines.extend(result_lines(view, columns));
+        }
+        let reading = match self.report.outcome {
+            RunVerdict::Done if !view.memory => reading_steps(view),
+            _ => Vec::new(),
+        };
+        let steps = self.steps.iter().chain(&reading);
         lines.extend(steps.map(|step| StyledLine::new(Tone::Dim, format!("hint: {step}"))));
         lines
     }
@@ -294,7 +302,7 @@ mod tests {
     }
 
     fn shown(view: RunView) -> String {
-        report(view).closing_lines().iter().map(|line| line.paint(Colour::Off) + "\n").collect()
+        report(view).closing_lines(79).iter().map(|line| line.paint(Colour::Off) + "\n").collect()
     }
 
     fn failed() -> RunView {
@@ -302,19 +310,23 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_done_closes_with_one_line() {
-        insta::assert_snapshot!(shown(samples::run()), @"done in 1m 23s · 4 turns · 9 messages");
+    fn a_run_that_is_done_closes_with_its_figures_and_the_next_command() {
+        insta::assert_snapshot!(shown(samples::run()), @r"
+        done in 1m 23s · 4 turns · 9 messages
+        hint: read the whole channel: agent-worker peek @review:pr-1
+        ");
     }
 
     #[test]
     fn the_cost_of_a_run_is_reported_as_precisely_as_it_is_known() {
         for (cost_micros, cost_reckoned, expected) in [
-            (Some(120_000), false, "done in 1m 23s · 4 turns · 9 messages · $0.12\n"),
-            (Some(120_000), true, "done in 1m 23s · 4 turns · 9 messages · ~$0.12\n"),
-            (None, false, "done in 1m 23s · 4 turns · 9 messages · cost unknown\n"),
+            (Some(120_000), false, "done in 1m 23s · 4 turns · 9 messages · $0.12"),
+            (Some(120_000), true, "done in 1m 23s · 4 turns · 9 messages · ~$0.12"),
+            (None, false, "done in 1m 23s · 4 turns · 9 messages · cost unknown"),
         ] {
             let usage = Usage { input_tokens: 1, output_tokens: 1, cost_micros, cost_reckoned };
-            assert_eq!(shown(RunView { usage, ..samples::run() }), expected);
+            let lines = shown(RunView { usage, ..samples::run() });
+            assert_eq!(lines.lines().next(), Some(expected));
         }
     }
 
@@ -368,6 +380,7 @@ mod tests {
         done in 1m 23s · 4 turns · 9 messages · 2 mentions unheard
           #12 of coder mentions reviewer, who was not messaged
           #14 of coder mentions lead, who was not messaged: a gate is closed
+        hint: read the whole channel: agent-worker peek @review:pr-1
         ");
     }
 
@@ -415,6 +428,7 @@ mod tests {
         insta::assert_snapshot!(shown(RunView { verdict: done, ..samples::run() }), @r"
         done in 1m 23s · 4 turns · 9 messages
           verdict of coder: done: all tests pass
+        hint: read the whole channel: agent-worker peek @review:pr-1
         ");
         let verdict = verdict(VerdictOutcome::Failed, "two tests fail");
         let error =

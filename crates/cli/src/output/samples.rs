@@ -52,6 +52,7 @@ pub(crate) fn run() -> RunView {
         memory: false,
         answers: [].into(),
         document: None,
+        documents: Vec::new(),
         verdict: None,
         pending: 0,
         held: false,

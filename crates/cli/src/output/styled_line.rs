@@ -1,5 +1,7 @@
 //! A line for people: text segments, each with a tone. Measured and cut as text, coloured last.
 
+use std::ops::Range;
+
 use anstyle::{AnsiColor, Style};
 
 use crate::output::text;
@@ -19,7 +21,19 @@ pub(crate) enum Tone {
     Warn,
     /// A failed result.
     Bad,
+    /// The name of an agent, in the colour of this number.
+    Agent(usize),
 }
+
+/// The colours of agents. Green, yellow and red have a meaning of their own.
+const AGENT_COLOURS: [AnsiColor; 6] = [
+    AnsiColor::Cyan,
+    AnsiColor::Magenta,
+    AnsiColor::BrightBlue,
+    AnsiColor::BrightCyan,
+    AnsiColor::BrightMagenta,
+    AnsiColor::Blue,
+];
 
 /// The use of colours on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +71,41 @@ impl StyledLine {
     pub(crate) fn with_prefix(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.0.insert(0, (tone, text.into()));
         self
+    }
+
+    /// Appends the segments of another line.
+    #[must_use]
+    pub(crate) fn join(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Returns the bare text.
+    pub(crate) fn text(&self) -> String {
+        self.0.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// Returns the part between two positions in bytes of [`Self::text`], which lie between characters.
+    pub(crate) fn slice(&self, range: &Range<usize>) -> Self {
+        let (mut part, mut at) = (Self::default(), 0);
+        for (tone, text) in &self.0 {
+            let (start, end) = (range.start.max(at), range.end.min(at + text.len()));
+            if start < end {
+                part = part.with(*tone, text.get(start - at..end - at).unwrap_or_default());
+            }
+            at += text.len();
+        }
+        part
+    }
+
+    /// Gives a prefix of the text a tone of its own; a line without that prefix stays the same.
+    #[must_use]
+    pub(crate) fn with_prefix_tone(self, prefix: &str, tone: Tone) -> Self {
+        let text = self.text();
+        if !text.starts_with(prefix) {
+            return self;
+        }
+        Self::new(tone, prefix).join(self.slice(&(prefix.len()..text.len())))
     }
 
     /// Returns the width in columns.
@@ -97,6 +146,10 @@ fn paint_segment(tone: Tone, text: &str, colour: Colour) -> String {
         Tone::Good => AnsiColor::Green.on_default(),
         Tone::Warn => AnsiColor::Yellow.on_default(),
         Tone::Bad => AnsiColor::Red.on_default().bold(),
+        Tone::Agent(number) => {
+            let colour = AGENT_COLOURS.get(number % AGENT_COLOURS.len());
+            colour.copied().unwrap_or(AnsiColor::Cyan).on_default().bold()
+        }
     };
     match colour {
         Colour::On => format!("{style}{text}{style:#}"),
@@ -116,6 +169,22 @@ mod tests {
     fn colours_are_there_only_for_those_who_see_them() {
         assert_eq!(line().paint(Colour::Off), "error: no daemon");
         assert_eq!(line().paint(Colour::On), "\x1b[1m\x1b[31merror: \x1b[0mno daemon");
+    }
+
+    #[test]
+    fn a_part_of_a_line_keeps_its_tones() {
+        for (range, expected) in [
+            (0..16, line()),
+            (5..9, StyledLine::new(Tone::Bad, ": ").with(Tone::Plain, "no")),
+            (7..9, StyledLine::plain("no")),
+            (16..16, StyledLine::default()),
+        ] {
+            assert_eq!(line().slice(&range), expected, "{range:?}");
+        }
+        let named = StyledLine::new(Tone::Bad, "coder: stopped");
+        let painted = StyledLine::new(Tone::Agent(1), "coder").with(Tone::Bad, ": stopped");
+        assert_eq!(named.clone().with_prefix_tone("coder", Tone::Agent(1)), painted);
+        assert_eq!(named.clone().with_prefix_tone("lead", Tone::Agent(1)), named);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //! Invariant: text of an agent reaches a terminal only through [`sanitize_for_display`] or [`one_line`], so that the
 //! terminal displays it and never executes it.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
 pub(crate) use agent_worker_protocol::sanitize_for_display;
+use textwrap::{Options, WordSeparator, WordSplitter};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Characters without ink that Unicode counts as letters or symbols: fillers of Hangul, and the empty pattern of Braille.
@@ -51,6 +52,22 @@ pub(crate) fn escape_invisible(line: &str) -> String {
 /// Returns the number of columns that a terminal needs for the text.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
+}
+
+/// Cuts the start of the text, so that its end fits into `columns`, with `…` in place of the start.
+pub(crate) fn cut_start(text: &str, columns: usize) -> String {
+    let Some(mut left) = columns.checked_sub(1) else { return String::new() };
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let is_too_far = |(_, c): &(usize, char)| {
+        let fits = left.checked_sub(c.width().unwrap_or(0));
+        left = fits.unwrap_or(0);
+        fits.is_none()
+    };
+    let cut = text.char_indices().rev().find(is_too_far);
+    let start = cut.map_or(0, |(at, c)| at + c.len_utf8());
+    format!("…{}", text[start..].trim_start())
 }
 
 /// Cuts the text to `columns`, with `…` in place of the rest.
@@ -124,17 +141,24 @@ fn hours_minutes_seconds(span: Duration) -> (u64, u64, u64) {
 
 /// Breaks text between words into lines of at most `columns` columns; a longer word gets its own line.
 pub(crate) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if width(line) + 1 + width(word) <= columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
+    let options = Options::new(columns)
+        .break_words(false)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation);
+    textwrap::wrap(text, options).into_iter().map(Cow::into_owned).collect()
+}
+
+/// Formats a count in at most five characters: `820`, `1.2k`, `34k`, `1.2M`.
+pub(crate) fn format_count(count: u64) -> String {
+    let in_units = |unit: u64, name: &str| match count / (unit / 10) {
+        tenths @ 0..100 => format!("{}.{}{name}", tenths / 10, tenths % 10),
+        tenths => format!("{}{name}", tenths / 10),
+    };
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => in_units(1_000, "k"),
+        _ => in_units(1_000_000, "M"),
     }
-    lines
 }
 
 #[cfg(test)]
@@ -179,6 +203,39 @@ mod tests {
         ] {
             assert_eq!(cut(text, columns), kept, "{text} in {columns}");
             assert!(width(kept) <= columns);
+        }
+    }
+
+    #[test]
+    fn a_text_without_its_start_ends_as_it_did() {
+        for (text, columns, kept) in [
+            ("reviewer", 8, "reviewer"),
+            ("reviewer", 7, "…viewer"),
+            ("one two three", 10, "…two three"),
+            ("one two three", 11, "…two three"),
+            ("请看这里", 7, "…看这里"),
+            ("请看这里", 6, "…这里"),
+            ("ab", 1, "…"),
+            ("ab", 0, ""),
+        ] {
+            assert_eq!(cut_start(text, columns), kept, "{text} in {columns}");
+        }
+    }
+
+    #[test]
+    fn a_count_is_as_precise_as_it_is_short() {
+        for (count, expected) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1.0k"),
+            (1_299, "1.2k"),
+            (9_999, "9.9k"),
+            (34_500, "34k"),
+            (999_999, "999k"),
+            (1_250_000, "1.2M"),
+            (34_000_000, "34M"),
+        ] {
+            assert_eq!(format_count(count), expected);
         }
     }
 

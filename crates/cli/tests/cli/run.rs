@@ -21,7 +21,10 @@ fn run_shows_messages_on_stdout_and_its_outcome_on_stderr() {
       looks
       good
     ");
-    insta::assert_snapshot!(seen.err, @"done in 9.0s · 1 turn · 2 messages");
+    insta::assert_snapshot!(seen.err, @r"
+    done in 9.0s · 1 turn · 2 messages
+    hint: read the whole channel: agent-worker peek @review
+    ");
 }
 
 #[test]

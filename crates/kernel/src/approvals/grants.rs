@@ -1,6 +1,7 @@
 //! Grants: the calls that a person allows an agent for the rest of its run.
 //!
-//! A grant decides only about calls that would ask: after the rules of the file, so that `deny` has priority.
+//! A grant decides only about calls that would ask: after the rules of the file, so that `deny` has priority. A call
+//! with shell syntax or with a path outside of the agent's folder always asks.
 
 use agent_worker_protocol::{
     AgentSettings, ApprovalId, Consent, ConsentScope, EffectKey, GrantId, Permission, ToolPattern,
@@ -15,7 +16,9 @@ use crate::{
     access::instance_resolution::InstanceSelector,
     approvals::{
         Approvals,
-        permissions::{Call, PathContext, anchored_pattern, exact_pattern, grant_covers},
+        permissions::{
+            Call, PathContext, anchored_pattern, exact_pattern, grant_covers, once_only,
+        },
     },
     error::{Error, Result},
     kernel::{AgentPrincipal, Kernel, Principal, RunContext},
@@ -119,6 +122,11 @@ impl Kernel {
     ) -> Result<NewGrant> {
         let run_context = self.run_context(asked.run).await?;
         let settings = run_context.agent(&asked.agent)?;
+        let cause =
+            self.in_path_context(&run_context, settings, |here| once_only(call_of(asked), here));
+        if let Some(cause) = cause {
+            return Err(Error::OnceOnly { approval: asked.id, cause });
+        }
         let pattern = self.in_path_context(&run_context, settings, |here| match wanted {
             None => exact_pattern(call_of(asked), here).ok_or_else(|| Error::NoExactPattern {
                 approval: asked.id,

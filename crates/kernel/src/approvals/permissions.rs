@@ -9,6 +9,7 @@ mod embedded_commands;
 mod grant_pattern;
 mod mode;
 mod path;
+mod plain_call;
 mod simple_commands;
 mod subject;
 mod url;
@@ -20,7 +21,9 @@ use agent_worker_protocol::{
 };
 use serde_json::Value;
 
-pub(crate) use self::grant_pattern::{Call, anchored_pattern, exact_pattern, grant_covers};
+pub(crate) use self::grant_pattern::{
+    Call, anchored_pattern, exact_pattern, grant_covers, once_only,
+};
 use self::mode::mode_action;
 use self::subject::{CallSubject, CallSubjects, call_subjects};
 

@@ -1,13 +1,16 @@
-//! The results of a run for programs: the answers of its agents and the file of its default document.
+//! The results of a run for programs: the answers of its agents and its documents.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use agent_worker_protocol::{AgentName, Message, Sender, api::AnswerView};
+use agent_worker_protocol::{
+    AgentName, Message, Sender,
+    api::{AnswerView, DocumentEntry},
+};
 use agent_worker_store::{ListRange, RunRow, RunSnapshot};
 use agent_worker_workflow::{Documents, WorkflowContext};
 use serde::Deserialize;
 
-use crate::{error::Result, kernel::Kernel};
+use crate::{documents::document_entry, error::Result, kernel::Kernel};
 
 /// The part of a run's script that names its files.
 #[derive(Deserialize)]
@@ -43,6 +46,12 @@ impl Kernel {
             Some((agent.clone(), AnswerView { seq: *seq, text, resource }))
         };
         Ok(snapshot.answers.iter().filter_map(answer).collect())
+    }
+
+    /// Returns the documents whose newest revision was written in a run.
+    pub(super) async fn run_documents(&self, run: &RunRow) -> Result<Vec<DocumentEntry>> {
+        let written = self.store.document_written(run.workflow, run.id).await?;
+        Ok(written.into_iter().map(document_entry).collect())
     }
 
     /// Returns the file of the default document, if the document exists and is kept in a file.

@@ -144,6 +144,36 @@ async fn a_call_that_no_pattern_names_is_not_approved_for_the_run_without_one() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn shell_syntax_and_paths_outside_of_the_folder_are_approved_once_only() {
+    let world = KernelWorld::new().await;
+    calls(&world, "coder", &["make > log", "cat /etc/passwd", "make", "make && ls", "make"]);
+    let run = world.run(&team("")).await;
+    for (id, cause) in [
+        (1, "its command has shell syntax (`>`)"),
+        (2, "`/etc/passwd` is outside of the agent's folder"),
+    ] {
+        world.wait_for_request(run, id).await;
+        assert_eq!(world.open().await.pop().unwrap().exact_pattern, None);
+        for pattern in [None, Some("Bash")] {
+            let refused = world.approve_for_run(&Principal::User, id, pattern).await.unwrap_err();
+            let expected = format!("request #{id} can be approved once only: {cause}");
+            assert_eq!(refused.to_string(), expected);
+            assert_eq!(code(Err::<(), _>(refused)), Some(Code::BadRequest));
+        }
+        assert_eq!((world.open().await.len(), world.grants().await), (1, Vec::new()));
+        world.deny(id).await;
+    }
+    world.wait_for_request(run, 3).await;
+    world.approve_for_run(&Principal::User, 3, Some("Bash")).await.unwrap();
+    // A grant of the whole tool does not cover shell syntax either.
+    world.wait_for_request(run, 4).await;
+    world.deny(4).await;
+    assert_eq!(world.wait_until_ended(run).await.state, DONE);
+    let denied = "denied by user";
+    assert_eq!(world.answers().await, format!("{denied}, {denied}, allowed, {denied}, allowed"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_revoked_grant_allows_nothing_and_another_run_asks_again() {
     let world = KernelWorld::new().await;
     calls(&world, "coder", &["make", "make", "ls", "make"]);

@@ -293,6 +293,7 @@ patient! {
         fn document_put(by: WriteContext, write: DocumentWrite, now: Now) -> Once<Revision>;
         fn document_get(workflow: WorkflowId, path: DocumentPath, at: Option<Revision>) -> Option<Document>;
         fn document_list(workflow: WorkflowId, range: ListRange<DocumentPath>) -> Vec<DocumentInfo>;
+        fn document_written(workflow: WorkflowId, run: RunId) -> Vec<DocumentInfo>;
         fn document_history(workflow: WorkflowId, path: DocumentPath, range: ListRange<Revision>) -> Vec<DocumentInfo>;
         fn document_show(fence: Fence, path: DocumentPath) -> Option<Document>;
         fn suggestion_put(by: WriteContext, suggestion: NewSuggestion, now: Now) -> Once<Seq>;

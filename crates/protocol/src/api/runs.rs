@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentFailure, AgentView};
+use super::{AgentFailure, AgentView, DocumentEntry};
 use crate::{
     Position,
     agent::Limits,
@@ -127,6 +127,10 @@ pub struct RunView {
     /// File of the team's default document, if the document exists and is kept in a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<PathBuf>,
+    /// Documents whose newest revision was written in the run, by path, at most a hundred; a list of runs leaves them
+    /// out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<DocumentEntry>,
     /// Verdict of the team about the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<TeamVerdict>,

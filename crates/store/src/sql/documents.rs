@@ -1,13 +1,15 @@
 //! Documents: every revision is stored, and no write overwrites another.
 
-use agent_worker_protocol::{DocumentPath, DocumentWrittenData, EventBody, Revision, WorkflowId};
+use agent_worker_protocol::{
+    DocumentPath, DocumentWrittenData, EventBody, Revision, RunId, WorkflowId,
+};
 
 use super::{
     author::{Author, FencedAttempt},
     checksum::{self, DOCUMENT},
     columns,
     effects::once,
-    events::EventEntry,
+    events::{EventEntry, find_run_number},
     locked_instance::LockedInstance,
     revisions::{self, NewestRevision, StoredRevision},
     roles,
@@ -22,6 +24,9 @@ use crate::{
     },
     time::Now,
 };
+
+/// The most documents that [`written`] returns.
+const MAX_WRITTEN: u32 = 100;
 
 pub(crate) fn put_document(
     tx: &Tx<'_>,
@@ -250,6 +255,22 @@ pub(crate) fn list(
     let after = range.after.as_ref().map_or("", DocumentPath::as_str);
     let rows = statement.query_map(params![workflow.get(), after], |row| read_info(row, 0))?;
     damage::take_intact(rows, range.limit)
+}
+
+pub(crate) fn written_sql() -> String {
+    format!("{} WHERE d.run = ?3", list_sql())
+}
+
+/// Lists the documents whose newest revision was written in a run, by path.
+pub(crate) fn written(
+    db: &Connection,
+    workflow: WorkflowId,
+    run: RunId,
+) -> Result<Vec<DocumentInfo>> {
+    let Some(run) = find_run_number(db, workflow, run)? else { return Ok(Vec::new()) };
+    let mut statement = db.prepare_cached(&written_sql())?;
+    let rows = statement.query_map(params![workflow.get(), "", run.0], |row| read_info(row, 0))?;
+    damage::take_intact(rows, MAX_WRITTEN)
 }
 
 pub(crate) fn history_sql() -> String {

@@ -223,7 +223,11 @@ pub(crate) fn last_position(db: &Connection, workflow: WorkflowId) -> Result<Pos
         .ok_or(Error::NotFound("instance"))
 }
 
-fn find_run_number(db: &Connection, workflow: WorkflowId, run: RunId) -> Result<Option<RunNo>> {
+pub(super) fn find_run_number(
+    db: &Connection,
+    workflow: WorkflowId,
+    run: RunId,
+) -> Result<Option<RunNo>> {
     Ok(db
         .prepare_cached("SELECT id FROM run WHERE uuid = ?1 AND workflow = ?2")?
         .query_row(params![run.get().as_bytes(), workflow.get()], |row| row.get(0).map(RunNo))

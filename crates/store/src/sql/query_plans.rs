@@ -163,6 +163,7 @@ fn a_page_of_a_list_is_read_from_an_index() {
         (resources::list_sql(), "INDEX resource_newest (workflow=? AND at<?)"),
         (runs::ended_since_sql(), "INDEX run_end (store_ended>?)"),
         (documents::list_sql(), "(workflow=? AND path>?)"),
+        (documents::written_sql(), "(workflow=? AND path>?)"),
         (
             documents::list_sql(),
             "SEARCH d USING INDEX sqlite_autoindex_document_1 (workflow=? AND path=? AND revision=?)",

@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use agent_worker_protocol::{
-    DocumentPath, Millis, ResourceId, Revision, Seq, WorkflowId, api::SuggestionView,
+    DocumentPath, Millis, ResourceId, Revision, RunId, Seq, WorkflowId, api::SuggestionView,
 };
 use async_trait::async_trait;
 
@@ -44,6 +44,9 @@ pub trait DocumentStore: Send + Sync {
         workflow: WorkflowId,
         range: ListRange<DocumentPath>,
     ) -> Result<Vec<DocumentInfo>>;
+    /// Lists the newest revision of every document that was written last in a run: the first hundred, by path.
+    async fn document_written(&self, workflow: WorkflowId, run: RunId)
+    -> Result<Vec<DocumentInfo>>;
     /// Lists the revisions of a document, newest first.
     async fn document_history(
         &self,
@@ -134,6 +137,8 @@ store_methods! {
             = move |tx| documents::put_document(tx, &by, &write, now);
         read of_workflow(workflow) document_list(workflow: WorkflowId, range: ListRange<DocumentPath>) -> Vec<DocumentInfo>
             = move |db| documents::list(db, workflow, &range);
+        read of_workflow(workflow) document_written(workflow: WorkflowId, run: RunId) -> Vec<DocumentInfo>
+            = move |db| documents::written(db, workflow, run);
         read of_workflow(workflow) document_history(workflow: WorkflowId, path: DocumentPath, range: ListRange<Revision>) -> Vec<DocumentInfo>
             = move |db| documents::history(db, workflow, &path, range);
         write of_workflow(fence.workflow) document_show(fence: Fence, path: DocumentPath) -> Option<Document>

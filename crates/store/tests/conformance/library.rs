@@ -76,6 +76,30 @@ pub(crate) async fn documents_lose_no_update(store: Arc<dyn Store>) {
     assert_eq!((&history[0], &revisions[..]), (&info, &[18, 17, 16][..]));
 }
 
+pub(crate) async fn a_run_lists_the_documents_that_were_written_in_it_last(store: Arc<dyn Store>) {
+    let mut team = Team::new(&store, &["a"]).await;
+    let first = team.run;
+    put(&team, user(), "one\n", DocumentBase::Absent).await.unwrap();
+    let other = DocumentWrite {
+        workflow: team.workflow,
+        path: "other.md".parse().unwrap(),
+        content: "kept\n".into(),
+        base: DocumentBase::Absent,
+        max_bytes: 4096,
+    };
+    store.document_put(user(), other, NOW).await.unwrap();
+    team.settle(end(Outcome::Done)).await;
+    team.start(new_run(&["a"])).await;
+    put(&team, user(), "two\n", DocumentBase::Append).await.unwrap();
+    let written = async |run| {
+        let list = store.document_written(team.workflow, run).await.unwrap();
+        let names = list.iter().map(|info| format!("{} {}", info.path, info.revision));
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(written(first).await, ["other.md 1"]);
+    assert_eq!(written(team.run).await, [format!("{} 2", DocumentPath::default())]);
+}
+
 pub(crate) async fn documents_with_an_owner_are_written_by_no_other_agent(store: Arc<dyn Store>) {
     let mut team = Team::new(&store, &["a", "b"]).await;
     team.settle(end(Outcome::Done)).await;

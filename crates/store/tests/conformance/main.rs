@@ -170,6 +170,7 @@ conformance! {
         the_messages_for_an_agent_are_read_in_parts_from_either_end,
     }
     library {
+        a_run_lists_the_documents_that_were_written_in_it_last,
         documents_lose_no_update,
         a_document_is_written_once_per_key,
         documents_with_an_owner_are_written_by_no_other_agent,

@@ -6,24 +6,31 @@ use super::{
     super::testbed::{AgentEntry, AgentTestbed, Cli},
     ATTACH, RUN,
 };
-use crate::world::{kill, wait_for};
+use crate::{
+    approvals::write_note_command,
+    world::{kill, wait_for},
+};
 
 /// A call that leaves a line in a file, described differently each time.
 fn claude_call(text: &str, description: &str) -> String {
-    let command = format!("echo {text} >> ran.txt");
+    claude_command_call(&format!("./note {text}"), description)
+}
+
+fn claude_command_call(command: &str, description: &str) -> String {
     format!("CALL Bash {}\n", json!({ "command": command, "description": description }))
 }
 
 fn codex_call(text: &str) -> String {
-    format!("CALL exec_command {}\n", json!({ "cmd": format!("echo {text} >> ran.txt") }))
+    format!("CALL exec_command {}\n", json!({ "cmd": format!("./note {text}") }))
 }
 
 fn testbed(cli: Cli, what: &str, program: &str) -> Option<AgentTestbed> {
     let testbed = AgentTestbed::open(&[cli], what)?;
-    let settings = "permissions: { default: ask, deny: ['Bash(echo never*)'] }";
+    let settings = "permissions: { default: ask, deny: ['Bash(./note never*)'] }";
     let settings = if cli == Cli::Claude { settings } else { "permissions: { default: ask }" };
     let entry = AgentEntry { name: "me", cli, settings };
     testbed.write(&[entry], &format!("kickoff: {}\n", json!(format!("@me\n{program}"))));
+    write_note_command(&testbed.world);
     Some(testbed)
 }
 
@@ -57,7 +64,7 @@ fn claude_code_makes_a_call_that_is_allowed_for_the_run_again_and_asks_about_eve
     let Some(testbed) = testbed(Cli::Claude, what, &program) else { return };
     let mut daemon = testbed.world.daemon();
     testbed.check_asks(&RUN, 1);
-    let pattern = "Bash(echo once >> ran.txt)";
+    let pattern = "Bash(./note once)";
     let shown = testbed.world.run(&["pending", "1"]).stdout;
     assert!(shown.ends_with(&format!("with --for-run: {pattern}\n")), "{shown}");
     let approved = testbed.world.run(&["approve", "1", "--for-run"]);
@@ -86,33 +93,40 @@ fn claude_code_makes_a_call_that_is_allowed_for_the_run_again_and_asks_about_eve
 fn a_grant_holds_in_later_turns_of_claude_code_until_a_person_revokes_it() {
     let (once, push) = (claude_call("once", "a"), claude_call("two", "b"));
     let never = claude_call("never", "c");
-    let program = format!("{once}{push}{never}SAY Over.");
+    let shell = claude_command_call("echo zero >> ran.txt", "d");
+    let program = format!("{shell}{once}{push}{never}SAY Over.");
     let what = "a real agent with a pattern for the run";
     let Some(testbed) = testbed(Cli::Claude, what, &program) else { return };
     let mut daemon = testbed.world.daemon();
     let started = testbed.world.run(&["start", "--background", "team.yaml"]);
     assert_eq!(started.code, 0, "{started:?}");
     testbed.wait_for_request(1);
-    let wide = testbed.world.run(&["approve", "1", "--for-run", "--pattern", "Bash(ls*)"]);
-    assert!(wide.stderr.contains("`Bash(ls*)` does not cover the call of request #1"), "{wide:?}");
-    // No shell syntax is covered by a prefix: the redirection is part of the exact text alone.
-    let prefix = testbed.world.run(&["approve", "1", "--for-run", "--pattern", "Bash(echo*)"]);
-    assert_ne!(prefix.code, 0, "{prefix:?}");
+    // A call with shell syntax is covered by no grant.
+    for pattern in [&[][..], &["--pattern", "Bash"]] {
+        let refused = testbed.world.run(&[&["approve", "1", "--for-run"], pattern].concat());
+        let why = "request #1 can be approved once only: its command has shell syntax (`>`)";
+        assert!(refused.code == 2 && refused.stderr.contains(why), "{refused:?}");
+    }
+    assert_eq!(testbed.world.run(&["approve", "1"]).code, 0);
+    testbed.wait_for_request(2);
+    let missed = testbed.world.run(&["approve", "2", "--for-run", "--pattern", "Bash(ls*)"]);
+    let why = "`Bash(ls*)` does not cover the call of request #2";
+    assert!(missed.stderr.contains(why), "{missed:?}");
     assert_eq!(testbed.open_requests().len(), 1);
-    assert_eq!(testbed.world.run(&["approve", "1", "--for-run", "--pattern", "Bash"]).code, 0);
-    testbed.wait_for_text("once\ntwo\n");
+    assert_eq!(testbed.world.run(&["approve", "2", "--for-run", "--pattern", "Bash"]).code, 0);
+    testbed.wait_for_text("zero\nonce\ntwo\n");
     // A later turn.
     let later = format!("{once}SAY Over.");
     assert_eq!(testbed.ask("me", &later), "Over.");
-    assert_eq!(testbed.text("ran.txt").as_deref(), Some("once\ntwo\nonce\n"));
+    assert_eq!(testbed.text("ran.txt").as_deref(), Some("zero\nonce\ntwo\nonce\n"));
     assert_eq!(testbed.open_requests(), Vec::<Value>::new());
     let revoked = testbed.world.run(&["revoke", "1"]);
     assert_eq!(revoked.stdout, "grant #1 is revoked: me asks again about Bash\n", "{revoked:?}");
     assert_eq!(testbed.grants(), json!([]));
     testbed.send("me", &later);
-    // The grant answered the requests 2 and 3; the rule denied a call without one.
-    testbed.wait_for_request(4);
-    assert_eq!(testbed.text("ran.txt").as_deref(), Some("once\ntwo\nonce\n"));
+    // The grant answered the requests 3 and 4; the rule denied a call without one.
+    testbed.wait_for_request(5);
+    assert_eq!(testbed.text("ran.txt").as_deref(), Some("zero\nonce\ntwo\nonce\n"));
     assert_eq!(testbed.world.run(&["stop", "@team"]).code, 0);
     assert_eq!(testbed.world.run(&["daemon", "stop"]).code, 0);
     daemon.wait().unwrap();
@@ -127,7 +141,7 @@ fn codex_makes_a_call_that_is_allowed_for_the_run_again_and_asks_about_every_oth
     let mut daemon = testbed.world.daemon();
     testbed.check_asks(&RUN, 1);
     let approved = testbed.world.run(&["approve", "1", "--for-run"]);
-    assert!(approved.stdout.contains(": execute(echo once >> ran.txt)\n"), "{approved:?}");
+    assert!(approved.stdout.contains(": execute(./note once)\n"), "{approved:?}");
     testbed.check_asks(&ATTACH, 3);
     assert_eq!(testbed.text("ran.txt").as_deref(), Some("once\nonce\n"));
     assert_eq!(testbed.world.run(&["deny", "3"]).code, 0);

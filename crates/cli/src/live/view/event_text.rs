@@ -1,16 +1,17 @@
 //! Formats events and messages: one line for an event, one or more for a message.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, path::Path};
 
 use agent_worker_protocol::{
-    AgentName, Attachment, BallotCastData, DocumentPath, DocumentWrittenData, Event, EventBody,
-    MentionUnheardData, Message, MessageKind, PermissionGrantData, PermissionUsedData, Problem,
-    RunVerdictData, SHELL_TOOL, Seq, SetupRanData, ToolCallData, ToolResultData, VerdictOutcome,
-    size_text,
+    AgentName, ApprovalOpenData, Attachment, BallotCastData, DocumentPath, DocumentWrittenData,
+    Event, EventBody, MentionUnheardData, Message, MessageKind, PermissionGrantData,
+    PermissionUsedData, Problem, RunVerdictData, SHELL_TOOL, Seq, SetupRanData, ToolCallData,
+    ToolResultData, VerdictOutcome, size_text,
 };
 
-use super::TranscriptLine;
+use super::{AgentRow, TranscriptLine};
 use crate::output::{
+    call_text::call_text,
     styled_line::{StyledLine, Tone},
     text::{self, cut, escape_invisible, one_line},
 };
@@ -39,14 +40,34 @@ pub(super) fn grant_use_notice(event: &Event, data: &PermissionUsedData) -> Vec<
     agent_notice(event, Tone::Dim, &format!("grant #{} allows {tool} {args}", data.grant))
 }
 
-/// Formats a message for `run` and `peek`: one line, or a header with the text below.
+/// Formats words of a model during its turn.
+pub(super) fn spoken_line(row: &AgentRow, words: &str) -> TranscriptLine {
+    let line = StyledLine::new(row.tone(), row.name.as_str()).with(Tone::Dim, " │ ");
+    TranscriptLine::Notice(line.with(Tone::Plain, words))
+}
+
+/// Formats the call that an agent asks about.
+pub(super) fn wanted_text(data: &ApprovalOpenData, folder: &Path) -> String {
+    // The arguments are cut if they are long, and then no JSON.
+    match serde_json::from_str(&data.args) {
+        Ok(args) => one_line(&call_text(&data.tool, &args, folder)),
+        Err(_) => format!("{} {}", one_line(&data.tool), one_line(&data.args)),
+    }
+}
+
+/// Formats a message for `peek`: one line, or a header with the text below.
 pub(crate) fn message_lines(message: &Message) -> Vec<StyledLine> {
+    message_lines_in_tone(message, None)
+}
+
+/// Formats a message with the tone of its sender's name.
+pub(super) fn message_lines_in_tone(message: &Message, sender: Option<Tone>) -> Vec<StyledLine> {
     let to = message.to.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let to = if to.is_empty() { to } else { format!(" → {to}") };
     let cc = message.cc.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let cc = if cc.is_empty() { cc } else { format!(" (cc {cc})") };
     let tone = match message.kind {
-        MessageKind::Message | MessageKind::Answer => Tone::Strong,
+        MessageKind::Message | MessageKind::Answer => sender.unwrap_or(Tone::Strong),
         MessageKind::System => Tone::Warn,
     };
     let head = StyledLine::new(Tone::Dim, format!("#{} ", message.seq))

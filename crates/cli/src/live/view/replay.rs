@@ -3,6 +3,8 @@
 //! Invariant: an event changes the view exactly if its position is after the view's. The clock decides nothing: an event may
 //! be stored between the request and the snapshot, or in the same millisecond.
 
+use std::path::Path;
+
 use agent_worker_protocol::{Event, EventKind, Position, RunState, api::RunView};
 
 use super::{RunProgress, TranscriptLine, Verbosity};
@@ -28,10 +30,11 @@ impl Replay {
         run: &RunView,
         past_progress: RunProgress,
         detail: Verbosity,
+        folder: &Path,
     ) -> Self {
         let is_unpaused = !matches!(run.state, RunState::Paused { .. });
         Self {
-            view: RunProgress::from_run(run, detail),
+            view: RunProgress::from_run(run, detail).in_folder(folder),
             past_progress,
             known_position: run.position,
             is_unpaused,
@@ -125,7 +128,7 @@ mod tests {
             pos: Some(Position::new(position)),
             ..event(1, EventKind::RunPaused, "", Value::Null)
         };
-        let mut replay = Replay::from_snapshot(&run, new(), Verbosity::Normal);
+        let mut replay = Replay::from_snapshot(&run, new(), Verbosity::Normal, Path::new(""));
         assert_eq!(replay.apply(&paused(7)), []);
         assert_eq!(replay.apply(&paused(8)).len(), 1);
     }

@@ -1,5 +1,6 @@
 //! Tests of the live view: events in, lines out.
 
+use agent_worker_protocol::AgentState;
 use serde_json::{Value, json};
 
 use super::*;
@@ -127,7 +128,7 @@ fn the_status_says_who_works_on_what_since_when() {
     above(&mut view, &a_turn()[..5]);
     insta::assert_snapshot!(below(&view, 83, WIDE), @r"
     review:pr-1 · running · 1:23 · 0 turns · 1 message
-      coder     working 1:21 · document_read
+      coder     document_read x · 1:21
       reviewer  idle
     ");
 }
@@ -143,7 +144,7 @@ fn the_status_says_who_waits_for_an_answer_until_there_is_one() {
     ];
     let mut view = view(Verbosity::Normal);
     above(&mut view, &events[..2]);
-    assert!(below(&view, 9, WIDE).contains("coder     working 0:08"), "it has a turn yet");
+    assert!(below(&view, 9, WIDE).contains("coder     working · 0:08"), "it has a turn yet");
     above(&mut view, &events[2..3]);
     assert!(below(&view, 9, WIDE).contains("coder     waiting for an answer (#3)"));
     above(&mut view, &events[3..]);
@@ -196,8 +197,8 @@ fn the_status_fits_any_terminal_and_shows_who_is_busy_first() {
         assert!(shown.lines().count() <= (height / 2).max(2), "{shown}");
     }
     insta::assert_snapshot!(below(&view, 9, TerminalSize { width: 40, height: 8 }), @r"
-    review · setting up · 0:08 · 0 turns ·…
-      agent39  working 0:08
+    review · setting up · 0:08 · 0 turns
+      agent39  working · 0:08
       agent0   idle
       … and 38 more
     ");
@@ -221,7 +222,7 @@ fn a_run_that_is_attached_again_is_drawn_in_its_current_state() {
     let mut view = RunProgress::from_run(&run, Verbosity::Normal);
     insta::assert_snapshot!(below(&view, 60, WIDE), @r"
     review:pr-1 · running · 1:00 · 4 turns · 9 messages
-      coder     working 0:12
+      coder     working · 0:12
       reviewer  queued
       writer    next try in 0:05 · 503
       asker     waiting for an answer (#2)
@@ -231,7 +232,7 @@ fn a_run_that_is_attached_again_is_drawn_in_its_current_state() {
         &mut view,
         &[event(61, EventKind::AttemptStarting, "reviewer", json!({"seqs": [1], "number": 1}))],
     );
-    assert!(below(&view, 62, WIDE).contains("reviewer  starting 0:01"));
+    assert!(below(&view, 62, WIDE).contains("reviewer  starting · 0:01"));
 }
 
 #[test]
@@ -245,11 +246,11 @@ fn an_agent_that_waits_for_approval_is_shown_with_what_it_wants_until_it_has_an_
     ];
     let mut view = view(Verbosity::Normal);
     let printed = above(&mut view, &events[..2]);
-    assert!(printed.contains(r#"wants #2: Bash {"command":"ls"}"#), "{printed}");
-    assert!(below(&view, 9, WIDE).contains("coder     waiting for approval (#2)"));
+    assert!(printed.contains("wants #2: Bash ls"), "{printed}");
+    assert!(below(&view, 9, WIDE).contains("coder     waiting for approval (#2) · 0:08"));
     let printed = above(&mut view, &events[2..]);
     assert!(printed.contains("request #2 (Bash) is approved by"), "{printed}");
-    assert!(below(&view, 9, WIDE).contains("coder     working 0:08"));
+    assert!(below(&view, 9, WIDE).contains("coder     working · 0:08"));
 }
 
 #[test]
@@ -314,4 +315,204 @@ fn an_unheard_mention_is_shown_with_its_cause() {
     err coder: mentions bob in #2; bob was not messaged
     err coder: mentions bob in #2; bob was not messaged: a gate is closed
     ");
+}
+
+/// Returns a team at work: one agent edits a file, one has run a command, one is idle.
+fn busy_team() -> RunProgress {
+    let mut view = RunProgress::new(
+        "review:pr-1".parse().unwrap(),
+        &["lead", "coder", "tester"].map(agent_name),
+        Verbosity::Normal,
+    )
+    .in_folder(Path::new("/repo"));
+    let call = |id: &str, tool: &str, args: Value| json!({"id": id, "tool": tool, "args": args});
+    let answered =
+        |id: &str, tool: &str| json!({"id": id, "tool": tool, "ok": true, "summary": "ok"});
+    let ok = json!({"end": "ok", "acted": [1], "pending": [], "dead": []});
+    let edit =
+        json!({"file_path": "/repo/src/parser/tokens.rs", "old_string": "a", "new_string": "b"});
+    let events = [
+        event(0, EventKind::RunRunning, "", json!({"state": "running"})),
+        message_event(1, "user", &["lead"], "please review this change"),
+        event(1, EventKind::AttemptRunning, "lead", json!({"pid": 7})),
+        event(
+            2,
+            EventKind::Usage,
+            "lead",
+            json!({"input_tokens": 700, "output_tokens": 120, "cost_micros": 10_000}),
+        ),
+        event(3, EventKind::AttemptEnded, "lead", ok),
+        event(4, EventKind::AttemptRunning, "coder", json!({"pid": 8})),
+        event(
+            5,
+            EventKind::Usage,
+            "coder",
+            json!({"input_tokens": 1_000, "output_tokens": 20, "cost_micros": 30_000}),
+        ),
+        event(
+            6,
+            EventKind::Usage,
+            "coder",
+            json!({"input_tokens": 200, "output_tokens": 30, "cost_micros": 10_000}),
+        ),
+        event(
+            7,
+            EventKind::Text,
+            "coder",
+            json!({"text": "The parser accepts short lines.\nI add a check of "}),
+        ),
+        event(8, EventKind::Text, "coder", json!({"text": "the length to each token."})),
+        event(9, EventKind::ToolCall, "coder", call("1", "Edit", edit)),
+        event(10, EventKind::AttemptRunning, "tester", json!({"pid": 9})),
+        event(
+            11,
+            EventKind::Usage,
+            "tester",
+            json!({"input_tokens": 9_000, "output_tokens": 3_500}),
+        ),
+        event(
+            12,
+            EventKind::ToolCall,
+            "tester",
+            call("2", "Bash", json!({"command": "cargo test"})),
+        ),
+        event(13, EventKind::ToolResult, "tester", answered("2", "Bash")),
+    ];
+    above(&mut view, &events);
+    view
+}
+
+#[test]
+fn every_agent_has_a_row_with_its_tool_its_last_words_and_its_figures_at_every_width() {
+    let view = busy_team();
+    let size = |width| TerminalSize { width, height: 24 };
+    insta::assert_snapshot!(below(&view, 35, size(120)), @r"
+    review:pr-1 · running · 0:35 · 1 turn · 1 message · 14k tok
+      lead    queued · 820 tok · $0.01
+      coder   Edit src/parser/tokens.rs · I add a check of the length to each token. · 1.2k tok · $0.04 · 0:31
+      tester  working · after Bash cargo test · 12k tok · 0:25
+    ");
+    insta::assert_snapshot!(below(&view, 35, size(80)), @r"
+    review:pr-1 · running · 0:35 · 1 turn · 1 message · 14k tok
+      lead    queued · 820 tok · $0.01
+      coder   Edit src/parser/tokens.rs · …to each token. · 1.2k tok · $0.04 · 0:31
+      tester  working · after Bash cargo test · 12k tok · 0:25
+    ");
+    insta::assert_snapshot!(below(&view, 35, size(60)), @r"
+    review:pr-1 · running · 0:35 · 1 turn · 1 message · 14k tok
+      lead    queued · 820 tok · $0.01
+      coder   Edit src/parser/tokens… · 1.2k tok · $0.04 · 0:31
+      tester  working · after Bash cargo test · 12k tok · 0:25
+    ");
+    insta::assert_snapshot!(below(&view, 35, size(40)), @r"
+    review:pr-1 · running · 0:35 · 1 turn
+      lead    queued · 820 tok · $0.01
+      coder   Edit src/parser/token… · 0:31
+      tester  working · 12k tok · 0:25
+    ");
+}
+
+#[test]
+fn each_agent_keeps_its_colour_in_its_row_its_messages_and_its_notices() {
+    let mut view = busy_team();
+    let tone_of = |line: &TranscriptLine, at: usize| match line {
+        TranscriptLine::Message(line) | TranscriptLine::Notice(line) => {
+            line.slice(&(at..at + "coder".len()))
+        }
+    };
+    let coder = StyledLine::new(Tone::Agent(1), "coder");
+    let said = view.apply(&message_event(9, "coder", &["lead"], "done"));
+    assert_eq!(tone_of(&said[0], "#9 ".len()), coder);
+    let because = Event {
+        cause: Some("503".into()),
+        ..event(30, EventKind::AgentStopped, "coder", Value::Null)
+    };
+    assert_eq!(tone_of(&view.apply(&because)[0], 0), coder);
+    // An agent that leaves takes no colour from those behind it.
+    view.apply(&event(31, EventKind::AgentRemoved, "lead", Value::Null));
+    view.apply(&event(32, EventKind::AgentAdded, "scribe", Value::Null));
+    let lines = view.status_lines(at(35), TerminalSize { width: 80, height: 24 });
+    let names = lines[1..].iter().map(|line| line.slice(&(2..7)));
+    let tester = StyledLine::new(Tone::Agent(2), "teste");
+    let scribe = StyledLine::new(Tone::Agent(3), "scrib");
+    assert_eq!(names.collect::<Vec<_>>(), [coder, tester, scribe]);
+}
+
+#[test]
+fn the_cost_of_a_run_is_shown_as_far_as_every_part_of_it_is_known() {
+    let mut view = view(Verbosity::Normal);
+    let used = |who: &str, more: Value| {
+        let mut usage = json!({"input_tokens": 10, "output_tokens": 5});
+        usage.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        event(1, EventKind::Usage, who, usage)
+    };
+    let head = |view: &RunProgress| below(view, 2, WIDE).lines().next().unwrap().to_owned();
+    above(&mut view, &[event(0, EventKind::RunRunning, "", Value::Null)]);
+    assert_eq!(head(&view), "review:pr-1 · running · 0:02 · 0 turns · 0 messages");
+    above(&mut view, &[used("coder", json!({"cost_micros": 20_000}))]);
+    assert!(head(&view).ends_with(" · 15 tok · $0.02"), "{}", head(&view));
+    above(&mut view, &[used("coder", json!({"cost_micros": 10_000, "cost_reckoned": true}))]);
+    assert!(head(&view).ends_with(" · 30 tok · ~$0.03"), "{}", head(&view));
+    // A part without a known cost makes the sum unknown, which is not shown as a number.
+    above(&mut view, &[used("reviewer", json!({}))]);
+    assert!(head(&view).ends_with(" · 45 tok"), "{}", head(&view));
+    let rows = below(&view, 2, WIDE);
+    assert!(rows.contains("coder     idle · 30 tok · ~$0.03"), "{rows}");
+    assert!(rows.contains("reviewer  idle · 15 tok\n"), "{rows}");
+}
+
+#[test]
+fn streamed_words_are_printed_in_whole_lines_if_all_is_asked_for() {
+    let text =
+        |seconds, text: &str| event(seconds, EventKind::Text, "coder", json!({"text": text}));
+    let call = json!({"id": "1", "tool": "Edit", "args": {"file_path": "x"}});
+    let events = [
+        event(1, EventKind::AttemptRunning, "coder", json!({"pid": 7})),
+        text(2, "I look at"),
+        text(3, " it.\nThen I "),
+        text(4, "change it"),
+        event(5, EventKind::ToolCall, "coder", call),
+        text(6, "Done \u{1b}[2J"),
+        event(7, EventKind::AttemptEnded, "coder", json!({"end": "ok"})),
+    ];
+    assert_eq!(above(&mut view(Verbosity::Normal), &events), "");
+    insta::assert_snapshot!(above(&mut view(Verbosity::Verbose), &events), @r#"
+    err coder: works
+    err coder │ I look at it.
+    err coder │ Then I change it
+    err coder: calls Edit {"file_path":"x"}
+    err coder │ Done ␛[2J
+    err coder: done
+    "#);
+}
+
+#[test]
+fn a_row_shows_every_call_that_runs_and_words_that_are_newer_than_the_last_call() {
+    let call = |id: &str, command: &str| {
+        let args = json!({"command": command});
+        event(2, EventKind::ToolCall, "coder", json!({"id": id, "tool": "Bash", "args": args}))
+    };
+    let result = |id: &str| {
+        let result = json!({"id": id, "tool": "Bash", "ok": true, "summary": ""});
+        event(3, EventKind::ToolResult, "coder", result)
+    };
+    let mut view = view(Verbosity::Normal);
+    let mut row = |event: Event| {
+        view.apply(&event);
+        below(&view, 9, WIDE).lines().nth(1).unwrap().to_owned()
+    };
+    let words = event(4, EventKind::Text, "coder", json!({"text": "All green."}));
+    for (event, expected) in [
+        (event(1, EventKind::AttemptRunning, "coder", json!({"pid": 7})), "working · 0:08"),
+        (call("1", "make a"), "Bash make a · 0:08"),
+        (call("2", "make b"), "Bash make b (+1) · 0:08"),
+        (result("2"), "Bash make a · 0:08"),
+        (result("1"), "working · after Bash make a · 0:08"),
+        (words, "working · All green. · 0:08"),
+        (call("3", "make c"), "Bash make c · All green. · 0:08"),
+        (event(9, EventKind::AttemptEnded, "coder", json!({"end": "ok"})), "idle"),
+        (event(9, EventKind::AttemptRunning, "coder", json!({"pid": 8})), "working · 0:00"),
+    ] {
+        assert_eq!(row(event), format!("  coder     {expected}"));
+    }
 }

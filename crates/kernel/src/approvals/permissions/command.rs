@@ -21,9 +21,9 @@ use super::{
 };
 
 /// Characters that quote others.
-const QUOTES: [char; 3] = ['\'', '"', '\\'];
+pub(super) const QUOTES: [char; 3] = ['\'', '"', '\\'];
 /// Characters that make a command do more than its words show.
-const EXPANSION_CHARS: [char; 3] = ['$', '<', '>'];
+pub(super) const EXPANSION_CHARS: [char; 3] = ['$', '<', '>'];
 /// Maximum nesting of commands in the arguments of commands, such as `sh -c "sh -c …"`.
 const MAX_DEPTH: usize = 3;
 /// Maximum number of options that are read before a subcommand.

@@ -1,6 +1,7 @@
 //! Patterns of grants: the calls that a person allows an agent for the rest of its run. Pure.
 //!
-//! The paths of a grant are resolved when it is made. Invariant: a link that appears later never widens a grant.
+//! The paths of a grant are resolved when it is made. Invariants: a link that appears later never widens a grant; a call
+//! with shell syntax or with a path outside of the agent's folder is covered by no grant.
 
 use std::path::Path;
 
@@ -12,6 +13,7 @@ use super::{
     arguments::CallKind,
     covers_call,
     path::{PathPattern, path_patterns},
+    plain_call::once_only_cause,
     subject::{CallSubject, call_subjects, given},
 };
 
@@ -22,11 +24,18 @@ pub(crate) struct Call<'a> {
     pub(crate) args: &'a Value,
 }
 
-/// Returns true if the pattern of a grant covers a call.
+/// Returns true if the pattern of a grant covers a call. No grant covers a call that can be approved once only.
 pub(crate) fn grant_covers(pattern: &ToolPattern, call: Call<'_>, here: &PathContext<'_>) -> bool {
     let subjects = call_subjects(call.tool, call.args, here);
     let without_links = PathContext { resolve_link: &|_| None, ..*here };
-    pattern.tool() == call.tool && covers_call(pattern.argument(), &subjects, &without_links)
+    pattern.tool() == call.tool
+        && covers_call(pattern.argument(), &subjects, &without_links)
+        && once_only_cause(&subjects, here).is_none()
+}
+
+/// Returns the cause for which a call can be approved once only, if there is one.
+pub(crate) fn once_only(call: Call<'_>, here: &PathContext<'_>) -> Option<String> {
+    once_only_cause(&call_subjects(call.tool, call.args, here), here)
 }
 
 /// Returns the pattern for exactly this call: the tool with the one command, path or URL of the call. Returns none if no
@@ -125,7 +134,6 @@ mod tests {
                 json!({ "command": "git push origin main", "description": "x", "timeout": 5 }),
                 "Bash(git push origin main)",
             ),
-            ("Bash", json!({ "command": "a && (b) | c > d" }), "Bash(a && (b) | c > d)"),
             ("execute", json!({ "command": ["git", "a b"], "cwd": "src" }), "execute(git 'a b')"),
             ("Write", json!({ "file_path": "x", "content": "y" }), "Write(/project/x)"),
             ("Write", json!({ "file_path": "lib/../lib/x" }), "Write(/project/src/x)"),
@@ -148,6 +156,9 @@ mod tests {
         for (tool, args) in [
             ("Bash", json!({ "command": "ls *.rs" })),
             ("Bash", json!({ "command": "~/run" })),
+            ("Bash", json!({ "command": "a && (b) | c > d" })),
+            ("Bash", json!({ "command": "cat /etc/passwd" })),
+            ("Write", json!({ "file_path": "/var/x" })),
             ("Bash", json!({ "command": "make", "env": { "A": "b" } })),
             ("Bash", json!({ "command": "make", "cwd": "/" })),
             ("Bash", json!({ "command": "" })),
@@ -186,6 +197,15 @@ mod tests {
                 false,
             ),
             ("Bash", "Bash", json!({ "command": "anything", "env": { "A": "b" } }), true),
+            ("Bash", "Bash", json!({ "command": "anything > x" }), false),
+            ("Bash", "Bash", json!({ "command": "anything", "env": { "A": "$(b)" } }), false),
+            ("Bash", "Bash", json!({ "command": "make", "cwd": "/" }), false),
+            ("Bash(cat*)", "Bash", json!({ "command": "cat /etc/passwd" }), false),
+            ("Bash(cat*)", "Bash", json!({ "command": "cat src/x" }), true),
+            ("Write(/*)", "Write", json!({ "file_path": "/etc/passwd" }), false),
+            ("Write(/*)", "Write", json!({ "file_path": "src/x" }), true),
+            ("mcp__x__y", "mcp__x__y", json!({ "anything": 1 }), true),
+            ("mcp__x__y", "mcp__x__y", json!({ "note": "../../x" }), false),
             ("Write(/project/src/x)", "Write", json!({ "file_path": "lib/x" }), true),
             ("Write(/project/src/x)", "Write", json!({ "file_path": "src/y" }), false),
             ("Write(/project/src/x)", "Edit", json!({ "file_path": "src/x" }), false),

@@ -36,6 +36,11 @@ impl CallPath {
         (plain == whole).then_some(plain)
     }
 
+    /// Returns the path as written, without `.` and `..`.
+    pub(super) fn lexical(&self) -> &Path {
+        &self.lexical
+    }
+
     /// Returns true if a pattern covers every resolution of the path.
     pub(super) fn is_covered_by(&self, fit: &ArgumentPattern, here: &PathContext<'_>) -> bool {
         let (_, leads) = path_patterns(fit, here);

@@ -19,6 +19,8 @@ use super::{
 const MAX_COMMAND_BYTES: usize = 64 * 1024;
 /// Maximum number of subjects of a call.
 const MAX_SUBJECTS: usize = 1000;
+/// Stands for a working folder that is no text.
+const UNKNOWN_FOLDER: &str = "?";
 /// Kinds of calls of the Agent Client Protocol. Without a known subject they may be about any.
 const KINDS_WITH_SUBJECT: [&str; 6] = ["delete", "edit", "execute", "fetch", "move", "read"];
 
@@ -39,6 +41,8 @@ pub(super) struct CallSubjects<'a> {
     pub(super) suspected: Vec<CallSubject<'a>>,
     /// True if an argument may change the call in a way that its subjects do not show.
     pub(super) has_unknown_argument: bool,
+    /// A working folder of the call that is outside of the agent's.
+    pub(super) outside_folder: Option<&'a str>,
 }
 
 /// Returns the subjects of a call of `tool`.
@@ -121,10 +125,13 @@ impl<'a> ArgumentReader<'a, '_> {
     }
 
     /// Notes a folder in which a command runs. Elsewhere the words of the command mean something else.
-    fn read_folder(&mut self, folder: Option<&str>) {
+    fn read_folder(&mut self, folder: Option<&'a str>) {
         let path = folder.and_then(|folder| CallPath::new(folder, self.here));
         let is_inside = path.is_some_and(|path| path.is_in_working_folder(self.here));
-        self.found.has_unknown_argument |= !is_inside;
+        if !is_inside {
+            self.found.has_unknown_argument = true;
+            self.found.outside_folder = folder.or(Some(UNKNOWN_FOLDER));
+        }
     }
 
     fn read_paths(&mut self, name: &str, value: &'a Value) {
