@@ -12,6 +12,7 @@ mod failures;
 mod isolation;
 mod known_tools;
 mod leftovers;
+mod live_rows;
 mod matrix;
 mod messages_for_now;
 mod mixed_team;

@@ -162,9 +162,17 @@ impl RunProgress {
 
     /// Returns the words that an agent said before an event of another kind.
     fn take_words(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        match event.kind() {
-            Some(EventKind::Text | EventKind::Heartbeat | EventKind::Usage) | None => Vec::new(),
-            Some(_) => self.spoken_lines(event, Speech::take_rest),
+        match &event.body {
+            EventBody::Text(_) | EventBody::Heartbeat | EventBody::Usage(_) => Vec::new(),
+            // The message repeats the words of its author.
+            EventBody::Message(message) => {
+                let (author, body) = (message.from.to_string(), one_line(&message.body));
+                let row = self.agents.iter_mut().find(|row| row.name.as_str() == author);
+                let said = row.map(|row| spoken_lines(row, Speech::take_rest, self.detail));
+                let is_new = |(words, _): &(String, _)| !body.contains(words);
+                said.into_iter().flatten().filter(is_new).map(|(_, line)| line).collect()
+            }
+            _ => self.words_of(event, Speech::take_rest),
         }
     }
 
@@ -173,21 +181,13 @@ impl RunProgress {
         if let Some(row) = self.row_of(event) {
             row.add_words(&data.text);
         }
-        self.spoken_lines(event, Speech::take_complete)
+        self.words_of(event, Speech::take_complete)
     }
 
-    fn spoken_lines(
-        &mut self,
-        event: &Event,
-        take: fn(&mut Speech) -> Vec<String>,
-    ) -> Vec<TranscriptLine> {
+    fn words_of(&mut self, event: &Event, take: TakeWords) -> Vec<TranscriptLine> {
         let detail = self.detail;
-        let Some(row) = self.row_of(event) else { return Vec::new() };
-        let said = take(&mut row.speech);
-        match detail {
-            Verbosity::Normal => Vec::new(),
-            Verbosity::Verbose => said.iter().map(|line| spoken_line(row, line)).collect(),
-        }
+        let said = self.row_of(event).map(|row| spoken_lines(row, take, detail));
+        said.into_iter().flatten().map(|(_, line)| line).collect()
     }
 
     fn usage_added(&mut self, event: &Event, part: &Usage) -> Vec<TranscriptLine> {
@@ -504,6 +504,28 @@ impl RunProgress {
             Verbosity::Normal => Vec::new(),
             Verbosity::Verbose => agent_notice(event, Tone::Dim, words),
         }
+    }
+}
+
+/// Removes words of an agent that were not printed yet.
+type TakeWords = fn(&mut Speech) -> Vec<String>;
+
+/// Returns the next words of an agent, each with its line; none unless all is printed.
+fn spoken_lines(
+    row: &mut AgentRow,
+    take: TakeWords,
+    detail: Verbosity,
+) -> Vec<(String, TranscriptLine)> {
+    let said = take(&mut row.speech);
+    match detail {
+        Verbosity::Normal => Vec::new(),
+        Verbosity::Verbose => said
+            .into_iter()
+            .map(|words| {
+                let line = spoken_line(row, &words);
+                (words, line)
+            })
+            .collect(),
     }
 }
 

@@ -473,6 +473,10 @@ fn streamed_words_are_printed_in_whole_lines_if_all_is_asked_for() {
         text(4, "change it"),
         event(5, EventKind::ToolCall, "coder", call),
         text(6, "Done \u{1b}[2J"),
+        event(6, EventKind::Retry, "coder", json!({"why": "overloaded"})),
+        // A message repeats these words.
+        text(6, "It is changed."),
+        message_event(6, "coder", &[], "@lead It is\nchanged. Look."),
         event(7, EventKind::AttemptEnded, "coder", json!({"end": "ok"})),
     ];
     assert_eq!(above(&mut view(Verbosity::Normal), &events), "");
