@@ -49,3 +49,19 @@ fn a_message_for_now_interrupts_a_busy_agent_and_starts_an_idle_one() {
     let said = world.json(&["send", "coder@team", "the second again", "--now", "--json"]);
     assert_eq!(said["now"], json!([{"agent": "coder", "outcome": "started"}]), "{said}");
 }
+
+#[test]
+fn a_message_for_now_waits_in_a_paused_run_without_ending_the_turn() {
+    let world = World::new();
+    world.file("team.yaml", TEAM);
+    assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
+    assert_eq!(world.run(&["send", "coder@team", "first"]).code, 0);
+    let up = world.project().join("up");
+    wait_for("its process", || up.exists().then_some(()));
+    assert_eq!(world.run(&["pause", "@team"]).code, 0);
+    let said = world.run(&["send", "coder@team", "second", "--now"]);
+    let waits = "coder: the message is pending: no turn starts in a paused run or for a stopped agent\n";
+    assert!(said.code == 0 && said.stdout.ends_with(waits), "{said:?}");
+    let status = world.json(&["status", "coder@team", "--json"]);
+    assert_eq!(status["attempts"][0]["ended"], json!(null), "{status}");
+}
