@@ -60,7 +60,8 @@ fn a_message_for_now_waits_in_a_paused_run_without_ending_the_turn() {
     wait_for("its process", || up.exists().then_some(()));
     assert_eq!(world.run(&["pause", "@team"]).code, 0);
     let said = world.run(&["send", "coder@team", "second", "--now"]);
-    let waits = "coder: the message is pending: no turn starts in a paused run or for a stopped agent\n";
+    let waits =
+        "coder: the message is pending: no turn starts in a paused run or for a stopped agent\n";
     assert!(said.code == 0 && said.stdout.ends_with(waits), "{said:?}");
     let status = world.json(&["status", "coder@team", "--json"]);
     assert_eq!(status["attempts"][0]["ended"], json!(null), "{status}");
