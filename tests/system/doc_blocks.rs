@@ -51,6 +51,8 @@ END
 }
 start_team() { agent-worker start review.yaml --background; }
 write_documents() {
+  # The owner's answers would have numbers between those of the suggestions.
+  agent-worker stop coder@review
   for line in one two three; do
     agent-worker doc append notes.md "$line"
     agent-worker doc append plan.md "$line"

@@ -244,12 +244,12 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
               supports: mid-turn (interrupts), max_steps; does not support: stream,
               cost, resume, approvals, max_tokens, effort
     claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
-              supports: stream, cost, resume, approvals, mid-turn (interrupts),
+              supports: stream, cost, resume, approvals, mid-turn (joins),
               max_steps, max_tokens, effort
               unverified: the vendor's own servers, a login of yours
     codex     found, version unknown; login: codex/auth.json
               supports: stream (a message at a time), cost (by list price), resume,
-              approvals, mid-turn (interrupts), effort; does not support: max_steps,
+              approvals, mid-turn (joins), effort; does not support: max_steps,
               max_tokens
               unverified: this version (tested: 0.166.0), the vendor's own servers,
               a login of yours
@@ -291,15 +291,15 @@ fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
     let expected = json!({
         "name": "codex", "in_this_version": true, "program": world.project().join("bin/codex"), "version": null, "about": "Codex CLI",
         "login": {"seen": "file", "at": "codex/auth.json"},
-        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "yes", "mid_turn": "interrupts", "max_steps": "no", "max_tokens": "no", "effort": "yes"},
+        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "yes", "mid_turn": "joins", "max_steps": "no", "max_tokens": "no", "effort": "yes"},
         "unverified": ["this version (tested: 0.166.0)", "the vendor's own servers", "a login of yours"],
     });
     assert_eq!(backends["items"][3], expected);
     let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor | grep backend"));
     insta::assert_snapshot!(doctor.stdout, @"
     ok     backend mock: built in; supports: mid-turn (interrupts), max_steps; does not support: stream, cost, resume, approvals, max_tokens, effort
-    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; supports: stream, cost, resume, approvals, mid-turn (interrupts), max_steps, max_tokens, effort; unverified: the vendor's own servers, a login of yours
-    ok     backend codex: found, version unknown; login: codex/auth.json; supports: stream (a message at a time), cost (by list price), resume, approvals, mid-turn (interrupts), effort; does not support: max_steps, max_tokens; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
+    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; supports: stream, cost, resume, approvals, mid-turn (joins), max_steps, max_tokens, effort; unverified: the vendor's own servers, a login of yours
+    ok     backend codex: found, version unknown; login: codex/auth.json; supports: stream (a message at a time), cost (by list price), resume, approvals, mid-turn (joins), effort; does not support: max_steps, max_tokens; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
     note   backend cursor: not found; no key or login found; supports: stream (a message at a time), resume, mid-turn (interrupts); does not support: cost, approvals, max_steps, max_tokens, effort; install: curl https://cursor.com/install -fsS | bash; unverified: we cannot test it without a vendor account
     note   backend opencode: not found; key: ANTHROPIC_API_KEY; supports: stream (a message at a time), cost (where it knows the price), resume, mid-turn (interrupts), effort (if the model has variants); does not support: approvals, max_steps, max_tokens; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
     note   backend gemini: not found; no key or login found; supports: stream, cost (by list price), resume, mid-turn (interrupts), max_steps, max_tokens, effort; does not support: approvals; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours

@@ -6,6 +6,7 @@ mod closing_results;
 pub(crate) mod console;
 pub(crate) mod exit_report;
 pub(crate) mod failure_text;
+pub(crate) mod github;
 pub(crate) mod hint;
 pub(crate) mod next_steps;
 pub(crate) mod report;

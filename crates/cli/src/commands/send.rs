@@ -338,7 +338,9 @@ fn now_line(receipt: &NowReceipt) -> StyledLine {
         NowOutcome::Joined => "its running turn gets this message with the next step of the model",
         NowOutcome::Interrupted => "interrupted the turn; the next one has this message",
         NowOutcome::Started => "the next turn starts with this message",
-        NowOutcome::Waiting => "the agent does not work now; the message is pending",
+        NowOutcome::Waiting => {
+            "the message is pending: no turn starts in a paused run or for a stopped agent"
+        }
     };
     StyledLine::plain(format!("{}: {effect}", receipt.agent))
 }
