@@ -27,13 +27,14 @@ const NOT_RUN: [(&str, &str, &str); 9] = [
 ];
 
 /// Commands that make the situation in which a page begins.
-const SITUATIONS: [(&str, &str); 6] = [
+const SITUATIONS: [(&str, &str); 7] = [
     (
         "docs/how-to/agent-files.md",
         "mkdir -p ~/.claude/agents; echo '---' > ~/.claude/agents/reviewer.md",
     ),
     ("docs/how-to/documents.md", "write_team; start_team; write_documents"),
     ("docs/how-to/mcp.md", "agent-worker token create mcp-claude"),
+    ("docs/how-to/operations.md", "write_team; start_team"),
     ("docs/how-to/proposals.md", "write_team; start_team; propose_twice; ask_question"),
     ("docs/reference/backends.md", "write_team; start_team"),
     ("docs/reference/commands.md", "write_team; start_team; touch before.png after.png"),

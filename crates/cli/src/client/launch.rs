@@ -67,7 +67,7 @@ pub(crate) struct Switches {
     /// No effect: agents always start on demand
     #[arg(long)]
     lazy: bool,
-    /// Print as for a program: no colour, no redraw, no keys [default: on if CI is set]
+    /// Print plain lines and read no key [default: if CI is set]
     #[arg(long)]
     ci: bool,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `agent-worker daemon status`, `start`, `stop`, `restart`, `logs`, `install` and `uninstall`. The daemon itself is in another crate.
 
 mod leftovers;
-mod service;
+mod systemd_unit;
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use self::service::Doing;
+use self::systemd_unit::Doing;
 use crate::{
     client::discovery::{self, HELD_TEXT, OlderSide, START_HINT},
     error::{CliError, CliErrorKind},
@@ -156,12 +156,12 @@ pub(crate) async fn run(
         DaemonCommand::Restart { output } => restart(output.format(), ctx).await,
         DaemonCommand::Install { print, output } => {
             let doing = if print { Doing::Print } else { Doing::Everything };
-            service::install(doing, output.format(), ctx).await?;
+            systemd_unit::install(doing, output.format(), ctx).await?;
             Ok(RunVerdict::Done)
         }
         DaemonCommand::Uninstall { print, output } => {
             let doing = if print { Doing::Print } else { Doing::Everything };
-            service::uninstall(doing, output.format(), ctx).await?;
+            systemd_unit::uninstall(doing, output.format(), ctx).await?;
             Ok(RunVerdict::Done)
         }
         DaemonCommand::Logs { number, follow, output } => {
@@ -347,7 +347,7 @@ async fn restart(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerd
             );
         }
         let daemon = process_of(&found.health);
-        is_service = daemon.is_some_and(|daemon| service::is_service(daemon.pid));
+        is_service = daemon.is_some_and(|daemon| systemd_unit::is_service(daemon.pid));
         found.client.shutdown(ShutdownMode::Handover).await?;
         wait_until_gone(daemon, ctx).await.map_err(|error| {
             error.with_hint("its workers keep running; try again: agent-worker daemon restart")
@@ -355,7 +355,7 @@ async fn restart(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerd
     }
     let health = if is_service {
         // The lock is held: no other client starts a daemon outside of the service.
-        let found = service::start_service(ctx.settings).await?;
+        let found = systemd_unit::start_service(ctx.settings).await?;
         drop(starting);
         found.health
     } else {

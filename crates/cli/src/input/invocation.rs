@@ -440,7 +440,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 36] = [
+    const WITHOUT_TARGET: [&str; 38] = [
         "run",
         "start",
         "up",
@@ -475,6 +475,8 @@ mod tests {
         "daemon status",
         "daemon stop",
         "daemon restart",
+        "daemon install",
+        "daemon uninstall",
         "daemon start",
         "daemon logs",
     ];

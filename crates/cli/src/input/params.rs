@@ -171,6 +171,7 @@ mod tests {
               --detach     Return before the end of the run [alias: --background]
               --replace    Stop the live run of this instance first
               --lazy       No effect: agents always start on demand
+              --ci         Print plain lines and read no key [default: if CI is set]
               --json       Print one JSON document to stdout, also for failures
           -h, --help       Print help
         ");

@@ -14,7 +14,7 @@ pub(crate) struct CommandGuard {
 /// The part of a line that has been written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LinePosition {
-    /// Blanks only.
+    /// Nothing but blanks.
     #[default]
     Start,
     /// Blanks and colours, in the middle of an escape sequence.
