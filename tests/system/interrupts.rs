@@ -8,14 +8,20 @@ use crate::world::{World, wait_for};
 const TEAM: &str = "name: team\nagents:\n  coder:\n    backend: mock\n    mock:\n      - on: second\n        say: Both.\n      \
     - run: touch up; sleep 600\n";
 
-#[test]
-fn an_interrupted_agent_starts_its_next_turn_with_its_mail() {
+/// Starts the team, and waits until its agent works on the first message.
+fn busy_team() -> World {
     let world = World::new();
     world.file("team.yaml", TEAM);
     assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
     assert_eq!(world.run(&["send", "coder@team", "first"]).code, 0);
     let up = world.project().join("up");
     wait_for("its process", || up.exists().then_some(()));
+    world
+}
+
+#[test]
+fn an_interrupted_agent_starts_its_next_turn_with_its_mail() {
+    let world = busy_team();
     assert_eq!(world.run(&["send", "coder@team", "second"]).code, 0);
     let said = world.run(&["interrupt", "coder@team"]);
     let expected = "interrupted coder@team: its messages start the next turn\n";
@@ -33,12 +39,7 @@ fn an_interrupted_agent_starts_its_next_turn_with_its_mail() {
 
 #[test]
 fn a_message_for_now_interrupts_a_busy_agent_and_starts_an_idle_one() {
-    let world = World::new();
-    world.file("team.yaml", TEAM);
-    assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
-    assert_eq!(world.run(&["send", "coder@team", "first"]).code, 0);
-    let up = world.project().join("up");
-    wait_for("its process", || up.exists().then_some(()));
+    let world = busy_team();
     let said = world.run(&["send", "coder@team", "second", "--now"]);
     let expected = "#2 → coder\ncoder: interrupted the turn; the next one has this message\n";
     assert_eq!((said.code, said.stdout.as_str()), (0, expected), "{said:?}");
@@ -52,12 +53,7 @@ fn a_message_for_now_interrupts_a_busy_agent_and_starts_an_idle_one() {
 
 #[test]
 fn a_message_for_now_waits_in_a_paused_run_without_ending_the_turn() {
-    let world = World::new();
-    world.file("team.yaml", TEAM);
-    assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
-    assert_eq!(world.run(&["send", "coder@team", "first"]).code, 0);
-    let up = world.project().join("up");
-    wait_for("its process", || up.exists().then_some(()));
+    let world = busy_team();
     assert_eq!(world.run(&["pause", "@team"]).code, 0);
     let said = world.run(&["send", "coder@team", "second", "--now"]);
     let waits =

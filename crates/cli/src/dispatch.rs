@@ -13,7 +13,7 @@ use crate::{
         resolve_run,
         settings::CliSettings,
     },
-    output::{console::Console, text::one_line, verdict::RunVerdict},
+    output::{console::Console, github::GithubJob, text::one_line, verdict::RunVerdict},
 };
 
 /// Runs a command and returns its exit code.
@@ -25,6 +25,10 @@ pub fn run(command: CliCommand, settings: &CliSettings, console: &mut Console) -
             (CliErrorKind::OutputClosed, _) => Ok(()),
             (_, Format::Json) => console.print_json(&json!({ "error": error.to_report_error() })),
             (_, Format::Text) => console.eprint_error(&error),
+        };
+        let shown = match GithubJob::detect(settings) {
+            Some(job) => shown.and_then(|()| job.report_error(&error, console)),
+            None => shown,
         };
         // If the error cannot be printed either, the exit code is the only report.
         shown.map_or(verdict, |()| verdict)

@@ -4,6 +4,7 @@ pub(crate) mod clock;
 pub(crate) mod console;
 pub(crate) mod exit_report;
 pub(crate) mod failure_text;
+pub(crate) mod github;
 pub(crate) mod hint;
 pub(crate) mod manual_text;
 pub(crate) mod next_steps;

@@ -137,6 +137,21 @@ impl Error {
         }
     }
 
+    /// Returns the path of the file that could not be read or is invalid.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Unreadable { path, .. } => Some(path),
+            Self::Invalid(report) => Some(report.path()),
+            Self::UnknownParam { .. }
+            | Self::MissingParam { .. }
+            | Self::UnsetEnv { .. }
+            | Self::NoValue { .. }
+            | Self::NotANumber { .. }
+            | Self::NulByte { .. }
+            | Self::BadVariable { .. } => None,
+        }
+    }
+
     /// Returns the mistakes of the file with their positions; empty for an error without a position.
     pub fn mistakes(&self) -> Vec<Mistake> {
         match self {

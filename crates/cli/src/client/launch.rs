@@ -29,6 +29,7 @@ use crate::{
     },
     output::{
         exit_report::{self, finish_follow},
+        github::GithubJob,
         text::one_line,
         verdict::RunVerdict,
     },
@@ -66,6 +67,9 @@ pub(crate) struct Switches {
     /// No effect: agents always start on demand
     #[arg(long)]
     lazy: bool,
+    /// Print as for a program: no colour, no redraw, no keys [default: on if CI is set]
+    #[arg(long)]
+    ci: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -111,6 +115,9 @@ pub(crate) async fn launch(
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
     let format = args.format();
+    if args.is_for_ci() {
+        ctx.console.become_noninteractive();
+    }
     exit_report::print_error_in_envelope(launch_run(args, launch_command, ctx).await, format, ctx)
 }
 
@@ -135,6 +142,9 @@ async fn launch_run(
     for problem in workflow.unknown_mentions() {
         ctx.console.warn(&problem.why)?;
         ctx.console.hint(&problem.hint)?;
+        if let Some(job) = GithubJob::detect(ctx.settings) {
+            job.report_warning(&request.file, &problem.why, ctx.console)?;
+        }
     }
     let client = ctx.connect_or_start().await?;
     let mut signals = InterruptSignals::listen_or_fail()?;
@@ -227,6 +237,11 @@ impl LaunchArgs {
         let behind = self.rest.iter().any(|word| word == "--json");
         if behind { Format::Json } else { self.switches.output.format() }
     }
+
+    /// Returns whether the output is for a CI service, also if the other arguments cannot be parsed.
+    fn is_for_ci(&self) -> bool {
+        self.switches.ci || self.rest.iter().any(|word| word == "--ci")
+    }
 }
 
 impl Switches {
@@ -239,6 +254,7 @@ impl Switches {
             detach: self.detach || later.detach,
             replace: self.replace || later.replace,
             lazy: self.lazy || later.lazy,
+            ci: self.ci || later.ci,
             output: self.output.merge(later.output),
         }
     }

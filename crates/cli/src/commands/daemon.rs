@@ -1,6 +1,7 @@
-//! `agent-worker daemon status`, `start`, `stop`, `restart` and `logs`. The daemon itself is in another crate.
+//! `agent-worker daemon status`, `start`, `stop`, `restart`, `logs`, `install` and `uninstall`. The daemon itself is in another crate.
 
 mod leftovers;
+mod service;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use self::service::Doing;
 use crate::{
     client::discovery::{self, HELD_TEXT, OlderSide, START_HINT},
     error::{CliError, CliErrorKind},
@@ -63,7 +65,7 @@ pub(crate) enum DaemonCommand {
     /// Replace the running daemon with one of this version
     ///
     /// Workers keep running, and the new daemon adopts them in the middle of their turns. The new daemon takes its
-    /// settings from the `AGENT_WORKER_*` variables of this shell.
+    /// settings from the `AGENT_WORKER_*` variables of this shell; a service (`daemon install`) from its unit.
     #[command(after_help = "Example: agent-worker daemon restart")]
     Restart {
         #[command(flatten)]
@@ -81,6 +83,30 @@ pub(crate) enum DaemonCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
+    /// Install the daemon as a service of your systemd and start it
+    ///
+    /// The service restarts a daemon that crashed, and starts it when you log in. The command writes
+    /// ~/.config/systemd/user/agent-worker.service with the `AGENT_WORKER_*` variables of this shell. A running daemon hands its
+    /// workers over to the service.
+    #[command(after_help = "Example: agent-worker daemon install --print")]
+    Install {
+        /// Print the unit and the steps, and do nothing
+        #[arg(long)]
+        print: bool,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+    /// Stop the service of `install` and remove it
+    ///
+    /// All data stays.
+    #[command(after_help = "Example: agent-worker daemon uninstall")]
+    Uninstall {
+        /// Print the steps, and do nothing
+        #[arg(long)]
+        print: bool,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
 }
 
 impl DaemonCommand {
@@ -91,6 +117,8 @@ impl DaemonCommand {
             | Self::Start { output }
             | Self::Stop { output, .. }
             | Self::Restart { output }
+            | Self::Install { output, .. }
+            | Self::Uninstall { output, .. }
             | Self::Logs { output, .. } => output.format(),
         }
     }
@@ -126,6 +154,16 @@ pub(crate) async fn run(
             stop(mode, output.format(), ctx).await
         }
         DaemonCommand::Restart { output } => restart(output.format(), ctx).await,
+        DaemonCommand::Install { print, output } => {
+            let doing = if print { Doing::Print } else { Doing::Everything };
+            service::install(doing, output.format(), ctx).await?;
+            Ok(RunVerdict::Done)
+        }
+        DaemonCommand::Uninstall { print, output } => {
+            let doing = if print { Doing::Print } else { Doing::Everything };
+            service::uninstall(doing, output.format(), ctx).await?;
+            Ok(RunVerdict::Done)
+        }
         DaemonCommand::Logs { number, follow, output } => {
             let log = ctx.settings.home.join("logs").join("daemon.log");
             let until = if follow { tail::TailMode::Follow } else { tail::TailMode::Existing };
@@ -299,6 +337,7 @@ async fn restart(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerd
     // No other client starts a daemon meanwhile, so that the new one has the settings of this shell.
     let starting = discovery::StartLock::acquire(ctx.settings).await?;
     let before = discovery::find_daemon(ctx.settings).await?;
+    let mut is_service = false;
     if let Some(found) = &before {
         if let Some(other) = discovery::version_mismatch(ctx.settings, &found.health)
             && other.older == OlderSide::Command
@@ -308,12 +347,20 @@ async fn restart(format: Format, ctx: &mut CommandContext<'_>) -> Result<RunVerd
             );
         }
         let daemon = process_of(&found.health);
+        is_service = daemon.is_some_and(|daemon| service::is_service(daemon.pid));
         found.client.shutdown(ShutdownMode::Handover).await?;
         wait_until_gone(daemon, ctx).await.map_err(|error| {
             error.with_hint("its workers keep running; try again: agent-worker daemon restart")
         })?;
     }
-    let health = starting.find_or_start(ctx.settings).await?.health;
+    let health = if is_service {
+        // The lock is held: no other client starts a daemon outside of the service.
+        let found = service::start_service(ctx.settings).await?;
+        drop(starting);
+        found.health
+    } else {
+        starting.find_or_start(ctx.settings).await?.health
+    };
     match format {
         Format::Json => {
             ctx.console.print_json(&DaemonStatusReport::of_running(health))?;

@@ -6,15 +6,18 @@
 use std::{
     ffi::OsString,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
 };
 
 use agent_worker_protocol::api::ListPage;
 use agent_worker_workflow::RenderStyle;
+use rustix::fs::FileType;
 use serde::Serialize;
 
 use crate::{
     error::CliError,
     output::{
+        github::command_guard::CommandGuard,
         styled_line::{Colour, StyledLine, Tone},
         table::{Column, layout_facts, layout_table},
         text::{escape_json, sanitize_for_display},
@@ -35,6 +38,8 @@ pub(crate) struct OutputStream {
     colour: Colour,
     device: OutputDevice,
     on_error: PrintErrorPolicy,
+    /// Protection of a stream that the runner of GitHub reads.
+    guard: Option<CommandGuard>,
 }
 
 /// The reaction to a failed write.
@@ -74,18 +79,23 @@ impl Console {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let env = |name: &str| std::env::var_os(name);
         let (answers, diagnostics) = (detect_device(&stdout, env), detect_device(&stderr, env));
+        let guard_of =
+            |file: Option<FileType>| is_read_by_github(file, env).then(CommandGuard::default);
+        let guards = (guard_of(file_type(&stdout)), guard_of(file_type(&stderr)));
         Self {
             stdout: OutputStream {
                 colour: detect_colour(answers, env),
                 device: answers,
                 writer: Box::new(stdout),
                 on_error: PrintErrorPolicy::Fail,
+                guard: guards.0,
             },
             stderr: OutputStream {
                 colour: detect_colour(diagnostics, env),
                 device: diagnostics,
                 writer: Box::new(stderr),
                 on_error: PrintErrorPolicy::Ignore,
+                guard: guards.1,
             },
         }
     }
@@ -110,11 +120,28 @@ impl Console {
             colour: Colour::Off,
             device: reader,
             on_error: unprinted,
+            guard: None,
         };
         Self {
             stdout: end(answers, PrintErrorPolicy::Fail),
             stderr: end(diagnostics, PrintErrorPolicy::Ignore),
         }
+    }
+
+    /// Prints for a program from now on, also on a terminal: no colour, no redraw, no key.
+    pub(crate) fn become_noninteractive(&mut self) {
+        for stream in [&mut self.stdout, &mut self.stderr] {
+            stream.device = OutputDevice::Program;
+            stream.colour = Colour::Off;
+        }
+    }
+
+    /// Prints a command for the runner of GitHub to stderr, which the runner reads like stdout.
+    pub(crate) fn print_workflow_command(&mut self, command: &str) -> PrintResult {
+        let is_mid_line = self.stderr.guard.as_ref().is_some_and(|guard| !guard.is_at_line_start());
+        let start = if is_mid_line { "\n" } else { "" };
+        self.stderr.guard = self.stderr.guard.take().map(|_| CommandGuard::default());
+        self.stderr.write_bytes(format!("{start}{command}\n").as_bytes())
     }
 
     /// Returns whether a person reads the messages on a terminal.
@@ -137,7 +164,7 @@ impl Console {
 
     /// Prints text for a program, byte for byte.
     pub(crate) fn print_raw(&mut self, text: &str) -> PrintResult {
-        self.stdout.write(text)
+        self.stdout.write_bytes(text.as_bytes())
     }
 
     /// Prints bytes for a program.
@@ -170,7 +197,11 @@ impl Console {
         document: &impl Serialize,
     ) -> PrintResult {
         let text = serde_json::to_string(document).map_err(io::Error::other);
-        let text = escape_json(&text.map_err(CliError::print_failed)?);
+        let mut text = escape_json(&text.map_err(CliError::print_failed)?);
+        if self.stdout.guard.is_some() {
+            // The guard would make the document invalid.
+            text = text.replace("##[", "#\\u0023[");
+        }
         self.print_line(&StyledLine::plain(format!("{before}{text}")))
     }
 
@@ -293,7 +324,13 @@ impl OutputStream {
     }
 
     fn write(&mut self, text: &str) -> PrintResult {
-        self.write_bytes(text.as_bytes())
+        match &mut self.guard {
+            Some(guard) => {
+                let safe = guard.disarm(text);
+                self.write_bytes(safe.as_bytes())
+            }
+            None => self.write_bytes(text.as_bytes()),
+        }
     }
 
     fn write_bytes(&mut self, bytes: &[u8]) -> PrintResult {
@@ -318,7 +355,21 @@ impl OutputStream {
 }
 
 fn detect_device(end: &impl IsTerminal, env: impl Fn(&str) -> Option<OsString>) -> OutputDevice {
-    if end.is_terminal() { terminal_device(env) } else { OutputDevice::Program }
+    if end.is_terminal() && !is_ci(&env) { terminal_device(env) } else { OutputDevice::Program }
+}
+
+/// Returns whether a CI service runs the command: `CI` is set, and neither `false` nor `0`.
+fn is_ci(env: impl Fn(&str) -> Option<OsString>) -> bool {
+    env("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
+}
+
+/// Returns whether the runner of GitHub may read a stream; it reads no file.
+fn is_read_by_github(file: Option<FileType>, env: impl Fn(&str) -> Option<OsString>) -> bool {
+    file != Some(FileType::RegularFile) && env("GITHUB_ACTIONS").is_some_and(|it| it == "true")
+}
+
+fn file_type(stream: &impl AsFd) -> Option<FileType> {
+    rustix::fs::fstat(stream).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
 fn terminal_device(env: impl Fn(&str) -> Option<OsString>) -> OutputDevice {

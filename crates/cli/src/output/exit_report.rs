@@ -7,6 +7,7 @@ use crate::{
     input::context::{CommandContext, Format},
     live::{follower::FollowOutcome, screen::AnswerDestination},
     output::{
+        github::GithubJob,
         report::{Envelope, RunConclusion},
         styled_line::{StyledLine, Tone},
         verdict::RunVerdict,
@@ -61,6 +62,9 @@ pub(crate) fn print_error_in_envelope(
     match result {
         Err(error) if format == Format::Json && error.kind() != CliErrorKind::OutputClosed => {
             ctx.console.print_json(&Envelope::from_error(&error))?;
+            if let Some(job) = GithubJob::detect(ctx.settings) {
+                job.report_error(&error, ctx.console)?;
+            }
             Ok(error.verdict())
         }
         other => other,
@@ -75,7 +79,8 @@ pub(crate) fn answer_destination(format: Format) -> AnswerDestination {
     }
 }
 
-/// Prints the conclusion of a run; a reader that closed its end does not change the verdict.
+/// Prints the conclusion of a run, and reports it to the GitHub job; a reader that closed its end does not change the
+/// verdict.
 fn print_conclusion(
     report: &RunConclusion,
     format: Format,
@@ -88,7 +93,11 @@ fn print_conclusion(
         }
     };
     match printed {
-        Err(error) if error.kind() != CliErrorKind::OutputClosed => Err(error),
-        Ok(()) | Err(_) => Ok(report.verdict()),
+        Err(error) if error.kind() != CliErrorKind::OutputClosed => return Err(error),
+        Ok(()) | Err(_) => {}
     }
+    if let Some(job) = GithubJob::detect(ctx.settings) {
+        job.report_run(report.report(), report.view.file.as_deref(), ctx.console)?;
+    }
+    Ok(report.verdict())
 }

@@ -94,6 +94,11 @@ impl RunConclusion {
         self.report.outcome
     }
 
+    /// Returns the report of the run.
+    pub(crate) fn report(&self) -> &RunReport {
+        &self.report
+    }
+
     /// Returns the envelope for programs.
     pub(crate) fn envelope(&self) -> Envelope {
         Envelope::Run(Box::new(self.report.clone()))

@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use crate::turn::TurnFolders;
+
 /// Writes a file that only its owner can read. Returns its path.
 pub(super) fn write_private_file(folder: &Path, name: &str, text: &str) -> io::Result<String> {
     let path = folder.join(name);
@@ -20,6 +22,11 @@ pub(super) fn write_private_file(folder: &Path, name: &str, text: &str) -> io::R
 pub(super) fn create_private_folder(path: &Path) -> io::Result<String> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     path_text(path)
+}
+
+/// Creates the attempt's own folder for temporary files (`TMPDIR`). Returns its path.
+pub(super) fn create_temp_folder(folders: &TurnFolders) -> io::Result<String> {
+    create_private_folder(&folders.attempt.join("tmp"))
 }
 
 /// Returns a path as text for an argument or a variable.

@@ -93,6 +93,10 @@ impl DiagnosticReport {
         }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns one line about the first mistake, with the number of further ones.
     pub(crate) fn summary(&self) -> String {
         let Some(first) = self.diagnostics.first() else {

@@ -180,6 +180,7 @@ fn write_codex_settings(
     turn: &ProgramTurn<'_>,
     invocation: &mut ProgramInvocation,
 ) -> io::Result<Option<String>> {
+    codex::set_temp_folder(turn, invocation)?;
     let model = turn.model.as_deref();
     let home = match (invocation.env.get("CODEX_HOME").cloned(), model) {
         (Some(home), _) => home,

@@ -16,7 +16,7 @@ use agent_worker_protocol::{FailureClass, TurnMessage, hash};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub(in crate::program) use self::settings::{MODEL_KEY, settings_file};
+pub(in crate::program) use self::settings::{MODEL_KEY, set_temp_folder, settings_file};
 use self::{
     failure::long_pause_failure,
     item::{CodexItem, CodexItemKind},

@@ -166,8 +166,7 @@ impl ProgramAdapter for Gemini {
             invocation.args(["--resume", &last.id]);
         }
         // If its provider fails, the program writes the conversation to this folder, readable by every user.
-        invocation
-            .env("TMPDIR", &private_files::create_private_folder(&folders.attempt.join("tmp"))?);
+        invocation.env("TMPDIR", &private_files::create_temp_folder(folders)?);
         // The program would otherwise start itself a second time, needlessly.
         invocation.env("GEMINI_CLI_NO_RELAUNCH", "true");
         set_model_endpoint(turn, &mut invocation);

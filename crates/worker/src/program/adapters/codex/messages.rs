@@ -31,7 +31,6 @@ impl CodexMessages {
         let seq = self.sent.remove(&request)?;
         Some(ProgramStep::Message(MessageStep::Refused(seq)))
     }
-
 }
 
 /// Interprets the client id of an item that contains a message.

@@ -62,6 +62,7 @@ pub(super) fn program_invocation(turn: &ProgramTurn<'_>) -> io::Result<ProgramIn
         set("skills.include_instructions", "false".to_owned());
     }
     invocation.args(["--disable", "plugins", "--disable", "apps"]);
+    set_temp_folder(turn, &mut invocation)?;
     invocation.env(TOOLS_KEY, &turn.tool_server.token);
     for (name, value) in LOG_VARIABLES {
         invocation.env(name, value);
@@ -72,6 +73,16 @@ pub(super) fn program_invocation(turn: &ProgramTurn<'_>) -> io::Result<ProgramIn
         invocation.env(MODEL_KEY, turn.endpoint.key.as_deref().unwrap_or_default());
     }
     Ok(invocation)
+}
+
+/// Sets a folder for temporary files that does not contain the program's settings folder. Otherwise, as with a home in
+/// `/tmp`, the program installs no link to its sandbox, and on a machine with bubblewrap all its commands fail.
+pub(in crate::program) fn set_temp_folder(
+    turn: &ProgramTurn<'_>,
+    invocation: &mut ProgramInvocation,
+) -> io::Result<()> {
+    invocation.env("TMPDIR", &private_files::create_temp_folder(&turn.context.folders)?);
+    Ok(())
 }
 
 /// Returns the parameters of a new or a continued thread.
