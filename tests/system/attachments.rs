@@ -4,7 +4,11 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use serde_json::json;
 
-use crate::{normalized_output::run_lines_normalized, shell_transcript::run_lines, world::World};
+use crate::{
+    normalized_output::run_lines_normalized,
+    shell_transcript::{run_lines, shell},
+    world::World,
+};
 
 /// The first bytes of a PNG, which are no text.
 const PNG: [u8; 10] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', 0, 0xff];
@@ -32,6 +36,29 @@ fn reader_team() -> World {
 }
 
 #[test]
+fn a_resource_is_read_by_the_beginning_of_its_id() {
+    let world = reader_team();
+    assert_eq!(shell(&world, "printf hello | agent-worker resource create -").code, 0);
+    insta::assert_snapshot!(run_lines_normalized(&world, r#"
+        agent-worker resource read 2cf24
+        agent-worker resource read ffffff
+        agent-worker resource read 2cf
+    "#), @r#"
+    $ agent-worker resource read 2cf24
+    hello
+    $ agent-worker resource read ffffff
+    ! error: no resource has an id that begins with `ffffff`
+    ! hint: `agent-worker resource list` lists the resources
+    (exit 1)
+    $ agent-worker resource read 2cf
+    ! error: invalid value '2cf' for '<ID>': `2cf` is not a resource's id: 4 to 64 hex digits
+    !
+    ! For more information, try '--help'.
+    (exit 2)
+    "#);
+}
+
+#[test]
 fn an_agent_reads_the_files_of_a_message_and_a_person_sees_them() {
     let world = reader_team();
     world.file("note 1.txt", "hello");
@@ -46,14 +73,14 @@ fn an_agent_reads_the_files_of_a_message_and_a_person_sees_them() {
     600 5 600 10 1-1-note_1.txt 1-2-shot.png hello
     ! #1 → reader
     $ agent-worker peek @team
-    TIME ago #1 user → reader: look
+    TIME #1 user → reader: look
     attached to #1: note 1.txt (text/plain, 5 B), resource 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
     attached to #1: shot.png (image/png, 10 B), resource d44c4eee8f72efac76c1f294e7260408825c8dad42adaaf6e9bee7e7ef4c7de3
-    TIME ago #2 reader (answer to #1): 600 5 600 10 1-1-note_1.txt 1-2-shot.png hello
+    TIME #2 reader (answer to #1): 600 5 600 10 1-1-note_1.txt 1-2-shot.png hello
     $ agent-worker resource list
     ID  TYPE  BYTES  KEPT  CREATED BY
-    2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824  text/plain  5  TIME ago  user
-    d44c4eee8f72efac76c1f294e7260408825c8dad42adaaf6e9bee7e7ef4c7de3  image/png  10  TIME ago  user
+    2cf24dba5fb0  text/plain  5  TIME ago  user
+    d44c4eee8f72  image/png  10  TIME ago  user
     $ agent-worker export @team --format md
     # @team
 

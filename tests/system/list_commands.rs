@@ -293,7 +293,7 @@ fn clear_hides_messages_and_keeps_pending_deliveries() {
     $ agent-worker peek
     ! no messages in this run, or the channel was cleared; --all shows everything
     $ agent-worker peek owl --inbox
-    TIME ago #1 user → owl: still for the owl
+    TIME #1 user → owl: still for the owl
     $ agent-worker clear @nothing
     ! error: there is no instance `@nothing`
     ! hint: `agent-worker ls --all` lists every agent
@@ -301,7 +301,7 @@ fn clear_hides_messages_and_keeps_pending_deliveries() {
     $ agent-worker send @team 'after that'
     #2 (wakes no agent)
     $ agent-worker peek
-    TIME ago #2 user: after that
+    TIME #2 user: after that
     ");
 }
 
@@ -336,7 +336,7 @@ fn the_same_workflow_in_two_folders_is_two_instances() {
     noted
     ! #1 → coder
     $ cd here && agent-worker peek @team -n 1
-    TIME ago #2 coder (answer to #1): noted
+    TIME #2 coder (answer to #1): noted
     $ cd there && agent-worker peek @team
     ! no messages in this run, or the channel was cleared; --all shows everything
     $ cd there && agent-worker ls

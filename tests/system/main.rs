@@ -15,6 +15,7 @@ mod client_environment;
 mod clients;
 mod commands;
 mod compatibility;
+mod completions;
 mod config_db;
 mod conformance;
 mod crash;

@@ -291,7 +291,7 @@ fn a_message_goes_to_the_same_place_in_both_spellings_and_from_stdin() {
     $ agent-worker send @echo "- five" --to owl --cc parrot
     #9 → owl (cc parrot)
     $ agent-worker peek @echo --find three
-    TIME ago #5 user → owl: three
+    TIME #5 user → owl: three
     "#);
     let sent = world.json(&["send", "six", "--to", "owl@echo", "--wait", "--json"]);
     assert_eq!(

@@ -1,6 +1,9 @@
 //! Typed commands and their output, with all values that differ between runs normalized.
 
-use crate::{shell_transcript::shell, world::World};
+use crate::{
+    shell_transcript::{is_clock_time, shell},
+    world::World,
+};
 
 /// Runs lines and returns them with their output, with every duration, time and id normalized. A table whose
 /// columns depend on such values is returned without padding.
@@ -38,7 +41,7 @@ fn normalized_word(word: &str) -> String {
     let is_instant = begins_with_a_digit && core.ends_with('Z') && core.contains('T');
     let is_id = core.len() == 36 && core.bytes().filter(|byte| *byte == b'-').count() == 4;
     match core {
-        _ if is_time => word.replace(core, "TIME"),
+        _ if is_time || is_clock_time(core) => word.replace(core, "TIME"),
         _ if is_instant => word.replace(core, "INSTANT"),
         _ if is_id => word.replace(core, "ID"),
         _ => word.to_owned(),

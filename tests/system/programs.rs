@@ -27,6 +27,41 @@ fn agents_of_ones_own_are_any_executables() {
     assert_eq!(notes.stdout, "- clerk was asked: @clerk there are 1 files here\n");
 }
 
+#[test]
+fn a_folder_of_a_workflow_file_is_relative_to_the_file_and_a_missing_one_is_reported_whole() {
+    let world = World::new();
+    let teams = world.project().join("teams");
+    fs::create_dir_all(teams.join("sub")).unwrap();
+    let team = |cwd: &str, setup: &str| {
+        format!(
+            "agents:\n  a: {{ backend: mock, cwd: {cwd}, mock: [{{ run: pwd }}] }}\n  \
+             b: {{ backend: mock, mock: [{{ run: pwd }}] }}\n\
+             setup: [{{ shell: pwd, as: at, cwd: {setup} }}]\nkickoff: '@a @b ${{{{ at }}}}'\n"
+        )
+    };
+    world.file("teams/here.yaml", &team("sub", "./sub"));
+    let run = world.run(&["run", "teams/here.yaml"]);
+    let project = world.project().canonicalize().unwrap();
+    let (sub, here) = (project.join("teams/sub"), project.display());
+    for line in [
+        format!("user → a, b: @a @b {}", sub.display()),
+        format!("a (answer to #1): {}", sub.display()),
+        format!("b (answer to #1): {here}"),
+    ] {
+        assert!(run.stdout.contains(&format!("{line}\n")), "{line}: {run:?}");
+    }
+    world.file("teams/setup.yaml", &team("sub", "gone"));
+    let run = world.run(&["run", "teams/setup.yaml"]);
+    let gone = format!("the folder `{}` does not exist", project.join("teams/gone").display());
+    assert!(run.code == 1 && run.stderr.contains(&gone), "{run:?}");
+    let agent = "agents:\n  a: { backend: command, command: [cat], cwd: gone, retry: { max_attempts: 1 } }\nkickoff: '@a go'\n";
+    world.file("teams/agent.yaml", agent);
+    let run = world.run(&["run", "teams/agent.yaml"]);
+    let gone =
+        format!("the working folder `{}` does not exist", project.join("teams/gone").display());
+    assert!(run.code == 1 && run.stderr.contains(&gone), "{run:?}");
+}
+
 /// Returns the input of the stand-in for Cursor's CLI in one turn, under this program name.
 fn received_input(world: &World, name: &str, prompt: &str) -> Value {
     let bin = world.project().join("bin");

@@ -40,12 +40,12 @@ fn peek_reads_the_channel_and_an_inbox_and_remembers_the_agent_of_use() {
         agent-worker peek --inbox
     "), @r"
     $ agent-worker peek
-    TIME ago #1 user → owl: one for the owl
-    TIME ago #2 user: for ␛[31mnobody
+    TIME #1 user → owl: one for the owl
+    TIME #2 user: for ␛[31mnobody
     $ agent-worker peek --to owl@team -n 1
-    TIME ago #2 user: for ␛[31mnobody
+    TIME #2 user: for ␛[31mnobody
     $ agent-worker peek owl --inbox
-    TIME ago #1 user → owl: one for the owl
+    TIME #1 user → owl: one for the owl
     $ agent-worker peek coder --inbox
     ! no pending messages for coder@team
     $ agent-worker peek @team --inbox
@@ -53,7 +53,7 @@ fn peek_reads_the_channel_and_an_inbox_and_remembers_the_agent_of_use() {
     ! hint: such as: agent-worker peek coder@review --inbox
     (exit 2)
     $ agent-worker peek @team --find NOBODY
-    TIME ago #2 user: for ␛[31mnobody
+    TIME #2 user: for ␛[31mnobody
     $ agent-worker peek @team --follow --since 1 -n 5
     ! error: --number cannot be combined with --follow and --since, which print every message after that position
     (exit 2)
@@ -66,7 +66,7 @@ fn peek_reads_the_channel_and_an_inbox_and_remembers_the_agent_of_use() {
     $ agent-worker use owl@team
     owl@team
     $ agent-worker peek --inbox
-    TIME ago #1 user → owl: one for the owl
+    TIME #1 user → owl: one for the owl
     ");
     let inbox = world.json(&["peek", "owl", "--inbox", "--json"]);
     assert_eq!(inbox["items"][0]["wakes"], true, "{inbox}");

@@ -122,6 +122,8 @@ fn documents_are_listed_with_their_history_and_missing_ones_are_reported() {
         agent-worker doc read notes.md --revision 1
         agent-worker doc list
         agent-worker doc read nothing.md
+        agent-worker doc read noets.md
+        agent-worker doc history plan/a.md
         agent-worker doc read ../secrets
         agent-worker doc list --target @nothing
     "##), @r##"
@@ -150,6 +152,14 @@ fn documents_are_listed_with_their_history_and_missing_ones_are_reported() {
     $ agent-worker doc read nothing.md
     ! error: there is no document `nothing.md` in @echo
     ! hint: `agent-worker doc list --target @echo` lists what exists
+    (exit 1)
+    $ agent-worker doc read noets.md
+    ! error: there is no document `noets.md` in @echo
+    ! hint: did you mean `notes.md`? `agent-worker doc list --target @echo` lists what exists
+    (exit 1)
+    $ agent-worker doc history plan/a.md
+    ! error: there is no document `plan/a.md` in @echo
+    ! hint: did you mean `plans/a.md`? `agent-worker doc list --target @echo` lists what exists
     (exit 1)
     $ agent-worker doc read ../secrets
     ! error: invalid value '../secrets' for '[FILE]': `../secrets` cannot be a document's path: use relative names of letters, digits, `.`, `-` and `_` with `/` between them, up to 200 characters

@@ -65,9 +65,19 @@ fn normalized_word(word: &str, before: Option<&str>, after: Option<&str>) -> Str
         (_, Some(after)) if after.starts_with("ago") && digits > 0 => "TIME".to_owned(),
         (_, Some("GiB" | "MiB")) if digits > 0 => "SOME".to_owned(),
         (Some("in"), _) if digits > 0 => "TIME".to_owned(),
+        _ if is_clock_time(word) => "TIME".to_owned(),
         _ if word.starts_with("127.0.0.1:") => "127.0.0.1:PORT".to_owned(),
         _ => word.to_owned(),
     }
+}
+
+/// Returns true for a time such as `14:02:11`.
+pub(crate) fn is_clock_time(word: &str) -> bool {
+    let is_clock = |(at, byte): (usize, u8)| match at {
+        2 | 5 => byte == b':',
+        _ => byte.is_ascii_digit(),
+    };
+    word.len() == 8 && word.bytes().enumerate().all(is_clock)
 }
 
 /// Collapses columns whose width depends on a time.

@@ -2,6 +2,8 @@
 
 pub(crate) mod argument_values;
 pub(crate) mod attached_files;
+pub(crate) mod command_groups;
+pub(crate) mod completion;
 pub(crate) mod context;
 pub(crate) mod grant;
 pub(crate) mod invocation;

@@ -8,6 +8,7 @@ pub(crate) mod exit_report;
 pub(crate) mod failure_text;
 pub(crate) mod github;
 pub(crate) mod hint;
+pub(crate) mod manual_text;
 pub(crate) mod next_steps;
 pub(crate) mod report;
 pub(crate) mod request_text;

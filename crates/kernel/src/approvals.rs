@@ -6,11 +6,11 @@ pub(crate) mod permissions;
 pub(crate) mod presence;
 pub(crate) mod questions;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use agent_worker_protocol::{
-    AgentSettings, ApprovalId, AttemptId, Consent, ConsentScope, EffectKey, OnAsk, Permission,
-    PermissionAction, Sender,
+    ApprovalId, AttemptId, Consent, ConsentScope, EffectKey, OnAsk, Permission, PermissionAction,
+    Sender,
     api::{ApprovalView, ConsentRequest, ListPage, PermitReply, PermitRequest},
 };
 use agent_worker_store::{
@@ -197,14 +197,6 @@ impl Kernel {
             views.push(ApprovalView { exact_pattern, ..approval_view(instance, approval) });
         }
         Ok(views)
-    }
-}
-
-impl RunContext {
-    /// Returns the working folder of an agent.
-    pub(crate) fn cwd_of(&self, settings: &AgentSettings) -> PathBuf {
-        let own = settings.cwd.as_ref();
-        own.map_or_else(|| self.script.cwd.clone(), |cwd| self.script.cwd.join(cwd))
     }
 }
 

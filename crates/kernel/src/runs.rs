@@ -1,6 +1,7 @@
 //! Creation of runs: reads, checks and copies the file, and finds or creates the instance.
 
 pub(crate) mod agent_join;
+mod file_paths;
 pub(crate) mod instances;
 pub(crate) mod members;
 mod run_paths;
@@ -21,7 +22,6 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, RunScript},
     runs::run_paths::RunFile,
-    scheduling::run_loop::BusyAgents,
     scheduling::{limits, run_step},
 };
 
@@ -119,7 +119,8 @@ impl Kernel {
         }
         self.end_hold(who).await;
         let run_context = self.run_context(run).await?;
-        self.spawn_run(run_context, BusyAgents::new(self.scheduler.options.workers_per_instance));
+        let busy = self.scheduler.no_busy_agents(&run_context);
+        self.spawn_run(run_context, busy);
         Ok(RunStarted { run, instance, agents })
     }
 

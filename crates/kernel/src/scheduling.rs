@@ -76,12 +76,17 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkflowId, sync};
+use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkerLimit, WorkflowId, sync};
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    kernel::RunContext,
+    views::worker_limit::worker_count,
+};
 pub use recovery::RecoverySummary;
+use run_loop::BusyAgents;
 use worker_handle::WorkerHandle;
 
 /// Limits of concurrency and timeouts.
@@ -108,6 +113,13 @@ impl Default for Options {
             kill_grace: Span::from_secs(10),
             sweep_interval: Span::from_secs(5),
         }
+    }
+}
+
+impl Options {
+    /// Returns the maximum number of workers of a run; `of_file` is the number that its file sets.
+    pub(crate) fn workers_of_run(&self, of_file: Option<u32>) -> usize {
+        of_file.map_or(self.workers_per_instance, |workers| workers as usize)
     }
 }
 
@@ -143,6 +155,18 @@ impl Scheduler {
             worker_handles: Arc::default(),
             shortage_since: Arc::default(),
         }
+    }
+
+    /// Returns the limit of the daemon if all of its workers are busy.
+    pub(crate) fn full_daemon(&self) -> Option<WorkerLimit> {
+        let workers = self.options.workers;
+        let is_full = self.lock_workers().len() >= workers;
+        is_full.then(|| WorkerLimit::Daemon { workers: worker_count(workers) })
+    }
+
+    /// Returns the empty set of busy agents of a run.
+    pub(crate) fn no_busy_agents(&self, run_context: &RunContext) -> BusyAgents {
+        BusyAgents::new(self.options.workers_of_run(run_context.script.workflow.limits.workers))
     }
 
     /// Records whether a worker could be started; returns the time for which the machine has been unable to.

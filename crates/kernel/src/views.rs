@@ -7,6 +7,7 @@ pub(crate) mod page;
 mod run_list;
 mod run_results;
 pub(crate) mod stats;
+pub(crate) mod worker_limit;
 
 use crate::runs::Runs;
 use crate::runs::members::Agents;
@@ -316,7 +317,7 @@ impl Kernel {
     /// Returns the state of an agent under a hold: no message is leased, so an agent with messages is not queued.
     fn held_state(&self, state: AgentState) -> AgentState {
         match state {
-            AgentState::Queued if self.scheduler.hold.is_held() => {
+            AgentState::Queued { .. } if self.scheduler.hold.is_held() => {
                 AgentState::Paused { why: hold::HELD.to_owned() }
             }
             other => other,
@@ -349,7 +350,7 @@ impl Kernel {
                             (&asked, &wanted),
                             now,
                         );
-                        self.held_state(state)
+                        self.held_state(self.with_worker_limit(state, &row.name, snapshot))
                     }
                 },
                 name: row.name.clone(),
@@ -443,7 +444,7 @@ fn agent_state(
                 WaitReason::RateLimited => AgentState::Parked { until, why },
             }
         }
-        Some(_) | None => AgentState::Queued,
+        Some(_) | None => AgentState::Queued { full: None },
     }
 }
 

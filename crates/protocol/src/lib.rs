@@ -83,7 +83,7 @@ pub use scope::{
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,
-    PauseCause, Role, RunMode, RunState, SuggestionState, VerdictOutcome,
+    PauseCause, Role, RunMode, RunState, SuggestionState, VerdictOutcome, WorkerLimit,
 };
 pub use suspension::SuspensionDetector;
 pub use target::{BadTarget, InstanceRef, Target, is_ancestor_or_descendant};

@@ -1,15 +1,14 @@
 //! States of runs, attempts, deliveries, agents and suggestions. A state carries its cause; `match` lists every arm.
 
+mod agent_state;
+
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
-use crate::{
-    id::{ApprovalId, AttemptId, QuestionId},
-    time::Millis,
-};
+pub use agent_state::{AgentState, WorkerLimit};
 
 /// Kind of run: `run` ends by itself, `start` stays.
 #[derive(
@@ -313,59 +312,6 @@ pub enum DeliveryState {
     Dropped,
 }
 
-/// Current state of an agent, computed on request and never stored, so that it cannot be stale.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum AgentState {
-    /// No message waits for the agent, or its run is not running.
-    Idle,
-    /// Waking messages are pending, and the daemon leases them as soon as a worker slot is free.
-    Queued,
-    /// An attempt of the agent is live.
-    Running {
-        /// Id of the live attempt.
-        attempt: AttemptId,
-        /// Start of the attempt.
-        since: Millis,
-    },
-    /// The agent waits after a failure.
-    BackingOff {
-        /// Time of the next attempt.
-        until: Millis,
-        /// Explanation of the failure.
-        why: String,
-    },
-    /// The agent waits because its provider asked for it.
-    Parked {
-        /// Time of the next attempt.
-        until: Millis,
-        /// Reason that the provider gave.
-        why: String,
-    },
-    /// The agent waits for a person: its attempt needs an approval, or it asked a question and the answer wakes it.
-    Waiting {
-        /// Open questions of the agent, oldest first.
-        questions: Vec<QuestionId>,
-        /// Open approval requests of the live attempt, oldest first; empty without a live attempt.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        approvals: Vec<ApprovalId>,
-        /// Time since which the oldest of them is open.
-        asked: Millis,
-    },
-    /// The run is paused; the daemon wakes the agent again after a resume.
-    Paused {
-        /// Reason for the pause.
-        why: String,
-    },
-    /// The run is over, or the agent was stopped, and the daemon is ending its processes.
-    Stopping,
-    /// The daemon no longer wakes the agent in this run.
-    Stopped {
-        /// Reason for the stop.
-        why: String,
-    },
-}
-
 impl FailureClass {
     /// Returns true if the failure counts against the deliveries that it affected.
     pub fn is_counted(self) -> bool {
@@ -444,34 +390,6 @@ impl fmt::Display for AttemptEnd {
             Self::Stopped => f.write_str("stopped"),
         }
     }
-}
-
-impl fmt::Display for AgentState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Idle => f.write_str("idle"),
-            Self::Queued => f.write_str("queued"),
-            Self::Running { .. } => f.write_str("running"),
-            Self::BackingOff { until, why } => {
-                write!(f, "retrying at {until}: {why}")
-            }
-            Self::Parked { until, why } => write!(f, "rate-limited until {until}: {why}"),
-            Self::Waiting { questions, approvals, .. } if approvals.is_empty() => {
-                write!(f, "waiting for an answer ({})", number_list(questions))
-            }
-            Self::Waiting { approvals, .. } => {
-                write!(f, "waiting for approval ({})", number_list(approvals))
-            }
-            Self::Paused { why } => write!(f, "paused: {why}"),
-            Self::Stopping => f.write_str("stopping"),
-            Self::Stopped { why } => write!(f, "stopped: {why}"),
-        }
-    }
-}
-
-/// Formats numbers as `#1, #4`.
-fn number_list(ids: &[impl fmt::Display]) -> String {
-    ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -298,7 +298,7 @@ fn env_name(field: &YamlField<'_>) -> Result<String, Diagnostic> {
         .with_hint("write names alone, such as `GITHUB_TOKEN`; their values come from the caller"))
 }
 
-/// Reads a working folder, relative to the run's.
+/// Reads a working folder, relative to the folder of the file.
 pub(crate) fn folder_name(field: &YamlField<'_>) -> Result<PathBuf, Diagnostic> {
     let text = field.literal_text()?;
     if text.is_empty() || text.contains('\0') {

@@ -220,7 +220,7 @@ impl SentMessageStatus {
         match &view.state {
             AgentState::Stopped { .. } => Some(view.state.to_string()),
             AgentState::Idle
-            | AgentState::Queued
+            | AgentState::Queued { .. }
             | AgentState::Running { .. }
             | AgentState::BackingOff { .. }
             | AgentState::Parked { .. }

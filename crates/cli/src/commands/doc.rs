@@ -196,7 +196,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             let (file, target) = whose.target.split(file)?;
             let document_client = open_for_reading(target, format, ctx).await?;
             let file = document_client.resolve_path(file).await?;
-            let entries = document_client.client.revisions(&document_client.scope, &file).await?;
+            let entries = document_client.revisions(&file).await?;
             if diff {
                 changes::show_diffs(&document_client, &entries, format, ctx).await
             } else {

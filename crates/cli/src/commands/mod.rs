@@ -7,6 +7,7 @@ mod ask;
 mod attach;
 mod backends;
 mod clear;
+pub(crate) mod complete;
 mod completions;
 mod context;
 pub(crate) mod daemon;
@@ -17,6 +18,7 @@ mod doctor;
 mod down;
 mod export;
 mod feedback;
+pub(crate) mod help_topic;
 mod init;
 mod interrupt;
 mod logs;
@@ -121,6 +123,12 @@ pub(crate) enum Commands {
     /// No command was given.
     #[command(skip)]
     Overview,
+    /// A request of a completion script.
+    #[command(skip)]
+    Complete(complete::CompletionRequest),
+    /// A request for a help topic.
+    #[command(skip)]
+    HelpTopic(&'static help_topic::HelpTopic),
     /// A command for the running daemon.
     #[command(skip)]
     Daemon(daemon::DaemonCommand),
@@ -139,6 +147,8 @@ impl Commands {
             | Self::Completions(_)
             | Self::Demo(_)
             | Self::Man(_)
+            | Self::Complete(_)
+            | Self::HelpTopic(_)
             | Self::Overview => Format::Text,
             Self::Pause(args) => args.output.format(),
             Self::Interrupt(args) => args.output.format(),
@@ -199,6 +209,7 @@ impl Commands {
     }
 
     /// Runs the command.
+    #[expect(clippy::too_many_lines, reason = "one line for each command")]
     pub(crate) async fn run(self, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
         match self {
             Self::Run(args) => run::run(args, ctx).await,
@@ -254,6 +265,8 @@ impl Commands {
             Self::Feedback(args) => feedback::run(args, ctx).await,
             Self::Completions(args) => completions::run(&args, ctx),
             Self::Man(args) => man::run(&args, ctx),
+            Self::Complete(request) => complete::run(request, ctx).await,
+            Self::HelpTopic(topic) => help_topic::run(topic, ctx),
             Self::Overview => overview::run(ctx).await,
             Self::Daemon(ask) => daemon::run(ask, ctx).await,
         }

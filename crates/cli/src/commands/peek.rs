@@ -1,6 +1,7 @@
 //! `agent-worker peek`: prints the messages of a channel.
 
 use agent_worker_protocol::{EventBody, EventKind, Message, Millis, Seq, Span, Target};
+use clap::builder::TypedValueParser as _;
 
 use crate::{
     client::daemon_client::{
@@ -17,7 +18,7 @@ use crate::{
         feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
         view::message_lines,
     },
-    output::{clock, styled_line::Tone, text, verdict::RunVerdict},
+    output::{clock, clock::ClockZone, styled_line::Tone, verdict::RunVerdict},
 };
 
 const DEFAULT_MESSAGE_LIMIT: u32 = 20;
@@ -74,6 +75,14 @@ pub(crate) struct Args {
     /// Only pending messages of the agent, which stay pending
     #[arg(long, conflicts_with_all = ["follow", "find", "thread", "all"], help_heading = "Filters")]
     inbox: bool,
+    /// Show the times of messages in UTC instead of your time zone
+    #[arg(
+        long = "utc",
+        action = clap::ArgAction::SetTrue,
+        value_parser = clap::builder::BoolValueParser::new()
+            .map(|utc| if utc { ClockZone::Utc } else { ClockZone::Local })
+    )]
+    zone: ClockZone,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -88,9 +97,10 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         return Err(CommandContext::no_history_error());
     };
     let nothing = empty_reason(&args);
+    let zone = args.zone;
     let target = args.target.or_selected(TargetEffect::Read, ctx)?;
     if args.inbox {
-        return show_inbox(&client, target, args.output.format(), ctx).await;
+        return show_inbox(&client, target, (args.output.format(), zone), ctx).await;
     }
     let scope = ctx.scope(target, ScopeReach::CurrentProject);
     let format = args.output.format();
@@ -115,11 +125,11 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
             reply.items.iter().try_for_each(|message| ctx.console.print_json(message))
         }
         (Format::Text, _) if reply.items.is_empty() => ctx.console.note(nothing),
-        (Format::Text, _) => reply.items.iter().try_for_each(|message| show(message, ctx)),
+        (Format::Text, _) => reply.items.iter().try_for_each(|message| show(message, zone, ctx)),
     }?;
     if let Some(feed) = feed {
         let seen = reply.items.last().map(|message| message.seq).unwrap_or_default();
-        follow(feed, seen, args.output.format(), ctx).await?;
+        follow(feed, seen, (args.output.format(), zone), ctx).await?;
     }
     Ok(RunVerdict::Done)
 }
@@ -166,7 +176,7 @@ fn parse_position(text: &str) -> Result<MessagePosition, String> {
 async fn show_inbox(
     client: &DaemonClient,
     target: Option<Target>,
-    format: Format,
+    (format, zone): (Format, ClockZone),
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
     let Some(target) = target.filter(|target| target.agent.is_some()) else {
@@ -180,7 +190,7 @@ async fn show_inbox(
             let who = Target::agent(reply.agent, &reply.instance);
             ctx.console.note(&format!("no pending messages for {who}"))?;
         }
-        Format::Text => reply.items.iter().try_for_each(|mail| show(&mail.message, ctx))?,
+        Format::Text => reply.items.iter().try_for_each(|mail| show(&mail.message, zone, ctx))?,
     }
     Ok(RunVerdict::Done)
 }
@@ -189,7 +199,7 @@ async fn show_inbox(
 async fn follow(
     mut feed: ReconnectingFeed,
     mut seen: Seq,
-    format: Format,
+    (format, zone): (Format, ClockZone),
     ctx: &mut CommandContext<'_>,
 ) -> Result<(), CliError> {
     loop {
@@ -220,16 +230,16 @@ async fn follow(
         seen = message.seq;
         match format {
             Format::Json => ctx.console.print_json(&message)?,
-            Format::Text => show(&message, ctx)?,
+            Format::Text => show(&message, zone, ctx)?,
         }
     }
 }
 
-fn show(message: &Message, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
-    let age = format!("{:>4} ago ", text::format_age(clock::now().since(message.ts)));
+fn show(message: &Message, zone: ClockZone, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let time = format!("{} ", clock::format_message_time(message.ts, clock::now(), zone));
     let mut lines = message_lines(message).into_iter();
     if let Some(first) = lines.next() {
-        ctx.console.print_line(&first.with_prefix(Tone::Dim, age))?;
+        ctx.console.print_line(&first.with_prefix(Tone::Dim, time))?;
     }
     lines.try_for_each(|line| ctx.console.print_line(&line))
 }

@@ -37,6 +37,13 @@ pub(crate) struct Args {
     command: ResourceCommand,
 }
 
+/// Number of digits of a whole id, of an id in a list, and of the shortest beginning that is accepted.
+const FULL_ID: usize = 64;
+const SHORT_ID: usize = 12;
+const MIN_PREFIX: usize = 4;
+/// Number of ids that the error for an ambiguous beginning lists.
+const MAX_CANDIDATES: usize = 5;
+
 /// The instance and the output format.
 #[derive(Debug, clap::Args)]
 struct ResourceTarget {
@@ -60,12 +67,11 @@ enum ResourceCommand {
         whose: ResourceTarget,
     },
     /// Print a text, or a part of it
-    #[command(
-        after_help = "Example: agent-worker resource read 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --range 0..4096"
-    )]
+    #[command(after_help = "Example: agent-worker resource read 9f86d081884c --range 0..4096")]
     Read {
-        /// Id of the text
-        id: ResourceId,
+        /// Id of the text, or its beginning as `resource list` prints it
+        #[arg(value_parser = parse_id_prefix)]
+        id: String,
         /// Range of bytes: `from..to`; `to` is excluded [default: all]
         #[arg(long, value_name = "RANGE")]
         range: Option<String>,
@@ -116,6 +122,7 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         }
         ResourceCommand::Read { id, range, whose } => {
             let scope = readable_scope(whose, &client, ctx).await?;
+            let id = resolve_id(&id, &client, &scope).await?;
             let given = range.is_some();
             let mut part =
                 client.resource(&scope, id, range.as_deref()).await.map_err(|error| {
@@ -183,7 +190,7 @@ fn show_list(
         let by = created_by.as_ref().map(ToString::to_string).unwrap_or_default();
         let kept = state_text::time_ago(*kept, clock::now());
         let bytes = bytes.to_string();
-        [id.to_string(), one_line(r#type), bytes, kept, one_line(&by)]
+        [short_id(id), one_line(r#type), bytes, kept, one_line(&by)]
     };
     let rows: Vec<_> = list.iter().map(row).collect();
     match format {
@@ -193,6 +200,48 @@ fn show_list(
             let head =
                 [Name("ID"), Text("TYPE"), Figure("BYTES"), Figure("KEPT"), Text("CREATED BY")];
             ctx.console.print_table(head, &rows)
+        }
+    }
+}
+
+/// Parses an id or its beginning.
+fn parse_id_prefix(text: &str) -> Result<String, String> {
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hex && (MIN_PREFIX..=FULL_ID).contains(&text.len()) {
+        return Ok(text.to_ascii_lowercase());
+    }
+    Err(format!("`{text}` is not a resource's id: {MIN_PREFIX} to {FULL_ID} hex digits"))
+}
+
+/// Returns the beginning of an id that lists print.
+fn short_id(id: &ResourceId) -> String {
+    id.to_string().chars().take(SHORT_ID).collect()
+}
+
+/// Returns the resource whose id is typed, or begins with the typed text.
+async fn resolve_id(
+    typed: &str,
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Result<ResourceId, CliError> {
+    if let Ok(id) = typed.parse() {
+        return Ok(id);
+    }
+    let known = client.resources(scope).await?;
+    let mut found: Vec<_> = known.iter().map(|entry| entry.id).collect();
+    found.retain(|id| id.to_string().starts_with(typed));
+    match found.as_slice() {
+        [id] => Ok(*id),
+        [] => Err(CliError::new(
+            CliErrorKind::Refused(Code::NotFound),
+            format!("no resource has an id that begins with `{typed}`"),
+        )
+        .with_hint("`agent-worker resource list` lists the resources")),
+        many => {
+            let ids: Vec<_> = many.iter().take(MAX_CANDIDATES).map(ToString::to_string).collect();
+            let what = format!("{} resources have an id that begins with `{typed}`", many.len());
+            Err(CliError::new(CliErrorKind::Refused(Code::Conflict), what)
+                .with_hint(format!("type more of it: {}", ids.join(", "))))
         }
     }
 }

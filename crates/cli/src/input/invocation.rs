@@ -11,9 +11,14 @@ use clap::{
 use serde_json::json;
 
 use crate::{
-    commands::{Commands, daemon::DaemonCommand},
+    commands::{
+        Commands,
+        complete::CompletionRequest,
+        daemon::DaemonCommand,
+        help_topic::{HelpTopic, find_topic, topic_names},
+    },
     error::{CliError, CliErrorKind},
-    input::params::is_help_flag,
+    input::{command_groups::grouped_help, params::is_help_flag},
     output::{console::Console, report::Envelope, verdict::RunVerdict},
 };
 
@@ -181,6 +186,13 @@ pub fn parse(
     console: &mut Console,
 ) -> Result<CliInvocation, ExitCode> {
     let words: Vec<OsString> = words.into_iter().collect();
+    let without_grammar = match (typed_topic(&words), completion_request(&words)) {
+        (Some(topic), _) => Some(Commands::HelpTopic(topic)),
+        (None, request) => request.map(Commands::Complete),
+    };
+    if let Some(command) = without_grammar {
+        return Ok(CliInvocation::Command(CliCommand(Box::new(command))));
+    }
     match parse_words(&words) {
         Ok(cli) => Ok(into_invocation(cli.command)),
         Err(error) => match (file_help_command(&error, &words), parse_list_item(&error, &words)) {
@@ -191,6 +203,26 @@ pub fn parse(
                 Err(print_parse_error(error, &words, console))
             }
         },
+    }
+}
+
+/// Returns the topic of `help TOPIC`.
+fn typed_topic(words: &[OsString]) -> Option<&'static HelpTopic> {
+    match words {
+        [_, help, name] if help == "help" => find_topic(name.to_str()?),
+        _ => None,
+    }
+}
+
+/// Returns the request of a completion script: `complete SHELL LINE`. It is no command of the grammar, so that no line
+/// fails.
+fn completion_request(words: &[OsString]) -> Option<CompletionRequest> {
+    match words {
+        [_, complete, shell, line] if complete == "complete" => Some(CompletionRequest {
+            shell: shell.to_string_lossy().into_owned(),
+            line: line.to_string_lossy().into_owned(),
+        }),
+        _ => None,
     }
 }
 
@@ -208,6 +240,9 @@ fn parse_with_full_command<W: Into<OsString> + Clone>(
 ) -> Result<CliArgs, clap::Error> {
     let mut grammar = full_clap_command();
     grammar.build();
+    let topics: Vec<_> = topic_names().collect();
+    let help = grouped_help(&grammar, &topics.join(", "));
+    let grammar = grammar.override_help(help);
     CliArgs::from_arg_matches_mut(&mut grammar.try_get_matches_from(words)?)
 }
 
@@ -233,7 +268,9 @@ fn with_suggestion(mut error: clap::Error, words: &[OsString]) -> clap::Error {
     }
     let shown = parent.get_subcommands().filter(|one| !one.is_hide_set());
     let shown = shown.filter(|one| !DELETING_COMMANDS.contains(&one.get_name()));
-    let names: Vec<&str> = shown.flat_map(|one| one.get_name_and_visible_aliases()).collect();
+    let topics = topic_names().filter(|_| parent.get_name() == "help");
+    let names = shown.flat_map(|one| one.get_name_and_visible_aliases());
+    let names: Vec<&str> = names.chain(topics.map(|topic| -> &str { topic })).collect();
     // clap's own suggestion may be a hidden command.
     let suggested = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(suggested)) => suggested,
@@ -382,6 +419,22 @@ mod tests {
     }
 
     #[test]
+    fn help_explains_a_topic_and_lists_commands_in_groups() {
+        let read = reads(&["help", "targets"]).unwrap();
+        assert!(read.contains("HelpTopic") && read.contains("targets"), "{read}");
+        let help = parse_words(&["agent-worker", "--help"].map(Into::into)).unwrap_err();
+        let help = help.render().to_string();
+        let place = |text: &str| help.find(text).unwrap_or_else(|| panic!("{text}: {help}"));
+        assert!(
+            place("First steps:") < place("\n  run ") && place("\n  run ") < place("\n  vote ")
+        );
+        assert!(place("Topics: agent-worker help TOPIC") < place("Example:"), "{help}");
+        assert!(!help.contains("Other commands"), "{help}");
+        let of_run = parse_words(&["agent-worker", "help", "run"].map(Into::into)).unwrap_err();
+        assert!(of_run.render().to_string().contains("agent-worker run"));
+    }
+
+    #[test]
     fn an_item_of_a_list_is_a_text_and_a_misspelt_option_is_not() {
         for words in [
             &["doc", "append", "notes.md", "- done", "--target", "@review"][..],
@@ -414,6 +467,7 @@ mod tests {
             (&["daemon", "statsu"], "'status'"),
             (&["doc", "raed"], "'read'"),
             (&["token", "lst"], "'list'"),
+            (&["help", "tragets"], "'targets'"),
         ] {
             let hint = refused(words).hint.unwrap_or_default();
             assert!(hint.contains(expected), "{words:?}: {hint}");

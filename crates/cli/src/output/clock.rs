@@ -16,6 +16,32 @@ pub(crate) fn format_local_time(at: Millis, now: Millis) -> String {
     format_in_zone(at, now, TimeZone::system())
 }
 
+/// The time zone in which a time is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClockZone {
+    /// The caller's time zone.
+    Local,
+    /// Coordinated universal time.
+    Utc,
+}
+
+/// Formats the time of a message: `14:02:11`, with the date before today: `2026-01-31 14:02:11`.
+pub(crate) fn format_message_time(at: Millis, now: Millis, zone: ClockZone) -> String {
+    let zone = match zone {
+        ClockZone::Local => TimeZone::system(),
+        ClockZone::Utc => TimeZone::UTC,
+    };
+    message_time_in_zone(at, now, &zone)
+}
+
+fn message_time_in_zone(at: Millis, now: Millis, zone: &TimeZone) -> String {
+    let zoned =
+        |time: Millis| Some(Timestamp::from_millisecond(time.get()).ok()?.to_zoned(zone.clone()));
+    let (Some(at), Some(now)) = (zoned(at), zoned(now)) else { return at.to_string() };
+    let format = if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" };
+    at.strftime(format).to_string()
+}
+
 fn format_in_zone(at: Millis, now: Millis, zone: TimeZone) -> String {
     let format = match at.get().saturating_sub(now.get()).unsigned_abs() {
         0..120_000 => "%H:%M:%S",
@@ -45,7 +71,17 @@ mod tests {
         ] {
             assert_eq!(format_in_zone(at, now, berlin()), expected);
         }
+        for (now, zone, expected) in [
+            (hour(0), berlin(), "00:30:00"),
+            (hour(23), berlin(), "00:30:00"),
+            (hour(24), berlin(), "2026-02-01 00:30:00"),
+            (hour(0), TimeZone::UTC, "23:30:00"),
+            (hour(1), TimeZone::UTC, "2026-01-31 23:30:00"),
+        ] {
+            assert_eq!(message_time_in_zone(at, now, &zone), expected, "{now}");
+        }
         let never = Millis::new(i64::MAX);
+        assert_eq!(message_time_in_zone(never, at, &TimeZone::UTC), never.to_string());
         assert_eq!(format_in_zone(never, at, TimeZone::UTC), never.to_string());
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn agent_state_text(state: &AgentState, now: Millis) -> String {
         // The reason already contains the word "stopped".
         AgentState::Stopped { why } if why.starts_with("stopped ") => why.clone(),
         AgentState::Idle
-        | AgentState::Queued
+        | AgentState::Queued { .. }
         | AgentState::Waiting { .. }
         | AgentState::Paused { .. }
         | AgentState::Stopping
@@ -161,7 +161,7 @@ mod tests {
         let why = "503 from\nthe provider".to_owned();
         for (state, expected) in [
             (AgentState::Idle, "idle"),
-            (AgentState::Queued, "queued"),
+            (AgentState::Queued { full: None }, "queued"),
             (AgentState::Running { attempt, since: at(48) }, "running for 12s"),
             (
                 AgentState::BackingOff { until: at(62), why: why.clone() },

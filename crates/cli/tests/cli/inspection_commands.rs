@@ -94,7 +94,7 @@ fn peek_shows_the_channel_and_follows_it_without_a_gap() {
     ]);
     let seen = world.run_command(&["peek", "@review", "--follow", "-n", "1"]);
     assert!(seen.exits(0), "{seen:?}");
-    let shown: Vec<_> = seen.out.lines().map(|line| line.split_once("ago ").unwrap().1).collect();
+    let shown: Vec<_> = seen.out.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
     assert_eq!(shown, ["#2 coder → reviewer: ready", "#3 coder: new"]);
     assert_eq!(world.order(), ["GET /health", "GET /workflows", "GET /events", "GET /messages"]);
     let json = world.run_command(&["peek", "@review", "--find", "rea dy", "--json"]).json();

@@ -51,6 +51,10 @@ impl ProcessRunner {
         command: &ShellCommand,
         stop: &CancellationToken,
     ) -> io::Result<ShellOutcome> {
+        if !command.cwd.is_dir() {
+            let why = format!("the folder `{}` does not exist", command.cwd.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
         let script = folder.join("script");
         write_atomically(&script, command.prepared.script.as_bytes(), Durability::Machine)?;
         let mark = command.run.to_string();

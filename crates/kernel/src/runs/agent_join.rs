@@ -22,7 +22,6 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, RunContext, RunScript},
     runs::run_paths::{require_plain_path, resolve_cwd},
-    scheduling::run_loop::BusyAgents,
 };
 
 /// Project of standalone agents: the root of all folders, so that they are near to every caller.
@@ -242,7 +241,8 @@ impl Kernel {
             return Err(error.into());
         }
         let run_context = self.run_context(run).await?;
-        self.spawn_run(run_context, BusyAgents::new(self.scheduler.options.workers_per_instance));
+        let busy = self.scheduler.no_busy_agents(&run_context);
+        self.spawn_run(run_context, busy);
         Ok(run)
     }
 }

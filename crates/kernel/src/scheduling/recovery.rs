@@ -52,7 +52,6 @@ impl Kernel {
         self.store.heartbeat_put(last.unwrap_or(now.store)).await?;
         self.store.effect_expire(now.store.minus(IDEMPOTENCY_KEY_RETENTION)).await?;
         let mut recovered = RecoverySummary::default();
-        let nobody = || BusyAgents::new(self.scheduler.options.workers_per_instance);
         let mut busy: HashMap<RunId, BusyAgents> = HashMap::new();
         for attempt in self.store.attempt_live().await? {
             if self.scheduler.has_worker(attempt.id) {
@@ -61,6 +60,7 @@ impl Kernel {
             let Some(run_context) = self.readable_run_context(attempt.run).await else { continue };
             match self.runner.attempt_probe(run_context.run, attempt.id).await {
                 WorkerLiveness::Alive => {
+                    let nobody = || self.scheduler.no_busy_agents(&run_context);
                     let busy = busy.entry(run_context.run).or_insert_with(nobody);
                     let stopped = self.is_agent_stopped(&attempt).await?;
                     let worker = self.adopt_worker(run_context, attempt, busy);
@@ -88,6 +88,7 @@ impl Kernel {
                 // The setup starts again, so processes of the first try must not run at the same time.
                 self.runner.attempt_sweep(AttemptId::new(run.id.get())).await;
             }
+            let nobody = || self.scheduler.no_busy_agents(&run_context);
             let busy = busy.remove(&run.id).unwrap_or_else(nobody);
             self.spawn_run(run_context, busy);
             recovered.runs += 1;

@@ -175,12 +175,9 @@ impl Kernel {
         let command = ShellCommand {
             run: run_context.run,
             prepared,
-            program: program.to_owned(),
+            program: run_context.setup_program(program),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
-            cwd: step
-                .cwd
-                .as_ref()
-                .map_or(run_context.script.cwd.clone(), |cwd| run_context.script.cwd.join(cwd)),
+            cwd: run_context.setup_cwd(step),
             env,
         };
         let end = self.runner.shell_run(command, halt.clone()).await;

@@ -1,14 +1,10 @@
 //! One attempt, from its lease to its end.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use agent_worker_backends::takes_variable;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, Backend, JobLimits, WorkerJob,
+    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, JobLimits, WorkerJob,
 };
 use agent_worker_store::{AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt};
 use tokio::{sync::Semaphore, time::Instant};
@@ -224,7 +220,7 @@ impl Kernel {
             ),
             prompt,
             woken_by: prompt::woken_by(lease),
-            backend: backend_of(run_context, settings),
+            backend: run_context.backend_of(settings),
             model: settings.model.clone(),
             fallback: settings.fallback.clone(),
             session: lease.session.clone(),
@@ -343,29 +339,6 @@ impl Kernel {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Returns the backend of an agent. A path in the `command:` of a workflow file is relative to the file's folder; a bare
-/// name is searched for in `PATH`.
-fn backend_of(run_context: &RunContext, settings: &AgentSettings) -> Backend {
-    let mut backend = settings.backend.clone();
-    let of_file =
-        run_context.script.workflow.agents.iter().any(|agent| agent.name == settings.name);
-    let folder = run_context.script.file.as_deref().and_then(Path::parent).filter(|_| of_file);
-    let command = match &mut backend {
-        Backend::Mock { .. } => None,
-        Backend::Native(native) => native.command.first_mut(),
-        Backend::Acp(acp) => acp.command.first_mut(),
-        Backend::Command { command } => command.first_mut(),
-    };
-    if let (Some(folder), Some(program)) = (folder, command)
-        && program.contains('/')
-    {
-        // Without the `.` of `./agent.py`.
-        let path: PathBuf = folder.join(&*program).components().collect();
-        *program = path.to_string_lossy().into_owned();
-    }
-    backend
 }
 
 fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {

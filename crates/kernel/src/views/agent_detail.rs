@@ -345,7 +345,7 @@ fn state_since(
         // Whatever the state of its run, the agent has waited since the turn in which it asked.
         AgentState::Waiting { asked, .. } => Some(agent.since.max(rested.unwrap_or(*asked))),
         AgentState::BackingOff { .. } | AgentState::Parked { .. } => Some(free.max(woken?)),
-        AgentState::Queued => {
+        AgentState::Queued { .. } => {
             let due = agent.not_before.as_ref().map_or(free, |wait| now.wall_at(wait.at));
             Some(free.max(woken?).max(due))
         }
@@ -388,7 +388,7 @@ fn wake_condition(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> W
             WakeCondition::Time(*until)
         }
         (AgentState::Running { .. }, _) => WakeCondition::NextTurn,
-        (AgentState::Queued, _) => WakeCondition::FreeSlot,
+        (AgentState::Queued { .. }, _) => WakeCondition::FreeSlot,
         (AgentState::Idle, _) => WakeCondition::Mention,
     }
 }
@@ -506,11 +506,11 @@ mod tests {
             (&paused, live(), 5, None, Some(30), Some(40), Some(30)),
             (&backs_off, live(), 5, Some(99), Some(30), Some(20), Some(30)),
             (&backs_off, live(), 5, Some(99), Some(30), Some(40), Some(40)),
-            (&AgentState::Queued, live(), 5, None, Some(30), Some(20), Some(30)),
-            (&AgentState::Queued, live(), 5, None, Some(30), Some(40), Some(40)),
-            (&AgentState::Queued, live(), 5, Some(50), Some(30), Some(40), Some(50)),
+            (&AgentState::Queued { full: None }, live(), 5, None, Some(30), Some(20), Some(30)),
+            (&AgentState::Queued { full: None }, live(), 5, None, Some(30), Some(40), Some(40)),
+            (&AgentState::Queued { full: None }, live(), 5, Some(50), Some(30), Some(40), Some(50)),
             // There are more messages than were read.
-            (&AgentState::Queued, live(), 5, None, Some(30), None, None),
+            (&AgentState::Queued { full: None }, live(), 5, None, Some(30), None, None),
             (&stopped, live(), 60, None, Some(61), Some(62), Some(60)),
             (&AgentState::Stopping, live(), 60, None, None, None, Some(60)),
             (&stopped, over(), 60, None, Some(61), None, Some(90)),

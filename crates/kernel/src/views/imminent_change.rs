@@ -35,7 +35,7 @@ fn is_about_to_end(view: &RunView) -> bool {
         AgentState::Stopped { .. } | AgentState::Stopping => false,
         AgentState::Running { .. } => true,
         AgentState::Idle
-        | AgentState::Queued
+        | AgentState::Queued { .. }
         | AgentState::BackingOff { .. }
         | AgentState::Parked { .. }
         | AgentState::Waiting { .. }

@@ -240,25 +240,36 @@ async fn a_missing_program_stops_the_agent_at_once_and_its_mail_waits_for_the_in
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_path_in_command_is_relative_to_the_workflow_file() {
+async fn a_path_of_a_workflow_file_is_relative_to_the_file() {
     let world = KernelWorld::new().await;
-    for agent in ["path", "bare", "absolute"] {
+    for agent in ["path", "bare", "absolute", "vendor"] {
         world.machine.set_worker_script(agent, |worker| async move {
-            let Backend::Command { command } = &worker.job.backend else { panic!("a command") };
-            ScriptEnd::done(&command.join(" "))
+            let words = match &worker.job.backend {
+                Backend::Command { command } => command.clone(),
+                Backend::Native(native) => [&native.command[..], &native.args].concat(),
+                _ => panic!("a command"),
+            };
+            ScriptEnd::done(&format!("{} in {}", words.join(" "), worker.job.cwd.display()))
         });
     }
     let file = "agents:
-  path: { backend: command, command: [./bin/agent.sh, ./data] }
+  path: { backend: command, command: [bin/agent.sh, ./data, ../x, a/b, './a b'], cwd: ./sub }
   bare: { backend: command, command: [agent] }
-  absolute: { backend: command, command: /opt/agent }
+  absolute: { backend: command, command: /opt/agent, cwd: /srv }
+  vendor: { backend: claude, command: ./claude, args: [--add-dir, ../docs], cwd: . }
 kickoff: '@all go'
 ";
     let request = world.run_request(RunMode::Run, "teams/review", file);
     let run = world.kernel.runs().create(&Principal::User, request).await.unwrap().run;
     let view = world.wait_until_ended(run).await;
-    let folder = world.folder().canonicalize().unwrap().join("teams");
+    let root = world.folder().canonicalize().unwrap();
+    let (root, teams) = (root.display(), root.join("teams").display().to_string());
     let told: Vec<_> = view.answers.values().map(|answer| answer.text.clone()).collect();
-    let path = format!("{}/bin/agent.sh ./data", folder.display());
-    assert_eq!(told, ["/opt/agent".to_owned(), "agent".to_owned(), path]);
+    let expected = [
+        "/opt/agent in /srv".to_owned(),
+        format!("agent in {root}"),
+        format!("{teams}/bin/agent.sh {teams}/data {teams}/../x a/b ./a b in {teams}/sub"),
+        format!("{teams}/claude --add-dir {teams}/../docs in {teams}"),
+    ];
+    assert_eq!(told, expected);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_kernel::{InstanceSelector, ListingScope, Options, PageRequest, Principal};
-use agent_worker_protocol::{Code, EventKind, Outcome, RunMode, RunState};
+use agent_worker_protocol::{AgentState, Code, EventKind, Outcome, RunMode, RunState, WorkerLimit};
 
 use crate::{
     machine::PeakConcurrency,
@@ -125,6 +125,37 @@ async fn no_more_workers_live_at_once_than_allowed_on_the_machine_and_in_an_inst
         PeakConcurrency { on_the_machine: 3, in_one_instance: 2, of_one_agent: 1, shells: 0 };
     assert_eq!(world.machine.peak_concurrency(), peak);
     assert_eq!(world.after(world.now()), 20_000, "six turns of 10 s, three at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_sets_the_workers_of_its_run_and_a_queued_agent_names_the_limit() {
+    let options = Options { workers: 4, workers_per_instance: 1, ..Options::default() };
+    let world = KernelWorld::with(StoreLocation::Memory, options, 1).await;
+    for agent in ["a1", "a2", "a3", "b1", "b2", "b3"] {
+        world.machine.set_worker_script(agent, |worker| async move {
+            worker.pass_time(Duration::from_secs(10)).await;
+            ScriptEnd::quiet()
+        });
+    }
+    let queued = async |run| {
+        let view = world.view(run).await;
+        let states = view.agents.iter().map(|agent| agent.state.clone());
+        states.filter(|state| matches!(state, AgentState::Queued { .. })).collect::<Vec<_>>()
+    };
+    let two = team("a1 a2 a3", "limits: { workers: 2 }\nkickoff: '@all go'");
+    let two = world.begin_run(RunMode::Run, "alpha", &two).await.unwrap().run;
+    world.pass_time(Duration::from_secs(1)).await;
+    let of_run = AgentState::Queued { full: Some(WorkerLimit::Run { workers: 2 }) };
+    assert_eq!(queued(two).await, [of_run]);
+    let three = team("b1 b2 b3", "limits: { workers: 3 }\nkickoff: '@all go'");
+    let three = world.begin_run(RunMode::Run, "beta", &three).await.unwrap().run;
+    world.pass_time(Duration::from_secs(1)).await;
+    let of_daemon = AgentState::Queued { full: Some(WorkerLimit::Daemon { workers: 4 }) };
+    assert_eq!(queued(three).await, [of_daemon]);
+    for run in [two, three] {
+        assert_eq!(world.wait_until_ended(run).await.state, DONE);
+    }
+    assert_eq!(world.machine.peak_concurrency().on_the_machine, 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,6 +60,13 @@ impl ProgramLaunch {
 
     /// Finds the program. One that cannot start fails the turn for good: a retry finds the same.
     pub(super) fn resolve_path(&self, child_env: &ChildEnv) -> Result<PathBuf, TurnFailure> {
+        if !child_env.cwd.is_dir() {
+            let why = format!(
+                "the working folder `{}` does not exist; a relative `cwd` starts at the folder of the workflow file",
+                child_env.cwd.display()
+            );
+            return Err(TurnFailure::new(FailureClass::Fatal, why));
+        }
         child_env.find_program(self.name()).or_else(|defect| {
             let alias = self.alias.filter(|_| defect.is_missing());
             match alias.map(|alias| child_env.find_program(alias)) {

@@ -9,11 +9,13 @@ use crate::{
 };
 
 const LIMIT_KEYS: AllowedKeys = AllowedKeys {
-    known: &["hops", "turns", "wall", "wall_grace"],
+    known: &["hops", "turns", "wall", "wall_grace", "workers"],
     planned: &["cost_usd", "tokens", "repeats"],
 };
 
 const MAX_COUNT: u32 = 1_000_000;
+/// Maximum number of workers of one run; a machine has fewer.
+const MAX_WORKERS: u32 = 1_000;
 const MIN_WALL: Span = Span::from_millis(1);
 const MIN_WALL_GRACE: Span = Span::from_millis(0);
 const MAX_WALL: Span = Span::from_secs(365 * 24 * 60 * 60);
@@ -33,6 +35,9 @@ pub struct LimitSettings {
     /// Time for which live turns may continue after the wall limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_grace: Option<Span>,
+    /// Maximum number of workers at once; absent: the daemon's `--workers-per-instance`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
 }
 
 impl LimitSettings {
@@ -68,6 +73,7 @@ pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Limi
         wall: fields.read_with("wall", diagnostics, |field| field.span(MIN_WALL..=MAX_WALL)),
         wall_grace: fields
             .read_with("wall_grace", diagnostics, |field| field.span(MIN_WALL_GRACE..=MAX_WALL)),
+        workers: fields.read_with("workers", diagnostics, |field| field.integer(1..=MAX_WORKERS)),
     }
 }
 

@@ -150,7 +150,7 @@ fn agent() -> Value {
             ("timeout", span("Maximum duration of an attempt (30m).")),
             ("silence", span("Maximum time for which an attempt may be silent (5m).")),
             ("retry", retry()),
-            ("cwd", text("Working folder, relative to the folder in which the command was run.")),
+            ("cwd", text("Working folder, relative to the file (the folder of the command).")),
             (
                 "env",
                 list(
@@ -422,7 +422,7 @@ fn step() -> Value {
         [
             ("shell", text("The script. A value inserted here is never code.")),
             ("as", text_matching("Name of the output, for ${{ NAME }}.", VARIABLE_PATTERN)),
-            ("cwd", text("Working folder, relative to the folder in which the command was run.")),
+            ("cwd", text("Working folder, relative to the file (the folder of the command).")),
             ("shell_program", text_matching("Interpreter of the script (bash).", PROGRAM_PATTERN)),
             ("env", step_env()),
         ],
@@ -454,6 +454,7 @@ fn limits() -> Value {
             ("turns", integer("Maximum number of turns (200; start: 500).", 1, 1_000_000)),
             ("wall", span("Maximum time in which the run can work (2h; start: no limit).")),
             ("wall_grace", span("Time for live turns after the wall limit (30s).")),
+            ("workers", integer("Maximum number of agents that work at once (4).", 1, 1_000)),
         ],
     )
 }

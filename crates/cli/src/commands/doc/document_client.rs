@@ -2,9 +2,10 @@
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    Code, DocumentPath, Revision,
-    api::{DocumentMode, DocumentRequest, DocumentText, DocumentWritten},
+    Code, DocumentPath, Problem, Revision,
+    api::{DocumentEntry, DocumentMode, DocumentRequest, DocumentText, DocumentWritten},
 };
+use agent_worker_workflow::nearest;
 use uuid::Uuid;
 
 use crate::{
@@ -58,12 +59,39 @@ impl DocumentClient {
             Err(DialError::Refused(problem)) if problem.code == Code::NotFound => problem,
             Err(other) => return Err(other.into()),
         };
-        let look = match revision {
-            Some(_) if self.read_newest(file).await?.is_some() => format!("history {file}"),
-            Some(_) | None => "list".to_owned(),
-        };
-        Err(CliError::from(error)
-            .with_hint(format!("`{}` lists what exists", self.doc_command_line(&look))))
+        if revision.is_some() && self.read_newest(file).await?.is_some() {
+            let history = self.doc_command_line(&format!("history {file}"));
+            return Err(CliError::from(error).with_hint(format!("`{history}` lists what exists")));
+        }
+        Err(self.missing_document_error(error, file).await)
+    }
+
+    /// Returns the revisions of a document, newest first.
+    pub(super) async fn revisions(
+        &self,
+        file: &DocumentPath,
+    ) -> Result<Vec<DocumentEntry>, CliError> {
+        match self.client.revisions(&self.scope, file).await {
+            Err(DialError::Refused(problem)) if problem.code == Code::NotFound => {
+                Err(self.missing_document_error(problem, file).await)
+            }
+            found => Ok(found?),
+        }
+    }
+
+    async fn missing_document_error(&self, problem: Problem, file: &DocumentPath) -> CliError {
+        let list = format!("`{}` lists what exists", self.doc_command_line("list"));
+        CliError::from(problem).with_hint(match self.nearest_document(file).await {
+            Some(near) => format!("did you mean `{near}`? {list}"),
+            None => list,
+        })
+    }
+
+    /// Returns the existing document with the most similar path. A failure only costs the suggestion.
+    async fn nearest_document(&self, file: &DocumentPath) -> Option<DocumentPath> {
+        let there = self.client.documents(&self.scope).await.ok()?;
+        let near = nearest(file.as_str(), there.iter().map(|entry| entry.file.as_str()))?;
+        there.iter().find(|entry| entry.file.as_str() == near).map(|entry| entry.file.clone())
     }
 
     /// Returns a command line for the same team's documents.

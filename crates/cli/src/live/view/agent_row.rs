@@ -142,7 +142,7 @@ impl AgentActivity {
             AgentState::Idle | AgentState::Waiting { .. } | AgentState::Paused { .. } => {
                 (Self::Idle, None)
             }
-            AgentState::Queued => (Self::Queued, None),
+            AgentState::Queued { .. } => (Self::Queued, None),
             AgentState::Running { since, .. } => (Self::Working, Some(*since)),
             AgentState::BackingOff { until, why } | AgentState::Parked { until, why } => {
                 (Self::Waiting { until: *until, why: one_line(why) }, None)

@@ -210,7 +210,7 @@ fn a_run_that_is_attached_again_is_drawn_in_its_current_state() {
     let questions = vec![agent_worker_protocol::QuestionId::new(2)];
     let agents = vec![
         samples::agent("coder", AgentState::Running { attempt, since: at(48) }),
-        samples::agent("reviewer", AgentState::Queued),
+        samples::agent("reviewer", AgentState::Queued { full: None }),
         samples::agent("writer", AgentState::BackingOff { until: at(65), why: "503".into() }),
         samples::agent(
             "asker",
