@@ -15,6 +15,7 @@ mod leftovers;
 mod matrix;
 mod messages_for_now;
 mod mixed_team;
+mod sandbox;
 mod secrets;
 mod testbed;
 mod turns;

@@ -40,6 +40,7 @@ mod revoke;
 mod rm;
 mod run;
 mod runs;
+pub(crate) mod sandbox;
 mod schema;
 mod send;
 mod session;

@@ -11,7 +11,7 @@ use clap::{
 use serde_json::json;
 
 use crate::{
-    commands::{Commands, daemon::DaemonCommand},
+    commands::{Commands, daemon::DaemonCommand, sandbox::SandboxArgs},
     error::{CliError, CliErrorKind},
     input::params::is_help_flag,
     output::{console::Console, report::Envelope, verdict::RunVerdict},
@@ -35,6 +35,10 @@ pub enum CliInvocation {
     Daemon(DaemonFlags),
     /// A worker, which reads its job from stdin.
     Worker,
+    /// A program in a sandbox, for [`run_sandbox`](crate::run_sandbox).
+    Sandbox(SandboxArgs),
+    /// The process that applies the plan of a sandbox and becomes a program.
+    SandboxExec(SandboxExecArgs),
 }
 
 /// A parsed command of this crate.
@@ -150,9 +154,22 @@ enum TopLevelCommand {
     #[command(flatten)]
     Command(Box<Commands>),
     Daemon(DaemonArgs),
+    Sandbox(SandboxArgs),
     /// Run one attempt
     #[command(hide = true)]
     Worker,
+    #[command(hide = true)]
+    SandboxExec(SandboxExecArgs),
+}
+
+/// Apply the plan of a sandbox, then become a program
+#[derive(Debug, Args)]
+pub struct SandboxExecArgs {
+    /// Plan as JSON
+    pub plan: String,
+    /// Program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
 }
 
 /// Run the daemon in the foreground, or manage the running one
@@ -300,7 +317,10 @@ fn file_help_command(error: &clap::Error, words: &[OsString]) -> Option<Commands
     let others = words.iter().filter(|word| !is_help_flag(word));
     match parse_with_full_command(others).ok()?.command? {
         TopLevelCommand::Command(command) => command.into_file_help(),
-        TopLevelCommand::Daemon(_) | TopLevelCommand::Worker => None,
+        TopLevelCommand::Daemon(_)
+        | TopLevelCommand::Sandbox(_)
+        | TopLevelCommand::Worker
+        | TopLevelCommand::SandboxExec(_) => None,
     }
 }
 
@@ -314,7 +334,9 @@ fn into_invocation(typed: Option<TopLevelCommand>) -> CliInvocation {
         Some(TopLevelCommand::Daemon(DaemonArgs { command: None, flags })) => {
             CliInvocation::Daemon(flags)
         }
+        Some(TopLevelCommand::Sandbox(args)) => CliInvocation::Sandbox(args),
         Some(TopLevelCommand::Worker) => CliInvocation::Worker,
+        Some(TopLevelCommand::SandboxExec(args)) => CliInvocation::SandboxExec(args),
     }
 }
 

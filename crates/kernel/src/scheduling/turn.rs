@@ -8,7 +8,8 @@ use std::{
 
 use agent_worker_backends::takes_variable;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, Backend, JobLimits, WorkerJob,
+    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, Backend, JobLimits, JobSandbox,
+    WorkerJob,
 };
 use agent_worker_store::{AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt};
 use tokio::{sync::Semaphore, time::Instant};
@@ -229,6 +230,7 @@ impl Kernel {
             fallback: settings.fallback.clone(),
             session: lease.session.clone(),
             permissions: settings.permissions.clone(),
+            sandbox: job_sandbox(run_context, settings),
             max_steps: settings.max_steps,
             max_tokens: settings.max_tokens,
             effort: settings.effort,
@@ -343,6 +345,13 @@ impl Kernel {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Returns the sandbox of an agent's program, with the workflow file as a file that it cannot change.
+fn job_sandbox(run_context: &RunContext, settings: &AgentSettings) -> Option<JobSandbox> {
+    let read_only = run_context.script.file.iter().cloned().collect();
+    (!settings.sandbox.is_off())
+        .then(|| JobSandbox { settings: settings.sandbox.clone(), read_only })
 }
 
 /// Returns the backend of an agent. A path in the `command:` of a workflow file is relative to the file's folder; a bare
