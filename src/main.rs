@@ -28,6 +28,14 @@ fn main() -> ExitCode {
     match agent_worker_cli::parse(env::args_os(), &mut console) {
         Err(code) => code,
         Ok(CliInvocation::Worker) => run_worker(),
+        // One thread: the rules bind only the thread that applies them.
+        Ok(CliInvocation::SandboxExec(args)) => {
+            agent_worker_cli::exec_sandboxed(&args.plan, &args.command, &mut console)
+        }
+        Ok(CliInvocation::Sandbox(args)) => match read_cli_settings() {
+            Ok(settings) => agent_worker_cli::run_sandbox(&args, &settings, &mut console),
+            Err(error) => report_exit_code(Err(error)),
+        },
         Ok(CliInvocation::Daemon(flags)) => report_exit_code(run_daemon(flags)),
         Ok(CliInvocation::Command(command)) => match read_cli_settings() {
             Ok(settings) => agent_worker_cli::run(command, &settings, &mut console),

@@ -16,6 +16,7 @@ mod live_rows;
 mod matrix;
 mod messages_for_now;
 mod mixed_team;
+mod sandbox;
 mod secrets;
 mod testbed;
 mod turns;

@@ -39,11 +39,11 @@ fn reader_team() -> World {
 fn a_resource_is_read_by_the_beginning_of_its_id() {
     let world = reader_team();
     assert_eq!(shell(&world, "printf hello | agent-worker resource create -").code, 0);
-    insta::assert_snapshot!(run_lines_normalized(&world, r#"
+    insta::assert_snapshot!(run_lines_normalized(&world, r"
         agent-worker resource read 2cf24
         agent-worker resource read ffffff
         agent-worker resource read 2cf
-    "#), @r#"
+    "), @r#"
     $ agent-worker resource read 2cf24
     hello
     $ agent-worker resource read ffffff

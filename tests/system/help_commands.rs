@@ -147,25 +147,26 @@ fn finding<'a>(report: &'a Value, about: &str) -> &'a Value {
 
 #[test]
 fn a_doctor_finds_nothing_wrong_where_nothing_is() {
-    // Machines differ in the ability to create control groups.
+    // Machines differ in their sandbox, and in the ability to create control groups.
+    const DOCTOR: &str = "agent-worker doctor | grep -v -e backend -e ' sandbox '";
     let world = World::with(&[("AGENT_WORKER_PROCESS_TRACKING", "tree")]);
-    let before = run_lines(&world, "agent-worker doctor | grep -v backend");
+    let before = run_lines(&world, DOCTOR);
     assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
-    let after = run_lines(&world, "agent-worker doctor | grep -v backend");
+    let after = run_lines(&world, DOCTOR);
     insta::assert_snapshot!(before + &after, @"
-    $ agent-worker doctor | grep -v backend
+    $ agent-worker doctor | grep -v -e backend -e ' sandbox '
     ok     home    HOME does not exist yet; the first run creates it
     ok     disk    SOME GiB free on the disk of the home
     ok     daemon  not running; the first command that needs a daemon starts it
-    note   agents  agents run as you and are not sandboxed: the separation from you is a guard rail, not a security boundary; see SECURITY.md
-    $ agent-worker doctor | grep -v backend
+    note   agents  agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
+    $ agent-worker doctor | grep -v -e backend -e ' sandbox '
     ok     home    HOME, accessible only to you
     ok     disk    SOME GiB free on the disk of the home
     ok     daemon  version 0.1.0, accepts writes
     ok     store   1 instance, 3 messages, no damage found
     note   process attempts are tracked by their process tree: --process-tracking tree
     ok     port    clients with a token connect at 127.0.0.1:PORT
-    note   agents  agents run as you and are not sandboxed: the separation from you is a guard rail, not a security boundary; see SECURITY.md
+    note   agents  agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     ");
     let report = world.json(&["doctor", "--json"]);
     assert_eq!(report["ok"], true, "{report}");
@@ -242,40 +243,41 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
     $ … backends
     mock      built in
               supports: mid-turn (interrupts), max_steps; does not support: stream,
-              cost, resume, approvals, max_tokens, effort
+              cost, resume, approvals, max_tokens, effort, sandbox
     claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
               supports: stream, cost, resume, approvals, mid-turn (joins),
-              max_steps, max_tokens, effort
+              max_steps, max_tokens, effort, sandbox
               unverified: the vendor's own servers, a login of yours
     codex     found, version unknown; login: codex/auth.json
               supports: stream (a message at a time), cost (by list price), resume,
               approvals, mid-turn (joins), effort; does not support: max_steps,
-              max_tokens
+              max_tokens, sandbox
               unverified: this version (tested: 0.166.0), the vendor's own servers,
               a login of yours
     cursor    not found; no key or login found
               supports: stream (a message at a time), resume, mid-turn (interrupts);
-              does not support: cost, approvals, max_steps, max_tokens, effort
+              does not support: cost, approvals, max_steps, max_tokens, effort,
+              sandbox
               install: curl https://cursor.com/install -fsS | bash
               unverified: we cannot test it without a vendor account
     opencode  not found; key: ANTHROPIC_API_KEY
               supports: stream (a message at a time), cost (where it knows the
               price), resume, mid-turn (interrupts), effort (if the model has
-              variants); does not support: approvals, max_steps, max_tokens
+              variants), sandbox; does not support: approvals, max_steps, max_tokens
               install: npm install --global opencode-ai
               unverified: the vendor's own servers, a login of yours
     gemini    not found; no key or login found
               supports: stream, cost (by list price), resume, mid-turn (interrupts),
-              max_steps, max_tokens, effort; does not support: approvals
+              max_steps, max_tokens, effort, sandbox; does not support: approvals
               install: npm install --global @google/gemini-cli
               unverified: the vendor's own servers, a login of yours
     acp       built in
               supports: stream, cost (if it says so), resume (if the agent can),
-              approvals (for what it asks for), mid-turn (interrupts); does not
-              support: max_steps, max_tokens, effort
+              approvals (for what it asks for), mid-turn (interrupts), sandbox; does
+              not support: max_steps, max_tokens, effort
     command   built in
               supports: stream (line by line), cost (if it says so), resume (if it
-              says so), mid-turn (interrupts); does not support: approvals,
+              says so), mid-turn (interrupts), sandbox; does not support: approvals,
               max_steps, max_tokens, effort
     ");
     assert!(said.lines().skip(1).all(|line| line.chars().count() <= 80), "{said}");
@@ -291,20 +293,20 @@ fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
     let expected = json!({
         "name": "codex", "in_this_version": true, "program": world.project().join("bin/codex"), "version": null, "about": "Codex CLI",
         "login": {"seen": "file", "at": "codex/auth.json"},
-        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "yes", "mid_turn": "joins", "max_steps": "no", "max_tokens": "no", "effort": "yes"},
+        "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "yes", "mid_turn": "joins", "max_steps": "no", "max_tokens": "no", "effort": "yes", "sandbox": "no"},
         "unverified": ["this version (tested: 0.166.0)", "the vendor's own servers", "a login of yours"],
     });
     assert_eq!(backends["items"][3], expected);
     let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor | grep backend"));
     insta::assert_snapshot!(doctor.stdout, @"
-    ok     backend mock: built in; supports: mid-turn (interrupts), max_steps; does not support: stream, cost, resume, approvals, max_tokens, effort
-    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; supports: stream, cost, resume, approvals, mid-turn (joins), max_steps, max_tokens, effort; unverified: the vendor's own servers, a login of yours
-    ok     backend codex: found, version unknown; login: codex/auth.json; supports: stream (a message at a time), cost (by list price), resume, approvals, mid-turn (joins), effort; does not support: max_steps, max_tokens; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
-    note   backend cursor: not found; no key or login found; supports: stream (a message at a time), resume, mid-turn (interrupts); does not support: cost, approvals, max_steps, max_tokens, effort; install: curl https://cursor.com/install -fsS | bash; unverified: we cannot test it without a vendor account
-    note   backend opencode: not found; key: ANTHROPIC_API_KEY; supports: stream (a message at a time), cost (where it knows the price), resume, mid-turn (interrupts), effort (if the model has variants); does not support: approvals, max_steps, max_tokens; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
-    note   backend gemini: not found; no key or login found; supports: stream, cost (by list price), resume, mid-turn (interrupts), max_steps, max_tokens, effort; does not support: approvals; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
-    ok     backend acp: built in; supports: stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for), mid-turn (interrupts); does not support: max_steps, max_tokens, effort
-    ok     backend command: built in; supports: stream (line by line), cost (if it says so), resume (if it says so), mid-turn (interrupts); does not support: approvals, max_steps, max_tokens, effort
+    ok     backend mock: built in; supports: mid-turn (interrupts), max_steps; does not support: stream, cost, resume, approvals, max_tokens, effort, sandbox
+    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; supports: stream, cost, resume, approvals, mid-turn (joins), max_steps, max_tokens, effort, sandbox; unverified: the vendor's own servers, a login of yours
+    ok     backend codex: found, version unknown; login: codex/auth.json; supports: stream (a message at a time), cost (by list price), resume, approvals, mid-turn (joins), effort; does not support: max_steps, max_tokens, sandbox; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
+    note   backend cursor: not found; no key or login found; supports: stream (a message at a time), resume, mid-turn (interrupts); does not support: cost, approvals, max_steps, max_tokens, effort, sandbox; install: curl https://cursor.com/install -fsS | bash; unverified: we cannot test it without a vendor account
+    note   backend opencode: not found; key: ANTHROPIC_API_KEY; supports: stream (a message at a time), cost (where it knows the price), resume, mid-turn (interrupts), effort (if the model has variants), sandbox; does not support: approvals, max_steps, max_tokens; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
+    note   backend gemini: not found; no key or login found; supports: stream, cost (by list price), resume, mid-turn (interrupts), max_steps, max_tokens, effort, sandbox; does not support: approvals; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
+    ok     backend acp: built in; supports: stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for), mid-turn (interrupts), sandbox; does not support: max_steps, max_tokens, effort
+    ok     backend command: built in; supports: stream (line by line), cost (if it says so), resume (if it says so), mid-turn (interrupts), sandbox; does not support: approvals, max_steps, max_tokens, effort
     ");
     assert_eq!(world.daemon_pid(), None);
 }

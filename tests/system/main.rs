@@ -61,6 +61,8 @@ mod read_commands;
 mod request_bodies;
 mod restart;
 mod run_lifecycle;
+mod sandbox_escapes;
+mod sandboxed_agents;
 mod shared_documents;
 mod shell_transcript;
 mod shell_values;

@@ -9,16 +9,17 @@ const MEANINGLESS_NAMES: [&str; 7] =
     ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs", "manager.rs", "service.rs"];
 
 /// The crates that each crate may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 9] = [
+const DEPENDENCIES: [(&str, &[&str]); 10] = [
     ("protocol", &[]),
     ("backends", &["protocol"]),
     ("host", &["protocol"]),
+    ("sandbox", &["protocol", "host"]),
     ("store", &["protocol"]),
     ("workflow", &["protocol", "backends"]),
     ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
-    ("worker", &["protocol", "backends", "host"]),
-    ("cli", &["protocol", "backends", "host", "workflow"]),
+    ("worker", &["protocol", "backends", "host", "sandbox"]),
+    ("cli", &["protocol", "backends", "host", "sandbox", "workflow"]),
 ];
 
 #[test]

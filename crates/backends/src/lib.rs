@@ -10,6 +10,7 @@ mod models;
 mod providers;
 mod registry;
 mod reserved_args;
+mod settings_paths;
 mod spec;
 mod variables;
 
@@ -25,6 +26,7 @@ pub use registry::{
     BACKENDS, available_backends, backend_programs, find_backend, install_command,
     joins_running_turns,
 };
+pub use settings_paths::settings_paths;
 pub use spec::{
     ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
     PermissionSupport, TEAM_SERVER_NAME,

@@ -123,6 +123,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             max_tokens: Yes,
             effort: Yes,
             mid_turn: CapabilitySupport::JOINS,
+            sandbox: Yes,
         },
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
         // Older versions insert files that a message mentions.
@@ -223,6 +224,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             cost: Limited("where it knows the price"),
             resume: Yes,
             effort: Limited("if the model has variants"),
+            sandbox: Yes,
             ..BackendCapabilities::NONE
         },
         efforts: &[Effort::Low, Effort::Medium, Effort::High],
@@ -258,6 +260,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             max_steps: Yes,
             max_tokens: Yes,
             effort: Yes,
+            sandbox: Yes,
             ..BackendCapabilities::NONE
         },
         efforts: &[Effort::Low, Effort::Medium, Effort::High],
@@ -278,6 +281,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             cost: Limited("if it says so"),
             resume: Limited("if the agent can"),
             approvals: Limited("for what it asks for"),
+            sandbox: Yes,
             ..BackendCapabilities::NONE
         },
         permissions: PermissionSupport::PerKind(&ACP_TOOL_KINDS),
@@ -291,6 +295,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             stream: Limited("line by line"),
             cost: Limited("if it says so"),
             resume: Limited("if it says so"),
+            sandbox: Yes,
             ..BackendCapabilities::NONE
         },
         ..EMPTY

@@ -103,6 +103,8 @@ pub struct BackendCapabilities {
     pub max_tokens: CapabilitySupport,
     /// Selects the effort of the model's reasoning.
     pub effort: CapabilitySupport,
+    /// Runs its whole program in a sandbox.
+    pub sandbox: CapabilitySupport,
 }
 
 /// The degree of an ability.
@@ -155,12 +157,22 @@ impl BackendCapabilities {
         max_steps: CapabilitySupport::No,
         max_tokens: CapabilitySupport::No,
         effort: CapabilitySupport::No,
+        sandbox: CapabilitySupport::No,
     };
 
     /// Returns each ability with its word.
-    pub fn entries(self) -> [(&'static str, CapabilitySupport); 8] {
-        let Self { stream, cost, resume, approvals, mid_turn, max_steps, max_tokens, effort } =
-            self;
+    pub fn entries(self) -> [(&'static str, CapabilitySupport); 9] {
+        let Self {
+            stream,
+            cost,
+            resume,
+            approvals,
+            mid_turn,
+            max_steps,
+            max_tokens,
+            effort,
+            sandbox,
+        } = self;
         [
             ("stream", stream),
             ("cost", cost),
@@ -170,6 +182,7 @@ impl BackendCapabilities {
             ("max_steps", max_steps),
             ("max_tokens", max_tokens),
             ("effort", effort),
+            ("sandbox", sandbox),
         ]
     }
 }

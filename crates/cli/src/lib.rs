@@ -12,7 +12,10 @@ mod input;
 mod live;
 mod output;
 
+pub use commands::sandbox::{SandboxArgs, exec_sandboxed, run_sandbox};
 pub use dispatch::run;
-pub use input::invocation::{CliCommand, CliInvocation, DaemonFlags, ProcessTrackingFlag, parse};
+pub use input::invocation::{
+    CliCommand, CliInvocation, DaemonFlags, ProcessTrackingFlag, SandboxExecArgs, parse,
+};
 pub use input::settings::CliSettings;
 pub use output::console::Console;

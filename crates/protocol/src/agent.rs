@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{approval::Permissions, backend::Backend, name::AgentName, span::Span};
+use crate::{
+    approval::Permissions, backend::Backend, name::AgentName, sandbox::SandboxSettings, span::Span,
+};
 
 /// Checked settings of one agent, with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +52,9 @@ pub struct AgentSettings {
     /// Rules for calls without and with an approval.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
+    /// Sandbox of the agent's program.
+    #[serde(default, skip_serializing_if = "SandboxSettings::is_off")]
+    pub sandbox: SandboxSettings,
 }
 
 /// Effort of a model's reasoning, from the least to the most.

@@ -80,8 +80,11 @@ mod tests {
 
     #[test]
     fn a_line_of_an_earlier_version_is_read_and_half_a_line_is_none() {
-        let event =
-            NumberedEvent { no: 1, ts: Millis::new(1), event: WorkerEvent::Started { pid: 7 } };
+        let event = NumberedEvent {
+            no: 1,
+            ts: Millis::new(1),
+            event: WorkerEvent::Started { pid: 7, sandbox: None },
+        };
         let old = serde_json::to_vec(&event).unwrap();
         assert_eq!(NumberedEvent::from_line(&old), Ok(event.clone()));
         let line = event.to_line().unwrap();

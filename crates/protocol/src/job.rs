@@ -15,6 +15,7 @@ use crate::{
     id::{AttemptId, Seq},
     message::Usage,
     name::AgentName,
+    sandbox::{JobSandbox, SandboxInForce},
     span::Span,
     state::FailureClass,
     target::InstanceRef,
@@ -71,6 +72,9 @@ pub struct WorkerJob {
     /// Permissions of the agent: the daemon decides, and a program may know the rules in advance.
     #[serde(default, skip_serializing_if = "Permissions::is_default")]
     pub permissions: Permissions,
+    /// Sandbox of the agent's program; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<JobSandbox>,
     /// Maximum number of model calls; absent: the backend's own limit, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
@@ -132,6 +136,9 @@ pub enum WorkerEvent {
     Started {
         /// Process id of the worker.
         pid: u32,
+        /// Sandbox of the agent's program; absent for none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox: Option<SandboxInForce>,
     },
     /// The worker is about to call a tool.
     ToolCall {

@@ -24,6 +24,7 @@ mod problem;
 mod problem_details;
 mod proposal;
 mod run_predicates;
+mod sandbox;
 mod scope;
 pub mod shell_words;
 mod span;
@@ -75,6 +76,9 @@ pub use problem_details::ProblemDetails;
 pub use proposal::{
     APPROVE, Ballot, Proposal, ProposalKind, ProposalOption, ProposalState, REJECT, ResolvedBy,
     Rule, Terms, TieBreaker, VoteOutcome,
+};
+pub use sandbox::{
+    JobSandbox, SandboxInForce, SandboxLevel, SandboxMode, SandboxNetwork, SandboxSettings,
 };
 pub use scope::{
     BadPattern, FolderScope, InstancePattern, NoSuchPermission, Permission, Scopes,

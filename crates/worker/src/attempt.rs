@@ -15,6 +15,7 @@ use agent_worker_host::{DaemonSocket, LockFile, end_processes, own_descendants};
 use agent_worker_protocol::{
     Finished, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
 };
+use agent_worker_sandbox::SandboxError;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::{Instant, sleep_until, timeout, timeout_at},
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     attachments::fetch_attachments,
+    attempt_sandbox::{AttemptSandbox, sandbox_failure},
     backend::backend_for,
     clocks::{AttemptClockReadings, Expiry, next_expiry},
     event_reporter::EventReporter,
@@ -130,9 +132,12 @@ enum WorkerEnding {
 
 impl Attempt {
     async fn run(&self, mut signals: WorkerSignals) -> Result<(), Error> {
-        let started = self.report.record(WorkerEvent::Started { pid: std::process::id() });
+        let sandbox = AttemptSandbox::choose(&self.job);
+        let in_force = sandbox.as_ref().ok().and_then(Option::as_ref).map(AttemptSandbox::in_force);
+        let pid = std::process::id();
+        let started = self.report.record(WorkerEvent::Started { pid, sandbox: in_force });
         let ending = {
-            let mut turn = pin!(self.run_turn(started));
+            let mut turn = pin!(self.run_turn(started, sandbox));
             let ending = tokio::select! {
                 ended = &mut turn => WorkerEnding::Completed(ended),
                 expiry = self.wait_for_expiry() => WorkerEnding::Expired(expiry),
@@ -165,7 +170,11 @@ impl Attempt {
     }
 
     /// Runs the turn in the backend, once the daemon has acknowledged `started`.
-    async fn run_turn(&self, started: i64) -> Result<TurnAnswer, TurnFailure> {
+    async fn run_turn(
+        &self,
+        started: i64,
+        sandbox: Result<Option<AttemptSandbox>, SandboxError>,
+    ) -> Result<TurnAnswer, TurnFailure> {
         let acknowledged = self.report.wait_acknowledged(started);
         if self.cancelled.run_until_cancelled(acknowledged).await.is_none() {
             return Err(TurnFailure::cancelled());
@@ -173,6 +182,7 @@ impl Attempt {
         let mut turn =
             TurnContext::new(&self.job, &self.daemon, &self.report, self.cancelled.clone());
         let fetched = Box::pin(fetch_attachments(&self.job, &self.daemon));
+        turn.sandbox = sandbox.map_err(sandbox_failure)?;
         turn.request.attachments = turn.until_cancelled(fetched).await?;
         let unserved = turn.tools.unserved();
         let done = match backend_for(&self.job) {

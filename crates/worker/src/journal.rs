@@ -59,7 +59,11 @@ mod tests {
     use super::*;
 
     fn event(no: i64) -> NumberedEvent {
-        NumberedEvent { no, ts: Millis::new(no), event: WorkerEvent::Started { pid: 7 } }
+        NumberedEvent {
+            no,
+            ts: Millis::new(no),
+            event: WorkerEvent::Started { pid: 7, sandbox: None },
+        }
     }
 
     #[test]

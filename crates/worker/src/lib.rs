@@ -6,6 +6,7 @@
 mod approval_gate;
 mod attachments;
 mod attempt;
+mod attempt_sandbox;
 mod backend;
 mod child_env;
 mod clocks;

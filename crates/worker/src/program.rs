@@ -200,7 +200,9 @@ impl ProgramBackend {
         else {
             return Err(unknown_backend(cli.word()));
         };
-        let launch = ProgramLaunch::new(command, spec.programs, *mode, *session).with_args(args);
+        let launch = ProgramLaunch::new(command, spec.programs, *mode, *session)
+            .with_args(args)
+            .with_agent(Some(spec.name));
         Ok(Self { launch, new_adapter, spec: Some(spec) })
     }
 
@@ -311,7 +313,8 @@ impl ProgramBackend {
         recorder: &EventRecorder<'_>,
     ) -> Result<TurnAnswer, TurnFailure> {
         loop {
-            let command = self.launch.command(path, &turn.context.child_env);
+            let (command, _sandbox) =
+                self.launch.sandboxed_command(path, turn.mode, turn.context)?;
             let mut adapter = (self.new_adapter)(turn.session.as_ref());
             let invocation =
                 adapter.invocation(&turn).map_err(io_failure("write the program's settings"))?;

@@ -14,8 +14,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval_gate::ToolApprovalGate, attachments::AttachedFile, child_env::ChildEnv,
-    event_reporter::EventReporter, mcp_client::McpClient, tool_set::ToolSet,
+    approval_gate::ToolApprovalGate, attachments::AttachedFile, attempt_sandbox::AttemptSandbox,
+    child_env::ChildEnv, event_reporter::EventReporter, mcp_client::McpClient, tool_set::ToolSet,
     turn_messages::TurnMessages, worker_log::WorkerLog,
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct TurnContext {
     /// Working folder and environment of the child processes.
     pub(crate) child_env: ChildEnv,
     pub(crate) limits: TurnLimits,
+    /// Sandbox of the program; none without one.
+    pub(crate) sandbox: Option<AttemptSandbox>,
     daemon: DaemonSocket,
 }
 
@@ -144,6 +146,7 @@ impl TurnContext {
             folders: TurnFolders { attempt: job.folder.clone(), keep: job.keep.clone() },
             child_env: ChildEnv::new(job),
             limits: TurnLimits { max_steps: job.max_steps, max_tokens: job.max_tokens },
+            sandbox: None,
             daemon: daemon.clone(),
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod backend;
 pub(crate) mod mock;
 pub(crate) mod permissions;
 pub(crate) mod prompt;
+pub(crate) mod sandbox;
 pub(crate) mod standalone;
 
 use std::{
@@ -48,6 +49,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "env",
         "requires",
         "permissions",
+        "sandbox",
         "command",
         "args",
         "mode",
@@ -134,6 +136,7 @@ fn read_agent(
     let env = fields.get("env").map(|field| read_env_names(&field, diagnostics));
     let permissions =
         fields.get("permissions").map(|field| permissions::read(&field, spec, diagnostics));
+    let sandbox = fields.get("sandbox").map(|field| sandbox::read(&field, spec, diagnostics));
     let requires = fields.get("requires").map(|field| read_required_gates(&field, diagnostics));
     let mut settings = AgentSettings {
         name: name?,
@@ -151,6 +154,7 @@ fn read_agent(
         env: env.unwrap_or_default(),
         requires: requires.unwrap_or_default(),
         permissions: permissions.unwrap_or_default(),
+        sandbox: sandbox.unwrap_or_default(),
     };
     if let (AgentFileUse::Read(file), Some(spec)) = (file, spec) {
         file.fill(&mut settings, spec, &fields, diagnostics);
@@ -225,7 +229,8 @@ fn require_support(
     };
     let names = limiting_backends(support).into_iter().map(|name| format!("`{name}`"));
     let names: Vec<_> = names.collect();
-    let rest = if key == "effort" { "" } else { "; `timeout` limits every backend" };
+    let rest =
+        if ["effort", "sandbox"].contains(&key) { "" } else { "; `timeout` limits every backend" };
     Err(field
         .diagnostic(format!("`{key}` is not supported by backend `{}`", backend.name))
         .with_hint(format!("it is supported by {}{rest}", names.join(", "))))

@@ -4,9 +4,10 @@ mod home_checks;
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    Code,
+    Code, Keyword as _, SandboxNetwork,
     api::{Health, HealthStatus, ProcessTracking},
 };
+use agent_worker_sandbox::{SandboxSupport, sandbox_gaps, sandbox_parts};
 use serde::Serialize;
 
 use super::backends::{self, BackendStatus};
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// The notice about the limits of the separation between an agent and its user.
-const SANDBOX_NOTICE: &str = "agents run as you and are not sandboxed: the separation from you is a guard rail, not a security boundary; \
+const SANDBOX_NOTICE: &str = "agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; \
                     see SECURITY.md";
 
 /// Column at which the text of a finding starts.
@@ -78,6 +79,7 @@ pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
     findings.extend(home_checks::check_disk(ctx.settings));
     findings.extend(check_daemon(ctx).await);
     findings.push(DoctorFinding::note("agents", SANDBOX_NOTICE));
+    findings.push(sandbox_finding(&SandboxSupport::detect()));
     let ok = findings.iter().all(|finding| finding.state != FindingState::Broken);
     let backends = backends::detect_backends(ctx.settings).await;
     match args.output.format() {
@@ -152,6 +154,24 @@ async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
         }
     }));
     findings
+}
+
+/// The sandbox that agents with `sandbox` get on this machine.
+fn sandbox_finding(support: &SandboxSupport) -> DoctorFinding {
+    let Some(level) = support.best_level() else {
+        let why = one_line(support.missing.as_deref().unwrap_or_default());
+        let hint = "agents with `sandbox: on` fail here";
+        return DoctorFinding::note("sandbox", format!("not possible: {why}")).with_hint(hint);
+    };
+    let message = format!("{}: {}", level.word(), sandbox_parts(level));
+    match &support.missing {
+        None => DoctorFinding::ok("sandbox", message),
+        Some(why) => {
+            let open = sandbox_gaps(level, SandboxNetwork::Off).join("; ");
+            let message = format!("{message}; open: {open}");
+            DoctorFinding::note("sandbox", message).with_hint(one_line(why))
+        }
+    }
 }
 
 /// The method by which the daemon attributes a process to an attempt.

@@ -42,6 +42,7 @@ mod revoke;
 mod rm;
 mod run;
 mod runs;
+pub(crate) mod sandbox;
 mod schema;
 mod send;
 mod session;

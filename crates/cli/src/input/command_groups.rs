@@ -33,6 +33,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "config",
             "daemon",
             "mcp",
+            "sandbox",
             "token",
             "agent",
             "session",

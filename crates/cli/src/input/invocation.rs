@@ -16,6 +16,7 @@ use crate::{
         complete::CompletionRequest,
         daemon::DaemonCommand,
         help_topic::{HelpTopic, find_topic, topic_names},
+        sandbox::SandboxArgs,
     },
     error::{CliError, CliErrorKind},
     input::{command_groups::grouped_help, params::is_help_flag},
@@ -40,6 +41,10 @@ pub enum CliInvocation {
     Daemon(DaemonFlags),
     /// A worker, which reads its job from stdin.
     Worker,
+    /// A program in a sandbox, for [`run_sandbox`](crate::run_sandbox).
+    Sandbox(SandboxArgs),
+    /// The process that applies the plan of a sandbox and becomes a program.
+    SandboxExec(SandboxExecArgs),
 }
 
 /// A parsed command of this crate.
@@ -155,9 +160,22 @@ enum TopLevelCommand {
     #[command(flatten)]
     Command(Box<Commands>),
     Daemon(DaemonArgs),
+    Sandbox(SandboxArgs),
     /// Run one attempt
     #[command(hide = true)]
     Worker,
+    #[command(hide = true)]
+    SandboxExec(SandboxExecArgs),
+}
+
+/// Apply the plan of a sandbox, then become a program
+#[derive(Debug, Args)]
+pub struct SandboxExecArgs {
+    /// Plan as JSON
+    pub plan: String,
+    /// Program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
 }
 
 /// Run the daemon in the foreground, or manage the running one
@@ -337,7 +355,10 @@ fn file_help_command(error: &clap::Error, words: &[OsString]) -> Option<Commands
     let others = words.iter().filter(|word| !is_help_flag(word));
     match parse_with_full_command(others).ok()?.command? {
         TopLevelCommand::Command(command) => command.into_file_help(),
-        TopLevelCommand::Daemon(_) | TopLevelCommand::Worker => None,
+        TopLevelCommand::Daemon(_)
+        | TopLevelCommand::Sandbox(_)
+        | TopLevelCommand::Worker
+        | TopLevelCommand::SandboxExec(_) => None,
     }
 }
 
@@ -351,7 +372,9 @@ fn into_invocation(typed: Option<TopLevelCommand>) -> CliInvocation {
         Some(TopLevelCommand::Daemon(DaemonArgs { command: None, flags })) => {
             CliInvocation::Daemon(flags)
         }
+        Some(TopLevelCommand::Sandbox(args)) => CliInvocation::Sandbox(args),
         Some(TopLevelCommand::Worker) => CliInvocation::Worker,
+        Some(TopLevelCommand::SandboxExec(args)) => CliInvocation::SandboxExec(args),
     }
 }
 

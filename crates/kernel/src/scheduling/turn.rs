@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use agent_worker_backends::takes_variable;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, JobLimits, WorkerJob,
+    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, JobLimits, JobSandbox, WorkerJob,
 };
 use agent_worker_store::{AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt};
 use tokio::{sync::Semaphore, time::Instant};
@@ -225,6 +225,7 @@ impl Kernel {
             fallback: settings.fallback.clone(),
             session: lease.session.clone(),
             permissions: settings.permissions.clone(),
+            sandbox: job_sandbox(run_context, settings),
             max_steps: settings.max_steps,
             max_tokens: settings.max_tokens,
             effort: settings.effort,
@@ -339,6 +340,13 @@ impl Kernel {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Returns the sandbox of an agent's program, with the workflow file as a file that it cannot change.
+fn job_sandbox(run_context: &RunContext, settings: &AgentSettings) -> Option<JobSandbox> {
+    let read_only = run_context.script.file.iter().cloned().collect();
+    (!settings.sandbox.is_off())
+        .then(|| JobSandbox { settings: settings.sandbox.clone(), read_only })
 }
 
 fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {

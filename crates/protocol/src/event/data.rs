@@ -12,6 +12,7 @@ use crate::{
     id::{ApprovalId, GrantId, ProposalId, QuestionId, Revision, Seq},
     name::{AgentName, DocumentPath},
     proposal::ProposalState,
+    sandbox::SandboxInForce,
     state::{AttemptEnd, Outcome, PauseCause, RunMode, VerdictOutcome},
 };
 
@@ -80,6 +81,9 @@ pub struct AttemptStartingData {
 pub struct AttemptRunningData {
     /// The process id of the worker.
     pub pid: u32,
+    /// Sandbox of the agent's program; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxInForce>,
 }
 
 /// Data of `attempt.ended`.

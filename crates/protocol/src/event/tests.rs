@@ -91,7 +91,7 @@ fn attempts() -> Vec<Recorded> {
         (
             "attempt.running",
             r#"{"pid":7}"#,
-            EventBody::AttemptRunning(AttemptRunningData { pid: 7 }),
+            EventBody::AttemptRunning(AttemptRunningData { pid: 7, sandbox: None }),
         ),
         (
             "attempt.ended",

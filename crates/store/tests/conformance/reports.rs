@@ -25,7 +25,7 @@ pub(crate) async fn each_number_is_stored_once_and_none_is_left_out(store: Arc<d
     let lease = team.lease("a").await;
     let report = |events| store.attempt_events(lease.id, events, NOW);
     assert_eq!(report(vec![]).await.unwrap(), 0);
-    let started = event(1, WorkerEvent::Started { pid: 7 });
+    let started = event(1, WorkerEvent::Started { pid: 7, sandbox: None });
     assert_eq!(report(vec![started.clone(), retry(2)]).await.unwrap(), 2);
     assert_eq!(report(vec![started, retry(2), retry(3)]).await.unwrap(), 3);
     assert_eq!(report(vec![retry(1)]).await.unwrap(), 3);

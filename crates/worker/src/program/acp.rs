@@ -81,7 +81,8 @@ impl AcpBackend {
             None => None,
         };
         let usual = preset.map(|preset| preset.spec.program);
-        let launch = ProgramLaunch::new(command, usual.as_slice(), *mode, *session);
+        let launch = ProgramLaunch::new(command, usual.as_slice(), *mode, *session)
+            .with_agent(preset.map(|preset| preset.spec.name));
         Ok(Self { launch, preset })
     }
 
@@ -103,7 +104,7 @@ impl AcpBackend {
             gate: &gate,
             session: self.launch.session(context),
         };
-        let command = self.launch.command(&path, &context.child_env);
+        let (command, _sandbox) = self.launch.sandboxed_command(&path, turn.mode, context)?;
         let work = async { run_agent(self.preset, &turn, command).await.map(TurnAnswer::from) };
         let served = serve_tools(tools, context, work).await;
         served.require_tool_listing(self.launch.name())

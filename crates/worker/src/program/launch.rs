@@ -2,18 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use agent_worker_backends::install_command;
+use agent_worker_backends::{install_command, settings_paths};
 use agent_worker_host::ProgramDefect;
 use agent_worker_protocol::{CredentialMode, FailureClass, SessionPolicy};
+use agent_worker_sandbox::SandboxLaunch;
 use serde_json::Value;
 use tokio::process::Command;
 
 use super::{endpoint::ModelEndpoint, io_failure};
 use crate::{
+    attempt_sandbox::sandbox_failure,
     child_env::ChildEnv,
     tool_server::ToolServer,
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
+
+/// Path of the running binary, valid even after the file was replaced.
+const OWN_BINARY: &str = "/proc/self/exe";
 
 /// The program of a backend, with the job's settings for it.
 pub(super) struct ProgramLaunch {
@@ -25,6 +30,8 @@ pub(super) struct ProgramLaunch {
     alias: Option<&'static str>,
     mode: Option<CredentialMode>,
     session: SessionPolicy,
+    /// Name of the agent in the registry, whose settings of the user are known.
+    agent: Option<String>,
 }
 
 impl ProgramLaunch {
@@ -40,12 +47,17 @@ impl ProgramLaunch {
             command.extend(usual_names.first().map(|name| (*name).to_owned()));
             alias = usual_names.get(1).copied();
         }
-        Self { command, args: Vec::new(), alias, mode, session }
+        Self { command, args: Vec::new(), alias, mode, session, agent: None }
     }
 
     /// Adds further arguments.
     pub(super) fn with_args(self, args: &[String]) -> Self {
         Self { args: args.to_vec(), ..self }
+    }
+
+    /// Adds the name of the agent in the registry.
+    pub(super) fn with_agent(self, agent: Option<&str>) -> Self {
+        Self { agent: agent.map(str::to_owned), ..self }
     }
 
     /// Creates the launch of any executable, which has no settings of its own and always gets its conversation.
@@ -78,11 +90,33 @@ impl ProgramLaunch {
         })
     }
 
-    /// Returns the command at `path`, without the arguments of the turn.
+    /// Returns the command at `path`, without the arguments of the turn and without a sandbox.
     pub(super) fn command(&self, path: &Path, child_env: &ChildEnv) -> Command {
         let mut command = child_env.command(path);
         command.args(self.command.iter().skip(1).chain(&self.args));
         command
+    }
+
+    /// Returns the command at `path` in the sandbox of the attempt, if it has one. Keep the sandbox until the program
+    /// has ended.
+    pub(super) fn sandboxed_command(
+        &self,
+        path: &Path,
+        mode: CredentialMode,
+        context: &TurnContext,
+    ) -> Result<(Command, Option<SandboxLaunch>), TurnFailure> {
+        let Some(sandbox) = &context.sandbox else {
+            return Ok((self.command(path, &context.child_env), None));
+        };
+        let settings = match (mode, self.agent.as_deref()) {
+            (CredentialMode::Login, Some(agent)) => user_settings(agent, &context.child_env),
+            (CredentialMode::Login | CredentialMode::Isolated, _) => Vec::new(),
+        };
+        let launch = sandbox.prepare(path, settings, context)?;
+        let mut command = context.child_env.command(OWN_BINARY);
+        command.args(launch.args().map_err(sandbox_failure)?).arg(path);
+        command.args(self.command.iter().skip(1).chain(&self.args));
+        Ok((command, Some(launch)))
     }
 
     /// Returns the mode of the workflow file; without one, a key decides.
@@ -96,6 +130,18 @@ impl ProgramLaunch {
     pub(super) fn session(&self, context: &TurnContext) -> Option<Value> {
         context.request.session.clone().filter(|_| self.session == SessionPolicy::Continue)
     }
+}
+
+/// Returns the files and folders of the user's own settings of an agent.
+fn user_settings(agent: &str, child_env: &ChildEnv) -> Vec<PathBuf> {
+    let located = settings_paths(agent).iter().filter_map(|path| {
+        let (variable, rest) = path.split_once('/').unwrap_or((path, ""));
+        child_env.env.get(variable).filter(|set| !set.is_empty()).map(|set| match rest {
+            "" => PathBuf::from(set),
+            rest => Path::new(set).join(rest),
+        })
+    });
+    located.collect()
 }
 
 /// Converts an error of starting a command: a file that the system cannot execute fails the turn for good.

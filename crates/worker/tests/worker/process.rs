@@ -49,6 +49,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         fallback: Vec::new(),
         session: None,
         permissions: agent_worker_protocol::Permissions::default(),
+        sandbox: None,
         max_steps: Some(30),
         max_tokens: None,
         effort: None,

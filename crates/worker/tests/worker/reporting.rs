@@ -27,7 +27,7 @@ async fn an_attempt_is_reported_from_started_to_finished_and_the_disk_has_the_sa
     let journal = worker.journal();
     assert_eq!(daemon.posted_events(), journal);
     assert_eq!(numbers(&journal), [1, 2, 3, 4]);
-    assert_eq!(journal[0].event, WorkerEvent::Started { pid });
+    assert_eq!(journal[0].event, WorkerEvent::Started { pid, sandbox: None });
     let args = json!({});
     let call = WorkerEvent::ToolCall { id: "call-1".into(), tool: "channel_read".into(), args };
     assert_eq!(journal[1].event, call);

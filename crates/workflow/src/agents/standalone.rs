@@ -7,7 +7,7 @@ use std::{
 
 use agent_worker_backends::BackendKind;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, MockRule, Permissions, RetryPolicy, WorkflowName,
+    AgentName, AgentSettings, MockRule, Permissions, RetryPolicy, SandboxSettings, WorkflowName,
 };
 
 use crate::{
@@ -112,6 +112,7 @@ impl AgentDraft {
             env: Vec::new(),
             requires: BTreeMap::new(),
             permissions: Permissions::default(),
+            sandbox: SandboxSettings::default(),
         })
     }
 }

@@ -11,7 +11,7 @@ use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
 use serde_json::{Value, json};
 
 use crate::{
-    agents::{self, backend},
+    agents::{self, backend, sandbox},
     definition::params::RESERVED_OPTIONS,
 };
 
@@ -160,6 +160,7 @@ fn agent() -> Value {
             ),
             ("requires", requires()),
             ("permissions", permissions()),
+            ("sandbox", sandbox()),
             ("command", command()),
             ("args", args()),
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
@@ -264,6 +265,26 @@ fn permissions() -> Value {
             ),
         ],
     )
+}
+
+fn sandbox() -> Value {
+    let words = sandbox::SANDBOX_MODES.map(|(word, _)| word);
+    let paths = |description: &str| list(description, &text(""));
+    let settings = mapping(
+        "Sandbox with further paths.",
+        &[],
+        [
+            ("mode", one_of("Requirement on the sandbox (on).", &words)),
+            ("read", paths("Further files and folders that the program can read.")),
+            ("write", paths("Further files and folders that the program can change.")),
+            ("network", json!({ "const": true, "description": "The network is open." })),
+        ],
+    );
+    let backends = agents::limiting_backends(|can| can.sandbox).join(", ");
+    json!({
+        "description": format!("Sandbox of the whole program (off), for {backends}."),
+        "anyOf": [one_of("", &words), settings],
+    })
 }
 
 fn requires() -> Value {

@@ -14,6 +14,7 @@ mod numbers;
 mod permissions;
 mod positions;
 mod rewrites;
+mod sandbox;
 mod schema;
 mod sections;
 mod shell;

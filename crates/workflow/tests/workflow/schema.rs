@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 16] = [
+const MAPPINGS: [(&str, &str); 17] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -41,6 +41,10 @@ const MAPPINGS: [(&str, &str); 16] = [
     (
         "/properties/agents/additionalProperties/properties/permissions",
         "agents: { a: { backend: claude, permissions: { xqzxqzxqz: ask } } }",
+    ),
+    (
+        "/properties/agents/additionalProperties/properties/sandbox/anyOf/1",
+        "agents: { a: { backend: claude, sandbox: { xqzxqzxqz: on } } }",
     ),
     ("/properties/context/anyOf/0", "agents: { a: { backend: mock } }\ncontext: { xqzxqzxqz: 1 }"),
     (

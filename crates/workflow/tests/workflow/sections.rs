@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use agent_worker_protocol::{
     AgentSettings, Backend, MockCall, MockFailure, MockRule, Permissions, RetryPolicy, RunMode,
-    Span,
+    SandboxSettings, Span,
 };
 use agent_worker_workflow::{
     DocumentOwner, Documents, Layout, Param, ParamType, Provider, Workflow, WorkflowContext,
@@ -41,6 +41,7 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         cwd: None,
         env: vec![],
         permissions: Permissions::default(),
+        sandbox: SandboxSettings::default(),
         requires: [].into(),
     };
     assert_eq!(workflow.agents, [expected]);

@@ -216,7 +216,7 @@ impl Machine {
 
 /// Runs a worker that is not killed from its start to its end.
 async fn live_process(worker: ScriptedWorker, script: Option<WorkerScript>) {
-    if worker.post_event(WorkerEvent::Started { pid: 1 }).await.is_err() {
+    if worker.post_event(WorkerEvent::Started { pid: 1, sandbox: None }).await.is_err() {
         return;
     }
     let end = match script {

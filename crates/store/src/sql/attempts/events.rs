@@ -58,7 +58,9 @@ fn record_event(
     now: Now,
 ) -> Result<()> {
     let body = match numbered.event.clone() {
-        WorkerEvent::Started { pid } => EventBody::AttemptRunning(AttemptRunningData { pid }),
+        WorkerEvent::Started { pid, sandbox } => {
+            EventBody::AttemptRunning(AttemptRunningData { pid, sandbox })
+        }
         WorkerEvent::ToolCall { id, tool, args } => {
             EventBody::ToolCall(ToolCallData { id, tool, args })
         }

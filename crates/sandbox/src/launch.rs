@@ -1,0 +1,151 @@
+//! Starts a program in a sandbox, in two steps of our own binary.
+//!
+//! `agent-worker sandbox-exec PLAN -- PROGRAM` has one thread. For level `full` the first step becomes bubblewrap, which
+//! starts the second step inside the namespaces, through an open descriptor: the binary may be outside of the sandbox, or
+//! replaced. The second step applies Landlock and seccomp to itself and becomes the program.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    os::{fd::AsRawFd as _, unix::process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use agent_worker_protocol::{SandboxLevel, SandboxNetwork};
+use rustix::io::{FdFlags, fcntl_setfd};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    bubblewrap::bubblewrap_args,
+    error::SandboxError,
+    facts::SandboxRequest,
+    landlock_rules::{folder_entries, landlock_rules, restrict_thread},
+    level::SandboxSupport,
+    placeholders::HeldPlaceholders,
+    policy::SandboxPolicy,
+    process_limits::{drop_capabilities, limit_resources},
+    system_calls::restrict_calls,
+};
+
+/// The hidden subcommand of our binary that applies a plan.
+const SANDBOX_EXEC_COMMAND: &str = "sandbox-exec";
+/// Path of the running binary, valid even after the file was replaced.
+const OWN_BINARY: &str = "/proc/self/exe";
+
+/// A sandbox that is ready for programs. Keep it until they have ended.
+#[derive(Debug)]
+pub struct SandboxLaunch {
+    plan: SandboxPlan,
+    /// Removed with this value.
+    _placeholders: Option<HeldPlaceholders>,
+}
+
+/// The plan of one sandbox, as an argument of its process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct SandboxPlan {
+    level: SandboxLevel,
+    /// Present in the first step of level `full`.
+    bubblewrap: Option<PathBuf>,
+    policy: SandboxPolicy,
+}
+
+impl SandboxLaunch {
+    /// Prepares a sandbox of this level: creates its private folders and placeholders.
+    pub fn prepare(
+        request: &SandboxRequest,
+        level: SandboxLevel,
+        support: &SandboxSupport,
+    ) -> Result<Self, SandboxError> {
+        let mut policy = request.policy()?;
+        let (bubblewrap, temporary) = match level {
+            SandboxLevel::Full => (support.bubblewrap.clone(), PathBuf::from("/tmp")),
+            SandboxLevel::Basic => (None, request.private.join("tmp")),
+        };
+        let temporary = temporary.to_string_lossy().into_owned();
+        policy.variables.insert("TMPDIR".to_owned(), Some(temporary));
+        // Fails here, where the caller can report it, and not inside.
+        landlock_rules(&policy, level, &folder_entries)?;
+        let placeholders = match level {
+            SandboxLevel::Full => {
+                let held = HeldPlaceholders::create(&policy.work, policy.placeholders.clone());
+                Some(held.map_err(SandboxError::during("protect the working folder"))?)
+            }
+            SandboxLevel::Basic => None,
+        };
+        let plan = SandboxPlan { level, bubblewrap, policy };
+        Ok(Self { plan, _placeholders: placeholders })
+    }
+
+    /// Returns the level of the sandbox.
+    pub fn level(&self) -> SandboxLevel {
+        self.plan.level
+    }
+
+    /// Returns the network of the sandbox.
+    pub fn network(&self) -> SandboxNetwork {
+        self.plan.policy.network
+    }
+
+    /// Returns the arguments of our binary before the program and its own arguments.
+    pub fn args(&self) -> Result<[String; 3], SandboxError> {
+        Ok([SANDBOX_EXEC_COMMAND.to_owned(), self.plan.text()?, "--".to_owned()])
+    }
+}
+
+impl SandboxPlan {
+    fn text(&self) -> Result<String, SandboxError> {
+        serde_json::to_string(self).map_err(SandboxError::of_library("write the plan"))
+    }
+
+    /// Becomes bubblewrap, which starts the second step.
+    fn enter_namespaces(self, bubblewrap: &Path, command: &[OsString]) -> Result<(), SandboxError> {
+        let inside = Self { bubblewrap: None, ..self };
+        let binary =
+            File::open(OWN_BINARY).map_err(SandboxError::during("open our own program"))?;
+        fcntl_setfd(&binary, FdFlags::empty())
+            .map_err(SandboxError::during("keep our own program open"))?;
+        let mut wrapped = Command::new(bubblewrap);
+        wrapped
+            .args(bubblewrap_args(&inside.policy))
+            .arg(format!("/proc/self/fd/{}", binary.as_raw_fd()))
+            .args([SANDBOX_EXEC_COMMAND, &inside.text()?, "--"])
+            .args(command);
+        Err(start_error(bubblewrap.as_os_str())(wrapped.exec()))
+    }
+
+    /// Restricts this process and becomes the program.
+    fn become_program(&self, command: &[OsString]) -> Result<(), SandboxError> {
+        let Some((program, args)) = command.split_first() else { return Ok(()) };
+        let Self { level, policy, .. } = self;
+        limit_resources(*level)?;
+        drop_capabilities()?;
+        let rules = landlock_rules(policy, *level, &folder_entries)?;
+        restrict_thread(&rules, policy.network, *level)?;
+        restrict_calls(policy.network, *level)?;
+        let mut inner = Command::new(program);
+        inner.args(args);
+        for (name, value) in &policy.variables {
+            match value {
+                Some(value) => inner.env(name, value),
+                None => inner.env_remove(name),
+            };
+        }
+        Err(start_error(program)(inner.exec()))
+    }
+}
+
+/// Applies a plan to this process, which must have one thread, and becomes the program. Returns only with an error.
+pub fn exec_in_sandbox(plan: &str, command: &[OsString]) -> Result<(), SandboxError> {
+    let mut plan: SandboxPlan =
+        serde_json::from_str(plan).map_err(SandboxError::of_library("read the plan"))?;
+    match plan.bubblewrap.take() {
+        Some(bubblewrap) => plan.enter_namespaces(&bubblewrap, command),
+        None => plan.become_program(command),
+    }
+}
+
+fn start_error(program: &std::ffi::OsStr) -> impl Fn(std::io::Error) -> SandboxError {
+    let program = program.to_string_lossy().into_owned();
+    move |error| SandboxError::Start { program: program.clone(), error }
+}

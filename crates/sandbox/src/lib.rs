@@ -1,0 +1,24 @@
+//! The sandbox of an agent's tools and programs, on Linux.
+//!
+//! A `SandboxPolicy` is an allow-list of paths, computed by a pure function from the facts of the machine. Two levels
+//! enforce it: `full` with bubblewrap, Landlock and seccomp, `basic` with Landlock and seccomp alone. A process with one
+//! thread applies it to itself and then becomes the program, because Landlock binds only the calling thread. This crate
+//! starts no long-lived process and knows nothing of a team.
+
+mod bubblewrap;
+mod error;
+mod facts;
+mod git_layout;
+mod landlock_rules;
+mod launch;
+mod level;
+mod path_table;
+mod placeholders;
+mod policy;
+mod process_limits;
+mod system_calls;
+
+pub use error::SandboxError;
+pub use facts::SandboxRequest;
+pub use launch::{SandboxLaunch, exec_in_sandbox};
+pub use level::{SandboxSupport, sandbox_gaps, sandbox_parts};

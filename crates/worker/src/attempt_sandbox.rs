@@ -1,0 +1,95 @@
+//! The sandbox of an attempt's program: its level on this machine, and the paths that the program needs.
+
+use std::path::{Path, PathBuf};
+
+use agent_worker_protocol::{FailureClass, JobSandbox, SandboxInForce, SandboxLevel, WorkerJob};
+use agent_worker_sandbox::{
+    SandboxError, SandboxLaunch, SandboxRequest, SandboxSupport, sandbox_gaps,
+};
+
+use crate::turn::{TurnContext, TurnFailure};
+
+/// The sandbox that an attempt uses.
+#[derive(Clone, Debug)]
+pub(crate) struct AttemptSandbox {
+    job: JobSandbox,
+    level: SandboxLevel,
+    support: SandboxSupport,
+    /// The home of the daemon, which the program does not see.
+    daemon_home: Option<PathBuf>,
+}
+
+impl AttemptSandbox {
+    /// Chooses the sandbox of a job; none if the job has none. Fails on a machine without the required level.
+    pub(crate) fn choose(job: &WorkerJob) -> Result<Option<Self>, SandboxError> {
+        let Some(sandbox) = job.sandbox.clone() else { return Ok(None) };
+        let support = SandboxSupport::detect();
+        let level = support.level_for(sandbox.settings.mode)?;
+        let daemon_home = job.socket.parent().map(Path::to_owned);
+        Ok(level.map(|level| Self { job: sandbox, level, support, daemon_home }))
+    }
+
+    /// Returns the description for the first event of the attempt.
+    pub(crate) fn in_force(&self) -> SandboxInForce {
+        let open = sandbox_gaps(self.level, self.job.settings.network);
+        SandboxInForce { level: self.level, open: open.into_iter().map(str::to_owned).collect() }
+    }
+
+    /// Prepares the sandbox for a program, which can also change `writable`.
+    pub(crate) fn prepare(
+        &self,
+        program: &Path,
+        writable: Vec<PathBuf>,
+        context: &TurnContext,
+    ) -> Result<SandboxLaunch, TurnFailure> {
+        let TurnContext { child_env, folders, .. } = context;
+        let request = SandboxRequest {
+            work: child_env.cwd.clone(),
+            private: folders.keep.join("sandbox"),
+            env: child_env.env.clone(),
+            settings: self.job.settings.clone(),
+            read: program_paths(program).chain([folders.attempt.clone()]).collect(),
+            write: writable.into_iter().chain([folders.keep.clone()]).collect(),
+            read_only: self.job.read_only.clone(),
+            hidden: self.daemon_home.iter().cloned().collect(),
+        };
+        SandboxLaunch::prepare(&request, self.level, &self.support).map_err(sandbox_failure)
+    }
+}
+
+/// Converts the reason why a sandbox is impossible. A retry finds the same.
+pub(crate) fn sandbox_failure(error: SandboxError) -> TurnFailure {
+    match error {
+        SandboxError::System { doing, error } => TurnFailure::from_io_error(doing, &error),
+        error => TurnFailure::new(FailureClass::Fatal, error.to_string()),
+    }
+}
+
+/// Returns the folders that a program needs of itself: its own, that of the file behind its links, and for a program of npm
+/// the packages beside it.
+fn program_paths(program: &Path) -> impl Iterator<Item = PathBuf> {
+    let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    let packages = real.ancestors().filter(|folder| folder.ends_with("node_modules")).last();
+    let of_file = packages.map_or_else(|| real.clone(), Path::to_owned);
+    [program.to_owned(), of_file].into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_npm_needs_all_packages_beside_it_and_another_only_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let package = root.join("lib/node_modules/tool/node_modules/inner");
+        std::fs::create_dir_all(&package).unwrap();
+        std::fs::write(package.join("cli.js"), "").unwrap();
+        std::os::unix::fs::symlink(package.join("cli.js"), root.join("tool")).unwrap();
+        let paths: Vec<_> = program_paths(&root.join("tool")).collect();
+        assert_eq!(paths, [root.join("tool"), root.join("lib/node_modules")]);
+        let alone = root.join("lib/agent.sh");
+        let paths: Vec<_> = program_paths(&alone).collect();
+        assert_eq!(paths, [alone.clone(), alone]);
+    }
+}

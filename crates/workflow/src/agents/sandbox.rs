@@ -1,0 +1,84 @@
+//! `sandbox:` of an agent: a word, or a mapping with further paths.
+
+use std::path::PathBuf;
+
+use agent_worker_backends::BackendSpec;
+use agent_worker_protocol::{SandboxMode, SandboxNetwork, SandboxSettings};
+
+use crate::{
+    agents::require_support,
+    diagnostics::diagnostic::{Diagnostic, Diagnostics},
+    yaml::{
+        Yaml,
+        fields::{AllowedKeys, YamlField, YamlFields},
+    },
+};
+
+const SANDBOX_KEYS: AllowedKeys =
+    AllowedKeys { known: &["mode", "read", "write", "network"], planned: &[] };
+/// Words of `sandbox:` and of its key `mode`.
+pub(crate) const SANDBOX_MODES: [(&str, SandboxMode); 3] =
+    [("on", SandboxMode::On), ("full", SandboxMode::Full), ("off", SandboxMode::Off)];
+
+/// Reads the sandbox of an agent, whose backend must be able to use one.
+pub(crate) fn read(
+    field: &YamlField<'_>,
+    backend: Option<&BackendSpec>,
+    diagnostics: &mut Diagnostics,
+) -> SandboxSettings {
+    let settings = if matches!(field.node.value, Yaml::Map(_)) {
+        let Some(fields) = field.fields(&SANDBOX_KEYS, diagnostics) else {
+            return SandboxSettings::default();
+        };
+        let settings = read_mapping(&fields, diagnostics);
+        if let Some(network) = fields.get("network") {
+            diagnostics.ok_or_add(check_network(&network, backend));
+        }
+        settings
+    } else {
+        let mode = diagnostics.ok_or_add(field.one_of(&SANDBOX_MODES, &[]));
+        SandboxSettings { mode: mode.unwrap_or_default(), ..SandboxSettings::default() }
+    };
+    if !settings.is_off() {
+        diagnostics.ok_or_add(require_support("sandbox", |can| can.sandbox, backend, field));
+    }
+    // The program reaches its model and the team's tools through the network.
+    SandboxSettings { network: SandboxNetwork::Open, ..settings }
+}
+
+fn read_mapping(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> SandboxSettings {
+    let mode = fields.read_with("mode", diagnostics, |field| field.one_of(&SANDBOX_MODES, &[]));
+    let read = fields.read_with("read", diagnostics, read_paths);
+    let write = fields.read_with("write", diagnostics, read_paths);
+    SandboxSettings {
+        mode: mode.unwrap_or(SandboxMode::On),
+        read: read.unwrap_or_default(),
+        write: write.unwrap_or_default(),
+        network: SandboxNetwork::default(),
+    }
+}
+
+fn read_paths(field: &YamlField<'_>) -> Result<Vec<PathBuf>, Diagnostic> {
+    let path = |item: &YamlField<'_>| {
+        let text = item.literal_text()?;
+        if text.is_empty() || text.contains('\0') {
+            return Err(item.must_be("the path of a file or folder"));
+        }
+        Ok(PathBuf::from(text))
+    };
+    field.list()?.iter().map(path).collect()
+}
+
+/// Accepts `true` alone: a whole program needs the network, and nothing here filters hosts.
+fn check_network(field: &YamlField<'_>, backend: Option<&BackendSpec>) -> Result<(), Diagnostic> {
+    if matches!(field.node.value, Yaml::List(_)) {
+        return Err(field.not_supported_yet("a list of hosts in `network`"));
+    }
+    if field.boolean()? {
+        return Ok(());
+    }
+    let name = backend.map_or("the backend", |backend| backend.name);
+    Err(field
+        .diagnostic(format!("`network: false` is not possible: `{name}` needs the network"))
+        .with_hint("the program reaches its model and the team's tools through it; omit `network`"))
+}

@@ -1,0 +1,106 @@
+//! Agents with `sandbox:`: their program, its tools and its files, from a workflow file.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+
+use crate::{
+    wire::http::Ask,
+    world::{World, record_skip},
+};
+
+/// Answers with one line: what the program could read and change, and if a tool of the team worked.
+const AGENT: &str = r#"#!/bin/bash
+cat > /dev/null
+try() { if bash -c "$1" > /dev/null 2>&1; then echo yes; else echo no; fi; }
+call='{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"channel_send","arguments":{"message":"from inside"}}}'
+token=$(cat "$AGENT_WORKER_MCP_TOKEN_FILE")
+tool=$(curl --silent --header "Authorization: Bearer $token" --header "Content-Type: application/json" --data "$call" "$AGENT_WORKER_MCP_URL" | grep -c seq)
+echo "secret $(try 'cat ~/.ssh/id') database $(try 'ls "$AGENT_WORKER_HOME"/agent-worker.db') socket $(try 'curl --silent --fail --unix-socket "$AGENT_WORKER_HOME/daemon.sock" http://localhost/health')" \
+  "work $(try 'echo x > made') workflow $(try 'echo x >> team.yaml') further $(try 'echo x > ~/notes/made')" "tool $tool"
+"#;
+
+fn has(level: &str) -> bool {
+    let binary = env!("CARGO_BIN_EXE_agent-worker");
+    let probe = Command::new(binary).args(["sandbox", "--level", level, "--json"]).output();
+    let has = probe.unwrap().status.success() && Path::new("/usr/bin/curl").exists();
+    if !has {
+        record_skip("agents in a sandbox (needs bubblewrap with namespaces, Landlock and curl)");
+    }
+    has
+}
+
+fn world_with(sandbox: &str) -> World {
+    let world = World::new();
+    let home = world.project().parent().unwrap().to_owned();
+    for (name, text) in [(".ssh/id", "secret"), ("notes/one", "")] {
+        fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+        fs::write(home.join(name), text).unwrap();
+    }
+    world.file("agent.sh", AGENT);
+    world.file(
+        "team.yaml",
+        &format!(
+            "name: team\nagents:\n  a: {{ backend: command, command: [bash, agent.sh], sandbox: {sandbox} }}\nkickoff: '@a go'\n"
+        ),
+    );
+    world
+}
+
+/// Runs the team to its end. Returns the messages of the channel and the sandbox of the attempt.
+fn run(world: &World) -> (Vec<String>, Value) {
+    let ended = world.run(&["run", "team.yaml"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let ask = Ask { method: "GET", path: "/events?target=@team&after=0", ..Ask::default() };
+    let events = ask.events(world, |event| event["kind"] == "run.ended");
+    let of = |kind: &'static str| events.iter().filter(move |event| event["kind"] == kind);
+    let messages = of("message").map(|event| event["data"]["body"].as_str().unwrap().to_owned());
+    let running = of("attempt.running").next().unwrap();
+    (messages.collect(), running["data"]["sandbox"].clone())
+}
+
+#[test]
+fn the_program_of_an_agent_reads_and_changes_only_what_its_sandbox_has() {
+    if !has("full") {
+        return;
+    }
+    let inside = "secret no database no socket no work yes workflow no further no";
+    let outside = "secret yes database yes socket yes work yes workflow yes further yes";
+    let noted = "secret no database no socket no work yes workflow no further yes";
+    for (sandbox, expected) in [("full", inside), ("off", outside), ("{ write: [~/notes] }", noted)]
+    {
+        let world = world_with(sandbox);
+        let (messages, in_force) = run(&world);
+        let level = if sandbox == "off" { Value::Null } else { "full".into() };
+        assert_eq!(in_force["level"], level, "{in_force}");
+        let answer = messages.last().unwrap();
+        assert!(
+            answer.starts_with(expected) && answer.ends_with("tool 1"),
+            "{sandbox}: {messages:?}"
+        );
+        assert!(messages.contains(&"from inside".to_owned()), "{sandbox}: {messages:?}");
+        assert_eq!(fs::read_to_string(world.project().join("made")).unwrap(), "x\n");
+        assert!(!world.project().join(".claude").exists(), "no placeholder stays");
+    }
+}
+
+#[test]
+fn a_team_whose_sandbox_is_impossible_or_unsafe_fails_with_the_reason() {
+    if !has("basic") {
+        return;
+    }
+    let world = world_with("on");
+    // A link cannot be protected.
+    std::os::unix::fs::symlink("/nonexistent", world.project().join(".claude")).unwrap();
+    let ended = world.run(&["run", "team.yaml"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let shown = ended.stdout + &ended.stderr;
+    assert!(shown.contains(".claude` is a link, which the sandbox cannot protect"), "{shown}");
+    let world = world_with("{ read: [/nonexistent] }");
+    let ended = world.run(&["run", "team.yaml"]);
+    let shown = ended.stdout + &ended.stderr;
+    assert!(
+        shown.contains("the path `/nonexistent` in `sandbox` cannot be used: it does not exist"),
+        "{shown}"
+    );
+}
