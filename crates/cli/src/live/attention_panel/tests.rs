@@ -61,12 +61,12 @@ fn at(millis: i64) -> Millis {
     Millis::new(1_000_000 + millis)
 }
 
-fn approve(id: i64) -> Option<PanelDecision> {
-    Some(PanelDecision::Approve(ApprovalId::new(id)))
+fn approve(id: i64) -> PanelDecision {
+    PanelDecision::Approve(ApprovalId::new(id))
 }
 
-fn deny(id: i64, reason: Option<&str>) -> Option<PanelDecision> {
-    Some(PanelDecision::Deny(ApprovalId::new(id), reason.map(str::to_owned)))
+fn deny(id: i64, reason: Option<&str>) -> PanelDecision {
+    PanelDecision::Deny(ApprovalId::new(id), reason.map(str::to_owned))
 }
 
 fn painted(lines: &[StyledLine]) -> String {
@@ -234,12 +234,12 @@ fn what_does_not_fit_is_cut_and_can_only_be_denied() {
         "  too long for here: agent-worker pending 3 · n deny\n  r deny with a reason · 1 more\n";
     assert_eq!(foot, expected);
     assert_eq!(panel.decision_for_keys(b"y", at(1_000)), None);
-    assert_eq!(panel.decision_for_keys(b"n", at(2_000)), deny(3, None));
+    assert_eq!(panel.decision_for_keys(b"n", at(2_000)), Some(deny(3, None)));
     // A larger terminal shows all of it, and the display time starts again.
     let large = TerminalSize { width: 60, height: 24 };
     assert!(painted(&panel.draw(&long, large, at(3_000))).ends_with(" a reason · 1 more\n"));
     assert_eq!(panel.decision_for_keys(b"y", at(3_400)), None);
-    assert_eq!(panel.decision_for_keys(b"y", at(4_000)), approve(3));
+    assert_eq!(panel.decision_for_keys(b"y", at(4_000)), Some(approve(3)));
     for size in [TerminalSize { width: 8, height: 24 }, TerminalSize { width: 60, height: 3 }] {
         panel.draw(&[open_request(3, json!({}))], size, at(5_000));
         assert_eq!(panel.decision_for_keys(b"y", at(9_000)), None, "{size:?}");
@@ -261,14 +261,14 @@ fn a_key_allows_for_the_run_the_pattern_that_is_visible_as_a_whole() {
     let allowed = PanelDecision::ApproveForRun(push.id, push.exact_pattern.unwrap());
     assert_eq!(panel.decision_for_keys(b"a", at(499)), None);
     assert_eq!(panel.decision_for_keys(b"a", at(1_000)), Some(allowed));
-    assert_eq!(panel.decision_for_keys(b"y", at(2_000)), approve(3));
+    assert_eq!(panel.decision_for_keys(b"y", at(2_000)), Some(approve(3)));
     // One line less: the request fits, and its pattern does not.
     let small = TerminalSize { height: lines.len() - 1, ..SIZE };
     let lines = panel.draw(&open, small, at(3_000));
     let foot = lines.last().unwrap().paint(Colour::Off);
     assert_eq!(foot, "  y once · n deny · r deny with a reason");
     assert_eq!(panel.decision_for_keys(b"a", at(5_000)), None);
-    assert_eq!(panel.decision_for_keys(b"y", at(6_000)), approve(3));
+    assert_eq!(panel.decision_for_keys(b"y", at(6_000)), Some(approve(3)));
     // Without a pattern that names the call there is no such key.
     panel.draw(&[open_request(3, json!({"anything": 1}))], SIZE, at(7_000));
     assert_eq!(panel.decision_for_keys(b"a", at(9_000)), None);
@@ -278,9 +278,9 @@ fn a_key_allows_for_the_run_the_pattern_that_is_visible_as_a_whole() {
 fn only_a_single_key_after_the_request_was_shown_is_an_answer() {
     let open = [open_request(3, json!({"command": "ls"}))];
     for (keys, pauses, expected) in [
-        (&[&b"y"[..]][..], &[500][..], approve(3)),
-        (&[b"Y"], &[500], approve(3)),
-        (&[b"n"], &[500], deny(3, None)),
+        (&[&b"y"[..]][..], &[500][..], Some(approve(3))),
+        (&[b"Y"], &[500], Some(approve(3))),
+        (&[b"n"], &[500], Some(deny(3, None))),
         (&[b"y"], &[499], None),
         (&[b"yes\n"], &[900], None),
         (&[b"\x1b[A"], &[900], None),
@@ -289,7 +289,7 @@ fn only_a_single_key_after_the_request_was_shown_is_an_answer() {
         (&[b"1"], &[900], None),
         // The user types a command for later.
         (&[b"t", b"y"], &[900, 200], None),
-        (&[b"t", b"y"], &[900, 600], approve(3)),
+        (&[b"t", b"y"], &[900, 600], Some(approve(3))),
     ] {
         let mut panel = AttentionPanel::default();
         panel.draw(&open, SIZE, at(0));
@@ -320,13 +320,13 @@ fn a_reason_is_typed_at_a_prompt_and_sent_with_enter() {
     reason: yn not today▏
     Enter sends · Esc goes back
     ");
-    assert_eq!(panel.decision_for_keys(b"\r", at(1_001)), deny(3, Some("yn not today")));
+    assert_eq!(panel.decision_for_keys(b"\r", at(1_001)), Some(deny(3, Some("yn not today"))));
     // Escape goes back, and the key that follows must be settled again.
     panel.draw(&open, SIZE, at(2_000));
     panel.decision_for_keys(b"r", at(3_000));
     assert_eq!(panel.decision_for_keys(b"\x1b", at(3_100)), None);
     assert_eq!(panel.decision_for_keys(b"y", at(3_200)), None);
-    assert_eq!(panel.decision_for_keys(b"y", at(4_000)), approve(3));
+    assert_eq!(panel.decision_for_keys(b"y", at(4_000)), Some(approve(3)));
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_line_about_an_item_that_is_answered_elsewhere_goes_to_no_other() {
     panel.decision_for_keys(b"not this", at(1_100));
     panel.draw(&open[1..], SIZE, at(1_200));
     assert_eq!(panel.decision_for_keys(b"\r", at(2_000)), None);
-    assert_eq!(panel.decision_for_keys(b"n", at(3_000)), deny(4, None));
+    assert_eq!(panel.decision_for_keys(b"n", at(3_000)), Some(deny(4, None)));
 }
 
 #[test]

@@ -328,6 +328,7 @@ fn busy_team() -> RunProgress {
     let call = |id: &str, tool: &str, args: Value| json!({"id": id, "tool": tool, "args": args});
     let answered =
         |id: &str, tool: &str| json!({"id": id, "tool": tool, "ok": true, "summary": "ok"});
+    let usage = |at, agent, data| event(at, EventKind::Usage, agent, data);
     let ok = json!({"end": "ok", "acted": [1], "pending": [], "dead": []});
     let edit =
         json!({"file_path": "/repo/src/parser/tokens.rs", "old_string": "a", "new_string": "b"});
@@ -335,26 +336,15 @@ fn busy_team() -> RunProgress {
         event(0, EventKind::RunRunning, "", json!({"state": "running"})),
         message_event(1, "user", &["lead"], "please review this change"),
         event(1, EventKind::AttemptRunning, "lead", json!({"pid": 7})),
-        event(
-            2,
-            EventKind::Usage,
-            "lead",
-            json!({"input_tokens": 700, "output_tokens": 120, "cost_micros": 10_000}),
-        ),
+        usage(2, "lead", json!({"input_tokens": 700, "output_tokens": 120, "cost_micros": 10_000})),
         event(3, EventKind::AttemptEnded, "lead", ok),
         event(4, EventKind::AttemptRunning, "coder", json!({"pid": 8})),
-        event(
+        usage(
             5,
-            EventKind::Usage,
             "coder",
             json!({"input_tokens": 1_000, "output_tokens": 20, "cost_micros": 30_000}),
         ),
-        event(
-            6,
-            EventKind::Usage,
-            "coder",
-            json!({"input_tokens": 200, "output_tokens": 30, "cost_micros": 10_000}),
-        ),
+        usage(6, "coder", json!({"input_tokens": 200, "output_tokens": 30, "cost_micros": 10_000})),
         event(
             7,
             EventKind::Text,
@@ -364,12 +354,7 @@ fn busy_team() -> RunProgress {
         event(8, EventKind::Text, "coder", json!({"text": "the length to each token."})),
         event(9, EventKind::ToolCall, "coder", call("1", "Edit", edit)),
         event(10, EventKind::AttemptRunning, "tester", json!({"pid": 9})),
-        event(
-            11,
-            EventKind::Usage,
-            "tester",
-            json!({"input_tokens": 9_000, "output_tokens": 3_500}),
-        ),
+        usage(11, "tester", json!({"input_tokens": 9_000, "output_tokens": 3_500})),
         event(
             12,
             EventKind::ToolCall,
