@@ -50,7 +50,7 @@ fn attach(world: &World, target: &str) -> Child {
 /// Returns the channel in the format of `run` and `attach`.
 fn channel_lines(world: &World, target: &str) -> Vec<String> {
     let shown = world.run(&["peek", target, "-n", "1000"]).stdout;
-    shown.lines().map(|line| line.split_once("ago ").unwrap().1.to_owned()).collect()
+    shown.lines().map(|line| line[line.find('#').unwrap()..].to_owned()).collect()
 }
 
 /// Sends `many` messages one after the other, without pauses.
