@@ -282,7 +282,8 @@ fn a_home_that_cannot_be_written_to_is_reported_in_a_line() {
     let shown: Vec<&str> = shown
         .lines()
         .filter(|line| {
-            !line.starts_with("note") && ![" backend ", " sandbox "].iter().any(|it| line.contains(it))
+            !line.starts_with("note")
+                && ![" backend ", " sandbox "].iter().any(|it| line.contains(it))
         })
         .collect();
     insta::assert_snapshot!(normalized(&world, &shown.join("\n")), @"

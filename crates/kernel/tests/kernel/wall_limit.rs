@@ -405,11 +405,18 @@ async fn a_long_absence_of_the_daemon_does_not_count_for_a_start_nor_for_a_setup
     let file = team("coder", "limits: { wall: 10m }\nkickoff: '@coder go'");
     let started = world.start(&file).await;
     world.wait_for_report(started, "coder", 1).await;
+    // A setup without a command could be over before the daemon stops.
+    world.machine.set_shell_script(|_| std::future::pending());
+    let file =
+        team("coder", "setup: [{ shell: make }]\nlimits: { wall: 10m }\nkickoff: '@coder go'");
     let set_up = world.begin_run(RunMode::Run, "other", &file).await.unwrap().run;
     world.stop_daemon().await;
     assert_eq!(world.view(set_up).await.state, RunState::Setup);
     world.machine.kill_all().await;
     world.pass_time(Duration::from_hours(3)).await;
+    world.machine.set_shell_script(|_| async {
+        ShellOutcome { status: Some(0), ..ShellOutcome::default() }
+    });
     world.restart_daemon().await;
     assert_eq!(world.wait_until_ended(set_up).await.state, DONE);
     world.pass_time(Duration::from_mins(2)).await;
