@@ -4,7 +4,7 @@
 //! marks of attempts have no blanks. An argument that looks like a variable counts as one: a mark too many makes a caller
 //! less trusted.
 
-/// One line.
+/// The line of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PsEntry {
     pub(crate) pid: u32,
