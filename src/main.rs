@@ -10,11 +10,8 @@ use std::{
 
 use agent_worker_cli::{CliInvocation, Console, DaemonFlags, ProcessTrackingFlag};
 use agent_worker_daemon::{Options, StartedBy, Tracking};
-use agent_worker_host::{EXIT_SHORTAGE, close_inherited_files_on_exec, is_shortage};
+use agent_worker_host::{EXIT_SHORTAGE, close_inherited_files_on_exec, is_shortage, own_program};
 use anyhow::Context as _;
-
-/// Path of the running binary, valid even after the file was rebuilt or moved.
-const SELF_EXE_PATH: &str = "/proc/self/exe";
 
 /// Maximum number of threads that serve clients.
 const MAX_WORKER_THREADS: usize = 16;
@@ -51,7 +48,7 @@ fn read_cli_settings() -> anyhow::Result<agent_worker_cli::CliSettings> {
         home: resolve_home(&env, &cwd)?,
         cwd,
         inside_attempt: env.contains_key("AGENT_WORKER_ATTEMPT"),
-        exe: SELF_EXE_PATH.into(),
+        exe: own_program(),
         env,
     })
 }

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_host::HoldMark;
+use agent_worker_host::{HoldMark, MAX_SOCKET_PATH_BYTES};
 use agent_worker_protocol::{AttemptId, RunId};
 
 /// The folder `~/.agent-worker`, checked: owned by us and closed to other users.
@@ -38,7 +38,7 @@ pub enum HomeError {
         /// Uid of the owner.
         owner: u32,
     },
-    /// The path of the socket would exceed 107 bytes.
+    /// The path of the socket would be longer than the system allows.
     #[error(
         "{path} is too long for a socket's path by {over} bytes; set AGENT_WORKER_HOME to a shorter one"
     )]
@@ -49,8 +49,6 @@ pub enum HomeError {
         over: usize,
     },
 }
-
-const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 impl DaemonHome {
     /// Opens the home at `root`, and creates it if needed. Its mode becomes 0700.

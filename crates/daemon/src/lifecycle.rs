@@ -14,7 +14,8 @@ use std::{
 };
 
 use agent_worker_host::{
-    Durability, LockFile, Process, own_marks, port_holder, run_blocking, write_atomically,
+    Durability, LockFile, Process, adopt_orphans, own_marks, port_holder, run_blocking,
+    write_atomically,
 };
 use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, Principal, RandomSource};
 use agent_worker_protocol::{BASE_ENV, Millis, Span, api::ShutdownMode};
@@ -423,7 +424,7 @@ fn become_daemon(started_by: StartedBy) {
     {
         tracing::warn!(%error, "setsid failed; staying in the session of the starting command");
     }
-    if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+    if let Err(error) = adopt_orphans() {
         tracing::warn!(%error, "could not become a subreaper; orphans of workers will not be detected");
     }
 }

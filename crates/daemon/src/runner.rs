@@ -18,7 +18,7 @@ use std::{
 };
 
 use agent_worker_host::{
-    Durability, LockFile, attempt_marks, is_shortage, marked_processes, run_blocking,
+    Durability, LockFile, attempt_marks, is_shortage, marked_processes, own_program, run_blocking,
     write_atomically,
 };
 use agent_worker_kernel::{
@@ -61,7 +61,7 @@ impl ProcessRunner {
         let folder_watcher = FolderWatcher::default();
         Self {
             home,
-            exe: "/proc/self/exe".into(),
+            exe: own_program(),
             kill_grace,
             grace_override,
             children,

@@ -19,7 +19,7 @@ use agent_worker_protocol::hash;
 use crate::{
     atomic_file::{Durability, write_atomically},
     process_tree::Process,
-    procfs,
+    system,
 };
 
 /// Prefix of the name of a folder with one group per mark.
@@ -46,9 +46,7 @@ pub struct Cgroup {
 impl CgroupRoot {
     /// Returns the folder for `home` below this process's own group. The error is the reason against groups.
     pub fn of(home: &Path) -> Result<Self, String> {
-        let read =
-            |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
-        let own = own_folder(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)?;
+        let own = system::own_cgroup_folder()?;
         let root = Self { path: own.join(root_name(home)) };
         root.probe(&own).map_err(|error| format!("{}: {error}", own.display()))?;
         Ok(root)
@@ -164,8 +162,8 @@ impl Cgroup {
 /// Returns the marks in the path of a process's group, as the daemon with the pid `daemon` sees it. Groups above the
 /// daemon's own count only for a process that is in none below it.
 pub fn group_marks(pid: u32, daemon: u32) -> io::Result<Vec<String>> {
-    let path = procfs::cgroup(pid)?.unwrap_or_default();
-    let own = procfs::cgroup(daemon).ok().flatten();
+    let path = system::cgroup_path(pid)?.unwrap_or_default();
+    let own = system::cgroup_path(daemon).ok().flatten();
     Ok(marks_for(&path, own.as_deref()))
 }
 
@@ -194,39 +192,6 @@ fn root_name(home: &Path) -> String {
     format!("{PREFIX}{}", digits.concat())
 }
 
-/// Returns the folder of the group in `/proc/self/cgroup`, within the mounts of `/proc/self/mountinfo`.
-fn own_folder(mountinfo: &str, cgroup: &str) -> Result<PathBuf, String> {
-    let path = procfs::unified_path(cgroup).ok_or("this system has no cgroups v2")?;
-    if path.ends_with(" (deleted)") {
-        return Err("this process's own cgroup was removed".into());
-    }
-    let mut mounted = false;
-    for line in mountinfo.lines() {
-        let Some((before, after)) = line.split_once(" - ") else { continue };
-        if !after.starts_with("cgroup2 ") {
-            continue;
-        }
-        mounted = true;
-        let fields: Vec<&str> = before.split(' ').collect();
-        let (Some(root), Some(point)) = (fields.get(3), fields.get(4)) else { continue };
-        let (root, point) = (unescape(root), unescape(point));
-        // A container may see only a part of the hierarchy.
-        if let Ok(rest) = Path::new(path).strip_prefix(&root) {
-            return Ok(Path::new(&point).join(rest));
-        }
-    }
-    Err(if mounted {
-        "this process's own cgroup is not mounted".into()
-    } else {
-        "no cgroup v2 file system is mounted".into()
-    })
-}
-
-/// Decodes blanks and backslashes, which that file writes as octal numbers.
-fn unescape(field: &str) -> String {
-    field.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-}
-
 fn retry_on(passing: io::ErrorKind, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
     for _ in 1..MAX_TRIES {
         match work() {
@@ -240,31 +205,6 @@ fn retry_on(passing: io::ErrorKind, work: impl Fn() -> io::Result<()>) -> io::Re
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HYBRID: &str = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
-        35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
-        41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-
-    #[test]
-    fn our_own_group_is_found_by_the_mounts_and_its_path() {
-        let unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
-        let part = "30 23 0:26 /docker/abc /my\\040groups rw - cgroup2 cgroup rw\n";
-        for (mounts, cgroup, expected) in [
-            (HYBRID, "4:memory:/x\n0::/\n", Ok("/sys/fs/cgroup/unified/")),
-            (unified, "0::/user.slice/a b.scope\n", Ok("/sys/fs/cgroup/user.slice/a b.scope")),
-            (part, "0::/docker/abc/d\n", Ok("/my groups/d")),
-            (part, "0::/docker/other\n", Err("own cgroup is not mounted")),
-            (unified, "4:memory:/x\n", Err("has no cgroups v2")),
-            ("", "0::/\n", Err("no cgroup v2 file system")),
-            (unified, "0::/gone (deleted)\n", Err("was removed")),
-        ] {
-            match (own_folder(mounts, cgroup), expected) {
-                (Ok(found), Ok(expected)) => assert_eq!(found, Path::new(expected)),
-                (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
-                (found, expected) => panic!("{cgroup}: {found:?}, not {expected:?}"),
-            }
-        }
-    }
 
     #[test]
     fn a_path_names_the_attempts_it_is_in() {

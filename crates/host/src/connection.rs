@@ -19,10 +19,8 @@ use hyper::{Request, Response, body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use tokio::{net::UnixStream, time::sleep};
 
-use crate::daemon_socket::DialError;
+use crate::{daemon_socket::DialError, socket_path::MAX_SOCKET_PATH_BYTES};
 
-/// Capacity of `sockaddr_un` without the final zero.
-const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// Maximum number of tries to connect to a listener whose queue is full.
 const MAX_CONNECT_TRIES: u32 = 200;
 const CONNECT_RETRY_PAUSE: Duration = Duration::from_millis(5);

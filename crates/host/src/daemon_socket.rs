@@ -22,6 +22,7 @@ use crate::{
     connection::{DaemonConnection, ExchangeError},
     damage,
     event_stream::EventStream,
+    socket_path::MAX_SOCKET_PATH_BYTES,
 };
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -73,7 +74,7 @@ pub enum DialError {
         what: String,
     },
     /// The path is too long for a socket.
-    #[error("{} is too long for a socket's path (107 bytes at most); choose a shorter home", socket.display())]
+    #[error("{} is too long for a socket's path ({MAX_SOCKET_PATH_BYTES} bytes at most); choose a shorter home", socket.display())]
     PathTooLong {
         /// Path of the socket.
         socket: PathBuf,

@@ -13,16 +13,10 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{
-        Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open,
-        pidfd_send_signal, test_kill_process, waitid,
-    },
+    process::{Pid, Signal, WaitId, WaitIdOptions, test_kill_process, waitid},
 };
 
-use crate::{
-    cgroup::group_marks,
-    procfs::{self, Stat},
-};
+use crate::{cgroup::group_marks, system};
 
 /// Environment variable with the attempt's id, which every process of an attempt has.
 pub const ATTEMPT_MARKER: &str = "AGENT_WORKER_ATTEMPT";
@@ -39,10 +33,23 @@ pub struct Process {
     pub start_time: u64,
 }
 
+/// One process at the time of the read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: u32,
+    pub(crate) parent: u32,
+    /// Start time in the system's own unit; with the pid it identifies one process forever.
+    pub(crate) start_time: u64,
+    /// True if the process is dead and its parent has not reaped it.
+    pub(crate) is_zombie: bool,
+    /// True for a thread of the kernel. It has neither an environment nor arguments.
+    pub(crate) is_kernel_thread: bool,
+}
+
 impl Process {
     /// Returns the living process that has this pid now.
     pub fn of(pid: u32) -> Option<Self> {
-        procfs::stat(pid).filter(|stat| !stat.is_zombie).map(Self::from)
+        system::stat(pid).filter(|stat| !stat.is_zombie).map(Self::from)
     }
 
     /// Returns true if the process lives. A zombie does not count as living.
@@ -52,27 +59,13 @@ impl Process {
 
     /// Sends a signal; succeeds also if the process is gone.
     pub fn signal(self, signal: Signal) -> io::Result<()> {
-        let sent = match self.open() {
-            Ok(fd) => pidfd_send_signal(fd, signal),
-            // A kernel without such descriptors: the closest approximation.
-            Err(Errno::NOSYS) if self.is_alive() => kill_process(self.pid()?, signal),
-            Err(Errno::NOSYS) => Ok(()),
-            Err(error) => Err(error),
-        };
-        match sent {
+        match system::signal_process(self, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Opens a descriptor of the process and checks it afterwards, because an open descriptor always refers to the
-    /// same process.
-    pub(crate) fn open(self) -> rustix::io::Result<std::os::fd::OwnedFd> {
-        let fd = pidfd_open(self.pid()?, PidfdFlags::empty())?;
-        if self.is_alive() { Ok(fd) } else { Err(Errno::SRCH) }
-    }
-
-    fn pid(self) -> rustix::io::Result<Pid> {
+    pub(crate) fn pid(self) -> rustix::io::Result<Pid> {
         i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)
     }
 }
@@ -85,30 +78,33 @@ impl From<Stat> for Process {
 
 /// Returns every living process below `pid`, without `pid` itself.
 pub fn descendants(pid: u32) -> Vec<Process> {
-    descendants_in(&procfs::all_processes(), pid)
+    descendants_in(&system::all_processes(), pid)
 }
 
-/// Returns every living process below this one; for a subreaper at its end.
+/// Returns every living process below this one; for a process at its end that has called [`crate::adopt_orphans`].
 ///
-/// Reaps dead orphans, and would take the exit status of a child that another caller still waits for. The result is
-/// exact, while [`descendants`] is a snapshot: an orphan becomes a child of its subreaper, so a process without
-/// children has no descendants.
+/// Reaps dead orphans, and would take the exit status of a child that another caller still waits for. On Linux the result
+/// is exact, while [`descendants`] is a snapshot: an orphan becomes a child of its subreaper, so a process without
+/// children has no descendants. macOS has no subreaper; there the marks of the orphans identify them, as far as they are
+/// readable.
 pub fn own_descendants() -> Vec<Process> {
     let any = || waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
-    loop {
+    let mut found = loop {
         match any() {
             Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) => return descendants(std::process::id()),
-            Err(_) => return Vec::new(),
+            Ok(None) => break descendants(std::process::id()),
+            Err(_) => break Vec::new(),
         }
-    }
+    };
+    found.extend(system::lost_descendants());
+    found
 }
 
 /// Returns every living child of this process, including orphans that dead parents below it left.
 pub fn children() -> Vec<Process> {
     let own = std::process::id();
     let living =
-        procfs::all_processes().into_iter().filter(|stat| stat.parent == own && !stat.is_zombie);
+        system::all_processes().into_iter().filter(|stat| stat.parent == own && !stat.is_zombie);
     living.map(Process::from).collect()
 }
 
@@ -116,7 +112,7 @@ pub fn children() -> Vec<Process> {
 pub fn dead_children() -> Vec<Process> {
     let own = std::process::id();
     let dead =
-        procfs::all_processes().into_iter().filter(|stat| stat.parent == own && stat.is_zombie);
+        system::all_processes().into_iter().filter(|stat| stat.parent == own && stat.is_zombie);
     dead.map(Process::from).collect()
 }
 
@@ -165,7 +161,7 @@ enum ProcessVisibility {
 }
 
 fn inspect(pid: u32) -> ProcessVisibility {
-    if let Some(stat) = procfs::stat(pid) {
+    if let Some(stat) = system::stat(pid) {
         return ProcessVisibility::Visible(stat);
     }
     match i32::try_from(pid).ok().and_then(Pid::from_raw).map(test_kill_process) {
@@ -209,17 +205,12 @@ pub fn attempt_marks() -> BTreeSet<String> {
 /// Returns every living process with the mark of an attempt, and the mark.
 fn scan_marks() -> Vec<(Process, String)> {
     let deadline = Instant::now() + MAX_EXEC_WAIT;
-    let living = procfs::all_processes().into_iter().filter(|stat| !stat.is_zombie);
-    let marks_of = |stat: Stat| {
-        let marks = procfs::environment_after_exec(stat.pid, ATTEMPT_MARKER, deadline).into_iter();
-        marks.map(move |mark| (Process::from(stat), mark))
-    };
-    living.flat_map(marks_of).collect()
+    system::environment_values(ATTEMPT_MARKER, deadline)
 }
 
 /// Returns the initial value of the variable `name` in the process `pid`. An error means that the value is unknown.
 pub fn environment_value(pid: u32, name: &str) -> io::Result<Option<String>> {
-    Ok(procfs::environment(pid, name)?.into_iter().next())
+    Ok(system::environment(pid, name)?.into_iter().next())
 }
 
 /// Returns the living processes below `root` in a snapshot.

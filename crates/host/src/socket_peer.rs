@@ -5,28 +5,22 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use nix::{
-    errno::Errno,
-    sys::socket::{getsockopt, sockopt::PeerPidfd},
-};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::system;
 
 /// The process that connected to a Unix socket, by a descriptor that means no other process, also after its pid was
 /// given to another.
 #[derive(Debug)]
 pub struct SocketPeer {
-    /// None where the kernel offers no such descriptor (Linux before 6.5).
+    /// None where the kernel offers no such descriptor (Linux before 6.5, macOS).
     pidfd: Option<OwnedFd>,
 }
 
 impl SocketPeer {
     /// Returns the process that connected to `socket`. An error means that it has ended and is not known any more.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
-        match getsockopt(socket, PeerPidfd) {
-            Ok(pidfd) => Ok(Self { pidfd: Some(pidfd) }),
-            Err(Errno::ENOPROTOOPT) => Ok(Self { pidfd: None }),
-            Err(error) => Err(error.into()),
-        }
+        Ok(Self { pidfd: system::peer_descriptor(socket)? })
     }
 
     /// Returns true if the process is known to have ended. Facts that were read by its pid before this call are not

@@ -4,14 +4,10 @@ use std::{
     collections::BTreeSet, future::ready, io, panic::resume_unwind, sync::Arc, time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-    process::Signal,
-};
+use rustix::{io::Errno, process::Signal};
 use tokio::{task::spawn_blocking, time::Instant};
 
-use crate::{cgroup::Cgroup, process_tree::Process};
+use crate::{cgroup::Cgroup, process_tree::Process, system};
 
 /// Longest wait of [`end_processes`] before it scans for processes that appeared meanwhile.
 const MAX_SCAN_PAUSE: Duration = Duration::from_millis(200);
@@ -107,7 +103,7 @@ fn wait_all_gone(processes: &[Process], wait: Duration) {
             if left.is_zero() {
                 return;
             }
-            match wait_ended(*process, left) {
+            match system::wait_ended(*process, left) {
                 Ok(true) | Err(Errno::SRCH) => break,
                 Ok(false) | Err(Errno::INTR) => {}
                 // A system without such descriptors, or with none left: polled at an interval.
@@ -116,13 +112,6 @@ fn wait_all_gone(processes: &[Process], wait: Duration) {
             }
         }
     }
-}
-
-/// Returns true if the process ends within `wait`.
-fn wait_ended(process: Process, wait: Duration) -> rustix::io::Result<bool> {
-    let fd = process.open()?;
-    let wait = Timespec::try_from(wait).map_err(|_| Errno::INVAL)?;
-    Ok(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&wait))? > 0)
 }
 
 #[cfg(test)]

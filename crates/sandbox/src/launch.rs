@@ -12,6 +12,7 @@ use std::{
     process::Command,
 };
 
+use agent_worker_host::own_program;
 use agent_worker_protocol::{SandboxLevel, SandboxNetwork};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
@@ -20,18 +21,15 @@ use crate::{
     bubblewrap::bubblewrap_args,
     error::SandboxError,
     facts::SandboxRequest,
-    landlock_rules::{folder_entries, landlock_rules, restrict_thread},
+    landlock_rules::{folder_entries, landlock_rules},
     level::SandboxSupport,
     placeholders::HeldPlaceholders,
     policy::SandboxPolicy,
-    process_limits::{drop_capabilities, limit_resources},
-    system_calls::restrict_calls,
+    system::{drop_capabilities, limit_resources, restrict_calls, restrict_thread},
 };
 
 /// The hidden subcommand of our binary that applies a plan.
 const SANDBOX_EXEC_COMMAND: &str = "sandbox-exec";
-/// Path of the running binary, valid even after the file was replaced.
-const OWN_BINARY: &str = "/proc/self/exe";
 
 /// A sandbox that is ready for programs. Keep it until they have ended.
 #[derive(Debug)]
@@ -102,7 +100,7 @@ impl SandboxPlan {
     fn enter_namespaces(self, bubblewrap: &Path, command: &[OsString]) -> Result<(), SandboxError> {
         let inside = Self { bubblewrap: None, ..self };
         let binary =
-            File::open(OWN_BINARY).map_err(SandboxError::during("open our own program"))?;
+            File::open(own_program()).map_err(SandboxError::during("open our own program"))?;
         fcntl_setfd(&binary, FdFlags::empty())
             .map_err(SandboxError::during("keep our own program open"))?;
         let mut wrapped = Command::new(bubblewrap);

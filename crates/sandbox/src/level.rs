@@ -10,7 +10,7 @@ use agent_worker_protocol::{SandboxLevel, SandboxMode, SandboxNetwork};
 use rustix::process::getuid;
 use serde::Serialize;
 
-use crate::{bubblewrap::probe_args, error::SandboxError, landlock_rules::landlock_version};
+use crate::{bubblewrap::probe_args, error::SandboxError, system::landlock_version};
 
 /// The name of bubblewrap's program.
 const BUBBLEWRAP_PROGRAM: &str = "bwrap";

@@ -12,11 +12,18 @@ mod git_layout;
 mod landlock_rules;
 mod launch;
 mod level;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
 mod path_table;
 mod placeholders;
 mod policy;
-mod process_limits;
-mod system_calls;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(target_os = "macos")]
+use macos as system;
 
 pub use error::SandboxError;
 pub use facts::SandboxRequest;

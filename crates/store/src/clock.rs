@@ -1,9 +1,12 @@
-//! The store's clock: a saved anchor, and `CLOCK_BOOTTIME` since then.
+//! The store's clock: a saved anchor, and the boot time since then: `CLOCK_BOOTTIME`, on macOS
+//! `CLOCK_MONOTONIC_RAW`.
 //!
 //! Invariant: store time never goes back. Every commit saves the anchor with the rows it dates, so a process that opens
 //! the database later continues at or after every instant that is stored. Within one boot of the machine the clock
 //! continues exactly, also while no process has the database open. After a reboot it continues by the difference of the
 //! wall clocks, at least 0.
+
+mod boot_clock;
 
 use std::{
     sync::{
@@ -14,16 +17,12 @@ use std::{
 };
 
 use agent_worker_protocol::Millis;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::{
     db::{self, Connection, OptionalExtension, params},
     error::Result,
     time::{Now, StoreTime},
 };
-
-/// The file with the id of the machine's current boot.
-const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A handle to the clock that all databases of a store share.
 #[derive(Clone)]
@@ -69,7 +68,7 @@ impl ClockReading<'_> {
 impl StoreClock {
     /// Starts the clock from the anchor that is saved in `db`.
     pub(crate) fn start(db: &Connection) -> Result<Self> {
-        let boot = std::fs::read_to_string(BOOT_ID_PATH).ok().map(|id| id.trim().to_owned());
+        let boot = boot_clock::boot_id();
         let anchor = load_anchor(db)?;
         let clock = Self(Arc::new(StoreClockState {
             boot,
@@ -98,7 +97,7 @@ impl StoreClock {
     fn read(&self) -> ClockReading<'_> {
         ClockReading {
             boot: self.0.boot.as_deref(),
-            boottime_us: boottime_us(),
+            boottime_us: boot_clock::boottime_us(),
             wall_us: wall_us(),
         }
     }
@@ -181,12 +180,6 @@ fn newest_stored_time(db: &Connection) -> Result<StoreTime> {
     let sql = "SELECT max(coalesce((SELECT value FROM meta WHERE name = 'pulse'), 0), coalesce((
         SELECT max(e.at) FROM workflow w JOIN event e ON e.workflow = w.id AND e.position = w.last_event), 0))";
     Ok(db.prepare_cached(sql)?.query_row((), |row| row.get(0).map(StoreTime::new))?)
-}
-
-/// Returns the microseconds since the machine's boot, including the time it was suspended.
-fn boottime_us() -> i64 {
-    let since = clock_gettime(ClockId::Boottime);
-    since.tv_sec.saturating_mul(1_000_000).saturating_add(since.tv_nsec / 1_000)
 }
 
 /// Returns the time of day, in microseconds since 1970 UTC: for display and for file times, never for a timer.

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{DaemonSocket, LockFile, end_processes, own_descendants};
+use agent_worker_host::{DaemonSocket, LockFile, adopt_orphans, end_processes, own_descendants};
 use agent_worker_protocol::{
     Finished, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
 };
@@ -71,8 +71,7 @@ pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
     };
     let lock = LockFile::acquire(&job.folder.join("worker.lock")).map_err(folder("lock"))?;
     // A descendant that loses its parent becomes a child of this process, so none leaves the tree.
-    let adopted = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    adopted.map_err(|errno| Error::Process(errno.into()))?;
+    adopt_orphans().map_err(Error::Process)?;
     let signals = WorkerSignals::catch().map_err(Error::Process)?;
     let daemon = DaemonSocket::at(job.socket.clone()).with_token(job.token.clone());
     let report = EventReporter::open(

@@ -2,24 +2,31 @@
 //! and a read decides which file is read.
 //!
 //! The kernel of the operating system resolves a path *beneath* a folder in one step (`openat2` with
-//! `RESOLVE_BENEATH`). A path or a link that leads out fails with `EXDEV`. A system without that call opens one name
-//! at a time and follows no link.
+//! `RESOLVE_BENEATH`). A path or a link that leads out fails with `EXDEV`. A system without that call (macOS) opens one
+//! name at a time and follows no link.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "macos")]
+mod macos;
 
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::{Component, Path, PathBuf},
 };
 
 use rustix::{
-    fs::{self, CWD, Mode, OFlags, ResolveFlags},
+    fs::{self, CWD, Mode, OFlags},
     io::Errno,
 };
 
-/// Attempts at a path with `..` while other processes rename folders on it.
-const MAX_RESOLVE_ATTEMPTS: usize = 16;
-const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+#[cfg(target_os = "linux")]
+use self::linux::{FOLDER_FLAGS, open_beneath, path_of_folder};
+#[cfg(target_os = "macos")]
+use self::macos::{FOLDER_FLAGS, open_beneath, path_of_folder};
+
 /// A pipe is opened without waiting for its writer, and refused later because it is not a regular file.
 const FILE_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -58,7 +65,7 @@ impl OpenFolder {
     }
 
     fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        let path = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+        let path = path_of_folder(&fd)?;
         // The system marks the path of a deleted folder, and such a path may belong to another folder.
         let (opened, named) = (fs::fstat(&fd)?, fs::stat(&path)?);
         if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino) {
@@ -71,20 +78,6 @@ impl OpenFolder {
 /// Returns true if a path or a link led out of the folder.
 pub(crate) fn leads_out(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::XDEV.raw_os_error())
-}
-
-fn open_beneath(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let path = if path == Path::new("") { Path::new(".") } else { path };
-    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    for _ in 0..MAX_RESOLVE_ATTEMPTS {
-        match fs::openat2(folder, path, flags, Mode::empty(), how) {
-            // A folder on the path was renamed meanwhile.
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS) => return walk_beneath(folder, path, flags),
-            opened => return Ok(opened?),
-        }
-    }
-    Err(Errno::AGAIN.into())
 }
 
 /// Opens a path name by name, without links and `..`, for a system without `openat2`.

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::{DaemonSocket, DialError, LockFile};
+use agent_worker_host::{DaemonSocket, DialError, LockFile, MAX_SOCKET_PATH_BYTES};
 use agent_worker_protocol::{
     BASE_ENV,
     api::{Health, HealthStatus},
@@ -47,8 +47,6 @@ const SUCCESSOR_TIMEOUT: Duration = Duration::from_secs(3);
 const SUCCESSOR_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Poll interval for a lock that another process holds.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum length of a socket's path, in bytes.
-pub(crate) const MAX_SOCKET_PATH_LEN: usize = 107;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Variable that overrides the reported version in a debug build.
 const VERSION_OVERRIDE: &str = "AGENT_WORKER_VERSION_OVERRIDE";
@@ -409,7 +407,7 @@ async fn wait_until_ready(mut child: Child) -> io::Result<Readiness> {
 /// socket.
 fn prepare_private_home(settings: &CliSettings) -> Result<(), CliError> {
     let socket = settings.socket();
-    if socket.as_os_str().len() > MAX_SOCKET_PATH_LEN {
+    if socket.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
         return Err(DialError::PathTooLong { socket }.into());
     }
     let home = settings.home.display();

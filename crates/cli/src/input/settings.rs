@@ -13,7 +13,7 @@ pub struct CliSettings {
     pub env: BTreeMap<String, String>,
     /// True if the caller belongs to an attempt (`AGENT_WORKER_ATTEMPT`); such a caller starts no daemon.
     pub inside_attempt: bool,
-    /// This program, to start a daemon from: `/proc/self/exe`, since the path of a rebuilt binary no longer exists.
+    /// This program, to start a daemon from.
     pub exe: PathBuf,
 }
 

@@ -1,13 +1,13 @@
-//! Reads the newest lines of a file and those that follow. inotify reports changes; nothing is polled.
+//! Reads the newest lines of a file and those that follow. The system reports changes; nothing is polled.
 
 use std::{
     fs::File,
     io::{self, Read as _, Seek as _, SeekFrom},
-    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+    os::unix::fs::MetadataExt as _,
     path::Path,
 };
 
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use agent_worker_host::FileWatch;
 
 use crate::{
     error::{CliError, CliErrorKind},
@@ -41,11 +41,11 @@ pub(crate) fn print_tail(
     // The watch starts before the read, so that no change is missed.
     let watch = match until {
         TailMode::Existing => None,
-        TailMode::Follow => Some(TailWatcher::new(path).map_err(unreadable)?),
+        TailMode::Follow => Some(FileWatch::new(path).map_err(unreadable)?),
     };
     let (lines, mut place) = read_newest(path, number).map_err(unreadable)?;
     print_file_lines(&lines, console)?;
-    let Some(watch) = watch else { return Ok(()) };
+    let Some(mut watch) = watch else { return Ok(()) };
     loop {
         watch.wait_for_change().map_err(unreadable)?;
         print_file_lines(&place.read_after_rotation(path).map_err(unreadable)?, console)?;
@@ -116,25 +116,6 @@ impl TailReader {
     }
 }
 
-/// Waits for changes of a file.
-struct TailWatcher(OwnedFd);
-
-impl TailWatcher {
-    fn new(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
-        let fd = inotify::init(CreateFlags::CLOEXEC)?;
-        inotify::add_watch(&fd, folder, WatchFlags::MODIFY | WatchFlags::CREATE)?;
-        Ok(Self(fd))
-    }
-
-    /// Waits for a change; the content of the event is ignored, and the file is read instead.
-    fn wait_for_change(&self) -> io::Result<()> {
-        let mut buffer = [0; 4096];
-        rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut buffer))?;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{fs, io::Write as _};
@@ -166,7 +147,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         fs::write(&path, "one\n").unwrap();
-        let watch = TailWatcher::new(&path).unwrap();
+        let mut watch = FileWatch::new(&path).unwrap();
         fs::write(&path, "one\ntwo\n").unwrap();
         watch.wait_for_change().unwrap();
     }

@@ -187,7 +187,7 @@ impl Folder {
         let key = FileStamp::of(&fs::fstat(&file)?);
         fs::renameat(&folder, &unfinished, &folder, slot_name(Slot::Out, name))?;
         // An intent that survives a power loss must find the staged file.
-        fs::fsync(&folder)?;
+        std::fs::File::from(folder).sync_all()?;
         self.crash.reach(CrashPoint::StageRenamed)?;
         Ok(key)
     }
@@ -213,7 +213,7 @@ impl Folder {
     /// Makes the names in a document's folder durable.
     pub(super) fn sync(&self, path: &DocumentPath) -> io::Result<()> {
         let (folder, _) = self.open_parent(path, FolderLookup::Existing)?;
-        Ok(fs::fsync(&folder)?)
+        std::fs::File::from(folder).sync_all()
     }
 
     /// Stages a text and exchanges it, for a file whose slots the store does not track.
@@ -269,7 +269,7 @@ impl Folder {
             match fs::renameat_with(&folder, from, &folder, aside, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
-                Ok(()) => return Ok(fs::fsync(&folder)?),
+                Ok(()) => return std::fs::File::from(folder).sync_all(),
             }
         }
         Err(io::Error::other("there are too many conflict files of this name"))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use agent_worker_backends::{install_command, settings_paths};
-use agent_worker_host::ProgramDefect;
+use agent_worker_host::{ProgramDefect, own_program};
 use agent_worker_protocol::{CredentialMode, FailureClass, SessionPolicy};
 use agent_worker_sandbox::SandboxLaunch;
 use serde_json::Value;
@@ -16,9 +16,6 @@ use crate::{
     tool_server::ToolServer,
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
-
-/// Path of the running binary, valid even after the file was replaced.
-const OWN_BINARY: &str = "/proc/self/exe";
 
 /// The program of a backend, with the job's settings for it.
 pub(super) struct ProgramLaunch {
@@ -113,7 +110,7 @@ impl ProgramLaunch {
             (CredentialMode::Login | CredentialMode::Isolated, _) => Vec::new(),
         };
         let launch = sandbox.prepare(path, settings, context)?;
-        let mut command = context.child_env.command(OWN_BINARY);
+        let mut command = context.child_env.command(own_program());
         command.args(launch.args().map_err(sandbox_failure)?).arg(path);
         command.args(self.command.iter().skip(1).chain(&self.args));
         Ok((command, Some(launch)))

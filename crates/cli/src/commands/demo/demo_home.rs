@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_host::Process;
+use agent_worker_host::{MAX_SOCKET_PATH_BYTES, Process};
 use agent_worker_protocol::{
     BASE_ENV, RunMode,
     api::{RunRequest, ShutdownMode},
@@ -22,10 +22,7 @@ use uuid::Uuid;
 
 use super::captions::Caption;
 use crate::{
-    client::{
-        daemon_client::DaemonClient,
-        discovery::{self, MAX_SOCKET_PATH_LEN},
-    },
+    client::{daemon_client::DaemonClient, discovery},
     commands::daemon,
     error::{CliError, CliErrorKind},
     input::{
@@ -159,7 +156,7 @@ fn temporary_folder(settings: &CliSettings, name: &str) -> PathBuf {
     let set = settings.env.get("TMPDIR").filter(|path| !path.is_empty());
     let set = set.map(|path| settings.cwd.join(path));
     let fits = |path: &PathBuf| {
-        path.join(name).join("home/daemon.sock").as_os_str().len() <= MAX_SOCKET_PATH_LEN
+        path.join(name).join("home/daemon.sock").as_os_str().len() <= MAX_SOCKET_PATH_BYTES
     };
     set.filter(fits).unwrap_or_else(|| PathBuf::from("/tmp"))
 }

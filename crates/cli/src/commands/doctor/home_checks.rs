@@ -2,11 +2,11 @@
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
-use agent_worker_host::port_holder;
+use agent_worker_host::{MAX_SOCKET_PATH_BYTES, port_holder};
 use rustix::fs::{Access, access, statvfs};
 
 use super::DoctorFinding;
-use crate::{client::discovery::MAX_SOCKET_PATH_LEN, input::settings::CliSettings};
+use crate::input::settings::CliSettings;
 
 /// Free bytes below which messages will be refused sooner or later, and below which a note is printed.
 const CRITICAL_FREE_BYTES: u64 = 4 << 20;
@@ -44,8 +44,8 @@ pub(super) fn check_home(settings: &CliSettings) -> Vec<DoctorFinding> {
     let shown = home.display();
     let socket = settings.socket();
     let length = socket.as_os_str().len();
-    if length > MAX_SOCKET_PATH_LEN {
-        let over = length - MAX_SOCKET_PATH_LEN;
+    if length > MAX_SOCKET_PATH_BYTES {
+        let over = length - MAX_SOCKET_PATH_BYTES;
         return vec![
             DoctorFinding::broken(
                 "home",

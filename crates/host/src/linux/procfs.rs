@@ -1,4 +1,4 @@
-//! Reads the facts about processes in `/proc`. No other file reads it; a port to another system replaces this file.
+//! Reads the facts about processes in `/proc`.
 //!
 //! The crate `procfs` is not used: it returns the environment as a map, which loses the second value of a variable that a process
 //! has twice, and it parses all 52 fields of `stat`, where a walk over all processes needs four.
@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::process_tree::{Process, Stat};
+
 /// Longer than most files of `/proc`: the first read returns everything, the second the end.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 
@@ -18,19 +20,6 @@ const EXEC_PAUSE: Duration = Duration::from_millis(1);
 
 /// The kernel's flag `PF_KTHREAD` in the field `flags` of `stat`.
 const KERNEL_THREAD_FLAG: u64 = 0x0020_0000;
-
-/// One process at the time of the read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) pid: u32,
-    pub(crate) parent: u32,
-    /// Start time in ticks since boot; with the pid it identifies one process forever.
-    pub(crate) start_time: u64,
-    /// True if the process is dead and its parent has not reaped it.
-    pub(crate) is_zombie: bool,
-    /// True for a thread of the kernel. It has neither an environment nor arguments.
-    pub(crate) is_kernel_thread: bool,
-}
 
 /// Returns every process of the system except the kernel's threads.
 pub(crate) fn all_processes() -> Vec<Stat> {
@@ -66,9 +55,20 @@ pub(crate) fn environment(pid: u32, name: &str) -> io::Result<Vec<String>> {
     Ok(values.collect())
 }
 
-/// Does the same and waits until `deadline` for a process that is replacing its program: a scan that skipped it would miss its
-/// values. A process whose environment is not readable has none.
-pub(crate) fn environment_after_exec(pid: u32, name: &str, deadline: Instant) -> Vec<String> {
+/// Returns every living process that has the variable `name`, with each of its values. Waits until `deadline` for processes
+/// that are replacing their program.
+pub(crate) fn environment_values(name: &str, deadline: Instant) -> Vec<(Process, String)> {
+    let living = all_processes().into_iter().filter(|stat| !stat.is_zombie);
+    let values_of = |stat: Stat| {
+        let values = environment_after_exec(stat.pid, name, deadline).into_iter();
+        values.map(move |value| (Process::from(stat), value))
+    };
+    living.flat_map(values_of).collect()
+}
+
+/// Returns the initial values of a variable and waits until `deadline` for a process that is replacing its program: a scan
+/// that skipped it would miss its values. A process whose environment is not readable has none.
+fn environment_after_exec(pid: u32, name: &str, deadline: Instant) -> Vec<String> {
     retry_during_exec(|| environment(pid, name), deadline).unwrap_or_default()
 }
 
@@ -90,7 +90,7 @@ fn retry_during_exec<T>(
 }
 
 /// Returns the path of a process's group in the version 2 hierarchy; none if the system has no such hierarchy.
-pub(crate) fn cgroup(pid: u32) -> io::Result<Option<String>> {
+pub(crate) fn cgroup_path(pid: u32) -> io::Result<Option<String>> {
     match read(&format!("/proc/{pid}/cgroup")) {
         Ok(text) => Ok(unified_path(&String::from_utf8_lossy(&text)).map(str::to_owned)),
         // Also for a process that is gone; the caller checks its existence.
@@ -100,7 +100,7 @@ pub(crate) fn cgroup(pid: u32) -> io::Result<Option<String>> {
 }
 
 /// Returns the version 2 path in the text of `/proc/<pid>/cgroup`.
-pub(crate) fn unified_path(text: &str) -> Option<&str> {
+pub(super) fn unified_path(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::"))
 }
 
