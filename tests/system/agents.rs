@@ -9,6 +9,7 @@ mod codex;
 mod conversations;
 mod daemon_kills;
 mod failures;
+mod first_files;
 mod isolation;
 mod known_tools;
 mod leftovers;

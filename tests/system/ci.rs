@@ -234,21 +234,26 @@ struct ActionStep {
 }
 
 /// The folders of a job of the action.
-struct ActionJob {
-    world: World,
+pub(crate) struct ActionJob {
+    pub(crate) world: World,
     temp: PathBuf,
 }
 
 impl ActionJob {
     fn new() -> Self {
-        let world = World::with(&GITHUB);
+        Self::with(&[])
+    }
+
+    /// Creates a job with additional variables, such as a key.
+    pub(crate) fn with(env: &[(&str, &str)]) -> Self {
+        let world = World::with(&[&GITHUB[..], env].concat());
         let temp = world.project().join("temp");
         fs::create_dir(&temp).unwrap();
         Self { world, temp }
     }
 
     /// Carries out the action as the runner does: replaces expressions, and runs each step with `bash`.
-    fn run(&self, inputs: &[(&str, &str)], path: &str) -> CommandOutput {
+    pub(crate) fn run(&self, inputs: &[(&str, &str)], path: &str) -> CommandOutput {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let action: Action =
             serde_saphyr::from_str(&fs::read_to_string(root.join("action.yml")).unwrap()).unwrap();
@@ -298,14 +303,14 @@ impl ActionJob {
         last.unwrap()
     }
 
-    fn output(&self, name: &str) -> Option<String> {
+    pub(crate) fn output(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.temp.join("output")).ok()?;
         let prefix = format!("{name}=");
         text.lines().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned)
     }
 }
 
-fn folder_of_binary() -> String {
+pub(crate) fn folder_of_binary() -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_agent-worker"));
     binary.parent().unwrap().to_string_lossy().into_owned()
 }

@@ -1,6 +1,10 @@
 //! Third-party MCP clients list and call our tools, as the user, with a token, and as an agent.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use serde_json::{Value, json};
 
@@ -178,4 +182,70 @@ fn the_inspector_lists_and_calls_our_tools() {
     let mut senders = senders(&world);
     senders.sort_by_key(ToString::to_string);
     assert_eq!(senders, [json!("client:client"), json!("coder"), json!("user")]);
+}
+
+/// Returns the path of an example.
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
+}
+
+#[test]
+fn the_example_clients_for_http_run_a_team_and_say_why_they_may_not() {
+    let Some(external) = ExternalPrograms::locate_or_skip("the example clients for HTTP") else {
+        return;
+    };
+    let world = World::new();
+    world.example("hello.yaml");
+    let token = world.token("app", &["--allow", "run,read"]);
+    let address = format!("http://{}", world.address());
+    let client = |program: &Path, name: &str, token: &str| {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .current_dir(world.project());
+        command.arg(example(name)).args([&address, "hello.yaml"]).env("AGENT_WORKER_TOKEN", token);
+        command
+    };
+    let python = Path::new("python3");
+    let mut greet_ada = client(python, "client.py", &token);
+    greet_ada.arg("who=Ada");
+    let said = run(greet_ada);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "greeter: Greeted.\ndone\n"), "{said:?}");
+    let kickoff = world.run(&["peek", "@hello"]).stdout;
+    assert!(kickoff.contains("please greet Ada."), "{kickoff}");
+    let node = external.node_path();
+    let said = run(client(&node, "client.ts", &token));
+    let expected = "user: @greeter please greet world.\n\n\
+                    greeter: Hello! I was woken because a message mentioned me.\ngreeter: Greeted.\ndone\n";
+    assert_eq!((said.code, said.stdout.as_str()), (0, expected), "{said:?}");
+    let reader = world.token("reader", &["--allow", "read"]);
+    for (program, name) in [(python, "client.py"), (&*node, "client.ts")] {
+        let said = run(client(program, name, &reader));
+        assert!(said.code == 1 && said.stderr.contains("run"), "{name}: {said:?}");
+    }
+}
+
+#[test]
+fn the_example_client_for_mcp_sends_a_message_and_reads_the_channel() {
+    let Some(external) = ExternalPrograms::locate_or_skip("the example client for MCP") else {
+        return;
+    };
+    let world = World::new();
+    let file = world.example("hello.yaml");
+    assert_eq!(world.run(&["start", &file, "--background"]).code, 0);
+    let client = |words: &[&str]| {
+        let mut client = external.python("python");
+        client.arg(example("mcp_client.py")).args(words).current_dir(world.project());
+        client.envs([("HOME", world.project()), ("AGENT_WORKER_HOME", world.home())]);
+        client.env("AGENT_WORKER", env!("CARGO_BIN_EXE_agent-worker"));
+        run(client)
+    };
+    let said = client(&["@hello", "@greeter please greet Ada"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for part in ["channel_send", "sent as message ", "@greeter please greet Ada"] {
+        assert!(said.stdout.contains(part), "{part}: {said:?}");
+    }
+    let said = client(&["@nothing", "hello"]);
+    assert!(said.code == 1 && said.stderr.contains("@nothing"), "{said:?}");
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     shell_transcript::{run_lines, shell},
+    terminal::Terminal,
     world::World,
 };
 
@@ -28,6 +29,7 @@ fn a_first_file_is_valid_and_runs_as_it_is() {
     "#), @r#"
     $ agent-worker init
     team.yaml
+    ! scripted agents: neither Claude Code nor Codex nor Gemini CLI is installed
     ! hint: try it: agent-worker run team.yaml
     $ agent-worker validate team.yaml
     valid: team (2 agents)
@@ -47,6 +49,7 @@ fn a_first_file_is_valid_and_runs_as_it_is() {
     (exit 1)
     $ agent-worker init team.yaml --force
     team.yaml
+    ! scripted agents: neither Claude Code nor Codex nor Gemini CLI is installed
     ! hint: try it: agent-worker run team.yaml
     $ agent-worker init "my team.yaml"
     ! error: a workflow is named after its file, and `my team` cannot be a workflow's name or tag: use up to 64 letters, digits, `.`, `-` and `_`, starting with a letter or digit, without `..`
@@ -148,18 +151,18 @@ fn finding<'a>(report: &'a Value, about: &str) -> &'a Value {
 #[test]
 fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     // Machines differ in their sandbox, and in the ability to create control groups.
-    const DOCTOR: &str = "agent-worker doctor | grep -v -e backend -e ' sandbox '";
+    const DOCTOR: &str = "agent-worker doctor | sed '/^$/,$d' | grep -v -e ' sandbox '";
     let world = World::with(&[("AGENT_WORKER_PROCESS_TRACKING", "tree")]);
     let before = run_lines(&world, DOCTOR);
     assert_eq!(world.run(&["run", &world.example("hello.yaml")]).code, 0);
     let after = run_lines(&world, DOCTOR);
     insta::assert_snapshot!(before + &after, @"
-    $ agent-worker doctor | grep -v -e backend -e ' sandbox '
+    $ agent-worker doctor | sed '/^$/,$d' | grep -v -e ' sandbox '
     ok     home    HOME does not exist yet; the first run creates it
     ok     disk    SOME GiB free on the disk of the home
     ok     daemon  not running; the first command that needs a daemon starts it
     note   agents  agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
-    $ agent-worker doctor | grep -v -e backend -e ' sandbox '
+    $ agent-worker doctor | sed '/^$/,$d' | grep -v -e ' sandbox '
     ok     home    HOME, accessible only to you
     ok     disk    SOME GiB free on the disk of the home
     ok     daemon  version 0.1.0, accepts writes
@@ -181,8 +184,8 @@ fn a_doctor_says_what_is_broken_and_what_to_do_about_it() {
         fs::set_permissions(world.home().join(path), Permissions::from_mode(mode)).unwrap();
     };
     open("agent-worker.db", 0o644);
-    insta::assert_snapshot!(run_lines(&world, "agent-worker doctor | grep -v '^note\\|^ok'"), @r#"
-    $ agent-worker doctor | grep -v '^note\|^ok'
+    insta::assert_snapshot!(run_lines(&world, "agent-worker doctor | sed '/^$/,$d' | grep -v '^note\\|^ok'"), @r#"
+    $ agent-worker doctor | sed '/^$/,$d' | grep -v '^note\|^ok'
     broken files   other users may open agent-worker.db
                    hint: chmod go= HOME/agent-worker.db
     (exit 1)
@@ -236,11 +239,24 @@ fn with_programs() -> World {
 }
 
 #[test]
-fn backends_lists_programs_their_capabilities_and_untested_properties() {
+fn backends_lists_programs_their_logins_and_the_next_step() {
     let world = with_programs();
-    let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends"));
-    insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @r"
+    let table = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends"));
+    insta::assert_snapshot!(table.replace(STUB_PATH_COMMAND, "…"), @"
     $ … backends
+       BACKEND   VERSION                LOGIN                      TO USE IT
+    ✓  mock      built in               -
+    ✓  claude    2.1.325 (Claude Code)  ANTHROPIC_API_KEY
+    ✓  codex     unknown                ~/project/codex/auth.json
+    ✗  cursor    not installed          unknown                    curl https://cursor.com/install -fsS | bash
+    ✗  opencode  not installed          ANTHROPIC_API_KEY          npm install --global opencode-ai
+    ✗  gemini    not installed          logged out                 npm install --global @google/gemini-cli
+    ✓  acp       built in               -
+    ✓  command   built in               -
+    ");
+    let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends -v | sed 1,10d"));
+    insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @"
+    $ … backends -v | sed 1,10d
     mock      built in
               supports: mid-turn (interrupts), max_steps; does not support: stream,
               cost, resume, approvals, max_tokens, effort, sandbox
@@ -248,13 +264,13 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
               supports: stream, cost, resume, approvals, mid-turn (joins),
               max_steps, max_tokens, effort, sandbox
               unverified: the vendor's own servers, a login of yours
-    codex     found, version unknown; login: codex/auth.json
+    codex     found, version unknown; login: PROJECT/codex/auth.json
               supports: stream (a message at a time), cost (by list price), resume,
               approvals, mid-turn (joins), effort; does not support: max_steps,
               max_tokens, sandbox
               unverified: this version (tested: 0.166.0), the vendor's own servers,
               a login of yours
-    cursor    not found; no key or login found
+    cursor    not found; login unknown
               supports: stream (a message at a time), resume, mid-turn (interrupts);
               does not support: cost, approvals, max_steps, max_tokens, effort,
               sandbox
@@ -266,7 +282,7 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
               variants), sandbox; does not support: approvals, max_steps, max_tokens
               install: npm install --global opencode-ai
               unverified: the vendor's own servers, a login of yours
-    gemini    not found; no key or login found
+    gemini    not found; logged out: neither a key nor a login
               supports: stream, cost (by list price), resume, mid-turn (interrupts),
               max_steps, max_tokens, effort, sandbox; does not support: approvals
               install: npm install --global @google/gemini-cli
@@ -285,6 +301,25 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
 }
 
 #[test]
+fn in_a_narrow_terminal_the_commands_follow_the_table_whole() {
+    let world = World::with(&[("NO_COLOR", "1")]);
+    for columns in [80, 60, 40] {
+        let (status, shown) = Terminal::open(&world, columns, "backends").wait_exit();
+        assert_eq!(status.code(), Some(0), "{shown}");
+        let text = shown.replace('\r', "");
+        // The first line is that of `script`.
+        let table = text.lines().skip(1).take(9);
+        assert!(table.clone().all(|line| line.chars().count() <= usize::from(columns)), "{text}");
+        let words: Vec<_> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        assert!(
+            text.contains("to use claude: npm install --global @anthropic-ai/claude-code"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
     let world = with_programs();
     let said = shell(&world, &format!("{STUB_PATH_COMMAND} backends --json"));
@@ -292,22 +327,18 @@ fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
     let backends: Value = serde_json::from_str(&said.stdout).unwrap();
     let expected = json!({
         "name": "codex", "in_this_version": true, "program": world.project().join("bin/codex"), "version": null, "about": "Codex CLI",
-        "login": {"seen": "file", "at": "codex/auth.json"},
+        "login": {"seen": "file", "at": world.project().join("codex/auth.json")},
         "can": {"stream": "a message at a time", "cost": "by list price", "resume": "yes", "approvals": "yes", "mid_turn": "joins", "max_steps": "no", "max_tokens": "no", "effort": "yes", "sandbox": "no"},
         "unverified": ["this version (tested: 0.166.0)", "the vendor's own servers", "a login of yours"],
     });
     assert_eq!(backends["items"][3], expected);
-    let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor | grep backend"));
-    insta::assert_snapshot!(doctor.stdout, @"
-    ok     backend mock: built in; supports: mid-turn (interrupts), max_steps; does not support: stream, cost, resume, approvals, max_tokens, effort, sandbox
-    ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; supports: stream, cost, resume, approvals, mid-turn (joins), max_steps, max_tokens, effort, sandbox; unverified: the vendor's own servers, a login of yours
-    ok     backend codex: found, version unknown; login: codex/auth.json; supports: stream (a message at a time), cost (by list price), resume, approvals, mid-turn (joins), effort; does not support: max_steps, max_tokens, sandbox; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
-    note   backend cursor: not found; no key or login found; supports: stream (a message at a time), resume, mid-turn (interrupts); does not support: cost, approvals, max_steps, max_tokens, effort, sandbox; install: curl https://cursor.com/install -fsS | bash; unverified: we cannot test it without a vendor account
-    note   backend opencode: not found; key: ANTHROPIC_API_KEY; supports: stream (a message at a time), cost (where it knows the price), resume, mid-turn (interrupts), effort (if the model has variants), sandbox; does not support: approvals, max_steps, max_tokens; install: npm install --global opencode-ai; unverified: the vendor's own servers, a login of yours
-    note   backend gemini: not found; no key or login found; supports: stream, cost (by list price), resume, mid-turn (interrupts), max_steps, max_tokens, effort, sandbox; does not support: approvals; install: npm install --global @google/gemini-cli; unverified: the vendor's own servers, a login of yours
-    ok     backend acp: built in; supports: stream, cost (if it says so), resume (if the agent can), approvals (for what it asks for), mid-turn (interrupts), sandbox; does not support: max_steps, max_tokens, effort
-    ok     backend command: built in; supports: stream (line by line), cost (if it says so), resume (if it says so), mid-turn (interrupts), sandbox; does not support: approvals, max_steps, max_tokens, effort
-    ");
+    let table = shell(&world, &format!("{STUB_PATH_COMMAND} backends")).stdout;
+    let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor")).stdout;
+    assert!(doctor.ends_with(&format!("\n\n{table}")), "{doctor}");
+    let all = shell(&world, &format!("{STUB_PATH_COMMAND} backends --verbose")).stdout;
+    let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor --verbose")).stdout;
+    assert!(doctor.ends_with(&format!("\n\n{all}")), "{doctor}");
+    assert!(!all.contains("show"), "{all}");
     assert_eq!(world.daemon_pid(), None);
 }
 

@@ -55,6 +55,7 @@ mod port_floods;
 mod port_identity;
 mod process_tracking;
 mod processes;
+mod program_checks;
 mod programs;
 mod proxy;
 mod read_commands;

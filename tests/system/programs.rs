@@ -84,7 +84,8 @@ fn cursor_team(key: &str, besides: &str) -> World {
         format!("name: team\nagents:\n  me: {{ backend: cursor, model: cursor/gpt-5{besides} }}\n");
     world.file("team.yaml", &yaml);
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", world.project().join("bin").display());
-    let mut start = world.command(&["start", "--background", "team.yaml"]);
+    // The tests install the program after the start.
+    let mut start = world.command(&["start", "--background", "team.yaml", "--allow-missing"]);
     assert!(start.env("PATH", path).output().unwrap().status.success());
     world
 }

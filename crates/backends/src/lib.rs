@@ -6,6 +6,7 @@
 //! worker; a new agent of the Agent Client Protocol is one row in `acp_agents.rs`.
 
 mod acp_agents;
+mod logins;
 mod models;
 mod providers;
 mod registry;
@@ -18,17 +19,20 @@ pub use acp_agents::{
     ACP_AGENTS, AcpAgentSpec, AcpModelSetting, AcpSessionSupport, AcpToolNaming, AcpUsageScope,
     find_acp_agent,
 };
+pub use logins::{CredentialHint, LoginAbsence, LoginSpec};
 pub use models::{
     ModelNames, ModelPrice, PriceSource, find_price, model_name, model_prices, request_window,
 };
 pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
 pub use registry::{
-    BACKENDS, available_backends, backend_programs, find_backend, install_command,
-    joins_running_turns,
+    BACKENDS, available_backends, backend_programs, find_backend, find_program_backend,
+    install_command, joins_running_turns,
 };
 pub use settings_paths::settings_paths;
 pub use spec::{
     ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
     PermissionSupport, TEAM_SERVER_NAME,
 };
-pub use variables::{CloudVariables, NETWORK_VARIABLES, backend_variables, takes_variable};
+pub use variables::{
+    CloudVariables, NETWORK_VARIABLES, backend_variables, selected_cloud, takes_variable,
+};

@@ -4,6 +4,7 @@ use agent_worker_protocol::{Backend, Effort};
 
 use crate::{
     acp_agents::{ACP_AGENTS, find_acp_agent},
+    logins::{CLAUDE_LOGIN, CODEX_LOGIN, CURSOR_LOGIN, GEMINI_LOGIN, NO_LOGIN, OPENCODE_LOGIN},
     models::ModelNames,
     providers::EndpointSource,
     reserved_args::{
@@ -70,7 +71,7 @@ const EMPTY: BackendSpec = BackendSpec {
     variables: &[],
     clouds: &[],
     key_variables: &[],
-    login_files: &[],
+    login: NO_LOGIN,
     endpoint: EndpointSource::Unknown,
     model_names: ModelNames::AsWritten,
     can: BackendCapabilities::NONE,
@@ -111,7 +112,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         variables: CLAUDE_VARIABLES,
         clouds: CLAUDE_CLOUDS,
         key_variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
-        login_files: &["CLAUDE_CONFIG_DIR/.credentials.json", "HOME/.claude/.credentials.json"],
+        login: CLAUDE_LOGIN,
         endpoint: EndpointSource::Provider("anthropic"),
         model_names: ModelNames::Bare(&["anthropic", "claude"]),
         can: BackendCapabilities {
@@ -143,7 +144,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         install: Some("npm install --global @openai/codex"),
         variables: CODEX_VARIABLES,
         key_variables: &["CODEX_API_KEY", "OPENAI_API_KEY"],
-        login_files: &["CODEX_HOME/auth.json", "HOME/.codex/auth.json"],
+        login: CODEX_LOGIN,
         endpoint: EndpointSource::Provider("openai"),
         model_names: ModelNames::Bare(&["openai", "codex"]),
         can: BackendCapabilities {
@@ -171,7 +172,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         install: Some("curl https://cursor.com/install -fsS | bash"),
         variables: &["CURSOR_API_KEY", "XDG_CONFIG_HOME"],
         key_variables: &["CURSOR_API_KEY"],
-        login_files: &["XDG_CONFIG_HOME/cursor/auth.json", "HOME/.config/cursor/auth.json"],
+        login: CURSOR_LOGIN,
         endpoint: EndpointSource::Provider("cursor"),
         model_names: ModelNames::Bare(&["cursor"]),
         can: BackendCapabilities {
@@ -216,7 +217,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
             "OPENROUTER_API_KEY",
             "OPENCODE_API_KEY",
         ],
-        login_files: &["XDG_DATA_HOME/opencode/auth.json", "HOME/.local/share/opencode/auth.json"],
+        login: OPENCODE_LOGIN,
         endpoint: EndpointSource::ProviderOfModel(&["opencode", "anthropic", "openai", "google"]),
         model_names: ModelNames::Full,
         can: BackendCapabilities {
@@ -250,7 +251,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         variables: GEMINI_VARIABLES,
         clouds: GEMINI_CLOUDS,
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        login_files: &["GEMINI_CLI_HOME/.gemini/oauth_creds.json", "HOME/.gemini/oauth_creds.json"],
+        login: GEMINI_LOGIN,
         endpoint: EndpointSource::Provider("google"),
         model_names: ModelNames::Bare(&["google", "gemini"]),
         can: BackendCapabilities {
@@ -347,9 +348,14 @@ pub fn backend_programs(backend: &Backend) -> Vec<&str> {
 
 /// Returns the command that installs a program.
 pub fn install_command(program: &str) -> Option<&'static str> {
-    let backend = BACKENDS.iter().find(|row| row.programs.contains(&program));
+    let backend = find_program_backend(program);
     let agent = || ACP_AGENTS.iter().find(|row| row.program == program).map(|row| row.install);
     backend.and_then(|row| row.install).or_else(agent)
+}
+
+/// Returns the row of a vendor's program by one of the names under which it is searched for.
+pub fn find_program_backend(program: &str) -> Option<&'static BackendSpec> {
+    BACKENDS.iter().find(|row| row.programs.contains(&program))
 }
 
 #[cfg(test)]
@@ -387,7 +393,8 @@ mod tests {
     fn a_program_has_names_and_gets_the_variables_of_its_key_and_its_login() {
         for row in BACKENDS.iter().filter(|row| row.kind == BackendKind::Program) {
             assert!(!row.programs.is_empty() && row.install.is_some(), "{}", row.name);
-            let folders = row.login_files.iter().filter_map(|file| file.split('/').next());
+            assert!(row.login.command.is_some(), "{}", row.name);
+            let folders = row.login.files.iter().filter_map(|file| file.split('/').next());
             for variable in row.key_variables.iter().copied().chain(folders) {
                 let gets = variable == "HOME" || row.variables.contains(&variable);
                 assert!(gets, "{} does not get {variable}", row.name);

@@ -3,7 +3,9 @@
 use agent_worker_protocol::Effort;
 use serde::{Serialize, Serializer};
 
-use crate::{models::ModelNames, providers::EndpointSource, variables::CloudVariables};
+use crate::{
+    logins::LoginSpec, models::ModelNames, providers::EndpointSource, variables::CloudVariables,
+};
 
 /// The name under which a program sees the MCP server of its worker.
 pub const TEAM_SERVER_NAME: &str = "team";
@@ -43,8 +45,8 @@ pub struct BackendSpec {
     pub clouds: &'static [CloudVariables],
     /// Those of the variables that may hold a key.
     pub key_variables: &'static [&'static str],
-    /// Files that exist after a login, as `VARIABLE/path`. The first whose variable is set is the one in use.
-    pub login_files: &'static [&'static str],
+    /// The places of its user's credentials, and the command that logs in.
+    pub login: LoginSpec,
     /// The endpoint and key of its models.
     pub endpoint: EndpointSource,
     /// The form in which it takes the name of a model.

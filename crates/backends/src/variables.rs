@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use agent_worker_protocol::Backend;
 
-use crate::{acp_agents::find_acp_agent, registry::find_backend};
+use crate::{acp_agents::find_acp_agent, registry::find_backend, spec::BackendSpec};
 
 /// Variables of the network: proxies and certificates.
 pub const NETWORK_VARIABLES: [&str; 12] = [
@@ -35,6 +35,12 @@ pub struct CloudVariables {
     pub switch: &'static str,
     /// Its region, project and credentials.
     pub variables: &'static [&'static str],
+}
+
+impl CloudVariables {
+    fn is_selected(&self, env: &BTreeMap<String, String>) -> bool {
+        env.get(self.switch).is_some_and(|value| !OFF.contains(&value.as_str()))
+    }
 }
 
 const AWS_VARIABLES: &[&str] = &[
@@ -132,12 +138,15 @@ pub fn backend_variables(backend: &Backend) -> impl Iterator<Item = &'static str
     own.iter().chain(network).copied().chain(clouds)
 }
 
+/// Returns the variable of `env` that selects a cloud of a backend.
+pub fn selected_cloud(spec: &BackendSpec, env: &BTreeMap<String, String>) -> Option<&'static str> {
+    spec.clouds.iter().find(|cloud| cloud.is_selected(env)).map(|cloud| cloud.switch)
+}
+
 /// Returns true if a variable of `env` reaches the program of a backend.
 pub fn takes_variable(backend: &Backend, name: &str, env: &BTreeMap<String, String>) -> bool {
     let ProgramVariables { own, network, clouds } = ProgramVariables::of(backend);
-    let is_selected = |cloud: &&CloudVariables| {
-        env.get(cloud.switch).is_some_and(|value| !OFF.contains(&value.as_str()))
-    };
+    let is_selected = |cloud: &&CloudVariables| cloud.is_selected(env);
     own.contains(&name)
         || network.contains(&name)
         || clouds.iter().any(|cloud| cloud.switch == name)

@@ -28,6 +28,8 @@ pub(crate) enum CliErrorKind {
     BadFile,
     /// The workflow file wakes no agent.
     NobodyWoken,
+    /// The program of an agent is missing or logged out.
+    UnusableProgram,
     /// No daemon is running, or none could be started.
     NoDaemon,
     /// The daemon has another version.
@@ -83,6 +85,12 @@ impl CliError {
         Self::with_source(kind, "could not print the answer", error)
     }
 
+    /// Replaces the kind of failure.
+    #[must_use]
+    pub(crate) fn with_kind(self, kind: CliErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
     /// Adds a hint about the next step.
     #[must_use]
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
@@ -130,6 +138,7 @@ impl CliError {
             CliErrorKind::Usage
             | CliErrorKind::BadFile
             | CliErrorKind::NobodyWoken
+            | CliErrorKind::UnusableProgram
             | CliErrorKind::Refused(Code::BadRequest) => RunVerdict::Invalid,
             CliErrorKind::Detached => RunVerdict::Stopped,
             CliErrorKind::DaemonStopped => RunVerdict::Interrupted,
@@ -149,6 +158,7 @@ impl CliError {
             CliErrorKind::Usage => "usage".to_owned(),
             CliErrorKind::BadFile => "bad_file".to_owned(),
             CliErrorKind::NobodyWoken => "nobody_woken".to_owned(),
+            CliErrorKind::UnusableProgram => "unusable_program".to_owned(),
             CliErrorKind::NoDaemon => "no_daemon".to_owned(),
             CliErrorKind::OtherVersion => "other_version".to_owned(),
             CliErrorKind::BadHome => "bad_home".to_owned(),
@@ -215,6 +225,7 @@ mod tests {
             (CliErrorKind::Usage, 2),
             (CliErrorKind::BadFile, 2),
             (CliErrorKind::NobodyWoken, 2),
+            (CliErrorKind::UnusableProgram, 2),
             (CliErrorKind::Refused(Code::BadRequest), 2),
             (CliErrorKind::Refused(Code::NoRun), 1),
             (CliErrorKind::NoDaemon, 1),

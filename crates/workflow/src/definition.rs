@@ -1,5 +1,6 @@
 //! The workflow as a whole: loading a file and checking each of its sections.
 
+pub(crate) mod agent_problems;
 pub(crate) mod answers;
 pub(crate) mod context;
 pub(crate) mod gates;

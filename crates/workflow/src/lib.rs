@@ -20,6 +20,7 @@ mod yaml;
 
 pub use agents::backend::{NO_DEFAULT as NO_DEFAULT_BACKEND, backend_choices as backend_choice};
 pub use agents::standalone::{AgentDraft, AgentDraftError, parse_mock_script};
+pub use definition::agent_problems::{AgentProblem, locate_agent_problems};
 pub use definition::answers::AnswerHandling;
 pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContext};
 pub use definition::gates::GateSettings;

@@ -12,7 +12,9 @@ use agent_worker_protocol::{
     BASE_ENV, RunMode, Tag,
     api::{RunRequest, RunStarted},
 };
-use agent_worker_workflow::{Workflow, nearest_workflow_file, unset_env};
+use agent_worker_workflow::{
+    AgentProblem, Workflow, locate_agent_problems, nearest_workflow_file, unset_env,
+};
 use clap::Args;
 
 use crate::{
@@ -33,6 +35,7 @@ use crate::{
         text::one_line,
         verdict::RunVerdict,
     },
+    programs::check::{Certainty, check_team},
 };
 
 /// The workflow file, our own switches, and the file's parameters behind it.
@@ -67,6 +70,9 @@ pub(crate) struct Switches {
     /// No effect: agents always start on demand
     #[arg(long)]
     lazy: bool,
+    /// Start although the program of an agent is missing or logged out
+    #[arg(long)]
+    allow_missing: bool,
     /// Print plain lines and read no key [default: if CI is set]
     #[arg(long)]
     ci: bool,
@@ -108,6 +114,15 @@ pub(crate) enum ExistingRunPolicy {
     Replace,
 }
 
+/// The treatment of agents whose program is missing or logged out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnusablePrograms {
+    /// The run is not started.
+    Refuse,
+    /// The run is started with a warning; the agents fail their first turn.
+    Allow,
+}
+
 /// Starts a run and follows it as far as requested.
 pub(crate) async fn launch(
     args: LaunchArgs,
@@ -139,6 +154,9 @@ async fn launch_run(
     let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
     let plan = LaunchPlan { file, cwd, tag, mode, params, existing_run: other };
     let request = plan.request(&workflow, ctx)?;
+    let policy =
+        if switches.allow_missing { UnusablePrograms::Allow } else { UnusablePrograms::Refuse };
+    check_programs(&workflow, &request, policy, ctx)?;
     for problem in workflow.unknown_mentions() {
         ctx.console.warn(&problem.why)?;
         ctx.console.hint(&problem.hint)?;
@@ -185,6 +203,49 @@ pub(crate) async fn start_run(
         )
         .with_hint("check: agent-worker ls")),
     }
+}
+
+/// Checks the programs of the agents before a daemon is involved. A program that a setup command may still create is only a
+/// warning.
+pub(crate) fn check_programs(
+    workflow: &Workflow,
+    request: &RunRequest,
+    policy: UnusablePrograms,
+    ctx: &mut CommandContext<'_>,
+) -> Result<(), CliError> {
+    let folder = request.file.parent().unwrap_or(Path::new("/"));
+    let problems = check_team(workflow, folder, &request.cwd, ctx.settings);
+    let is_refused = |certainty: &Certainty| {
+        policy == UnusablePrograms::Refuse && *certainty == Certainty::Certain
+    };
+    let (refused, allowed): (Vec<_>, Vec<_>) =
+        problems.into_iter().partition(|(_, certainty)| is_refused(certainty));
+    let refused: Vec<AgentProblem> = refused
+        .into_iter()
+        .map(|(problem, _)| {
+            let hint = format!("{}; or start without it: --allow-missing", problem.hint);
+            AgentProblem { hint, ..problem }
+        })
+        .collect();
+    if let Some(first) = refused.first().cloned() {
+        let opened = File::open(&request.file).ok();
+        let located =
+            opened.and_then(|opened| locate_agent_problems(opened, &request.file, refused));
+        return Err(match located {
+            Some(error) => CliError::from(error).with_kind(CliErrorKind::UnusableProgram),
+            None => {
+                CliError::new(CliErrorKind::UnusableProgram, first.message).with_hint(first.hint)
+            }
+        });
+    }
+    for (problem, _) in allowed {
+        ctx.console.warn(&problem.message)?;
+        ctx.console.hint(&problem.hint)?;
+        if let Some(job) = GithubJob::detect(ctx.settings) {
+            job.report_warning(&request.file, &problem.message, ctx.console)?;
+        }
+    }
+    Ok(())
 }
 
 impl LaunchPlan {
@@ -254,6 +315,7 @@ impl Switches {
             detach: self.detach || later.detach,
             replace: self.replace || later.replace,
             lazy: self.lazy || later.lazy,
+            allow_missing: self.allow_missing || later.allow_missing,
             ci: self.ci || later.ci,
             output: self.output.merge(later.output),
         }

@@ -1,4 +1,6 @@
-//! `agent-worker backends`: lists the backends, their presence on this machine and their capabilities.
+//! `agent-worker backends`: lists the backends, their programs and logins on this machine, and their capabilities.
+//!
+//! `doctor` prints the same table, and with `--verbose` the same details.
 
 use std::{
     collections::BTreeMap,
@@ -7,12 +9,8 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_backends::{
-    BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport, backend_programs,
-    install_command,
-};
-use agent_worker_host::{ProgramDefect, find_program};
-use agent_worker_protocol::Backend;
+use agent_worker_backends::{BACKENDS, BackendCapabilities, BackendSpec, CapabilitySupport};
+use agent_worker_host::find_program;
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
@@ -23,10 +21,13 @@ use crate::{
         settings::CliSettings,
     },
     output::{
+        console::Console,
         styled_line::{StyledLine, Tone},
+        table::{Column, layout_table},
         text::{cut, one_line, sanitize_for_display, wrap_words},
         verdict::RunVerdict,
     },
+    programs::login::{CredentialPlaces, Login, find_login},
 };
 
 /// Time limit for a program to print its version.
@@ -37,16 +38,20 @@ const LABEL_WIDTH: usize = 10;
 /// Width of the output without a terminal, in columns.
 const DEFAULT_WIDTH: usize = 80;
 
-/// List backends, their installed programs and their capabilities
+/// List backends, their installed programs and their logins
 ///
-/// The command runs only `--version` of each program it finds. It checks that a key or a login exists, not that it is
-/// valid. Capabilities: `stream` prints the text of an agent as it arrives, `cost` is the cost of its turns, `resume`
+/// ✓ marks a backend that can be used, ✗ one whose program is missing or logged out. The command runs only `--version` of each
+/// program it finds. It checks that a key or a login exists, not that it is valid; a login that cannot be determined is
+/// `unknown`. --verbose adds the capabilities: `stream` prints the text of an agent as it arrives, `cost` is the cost of its turns, `resume`
 /// continues a conversation in the next turn, `approvals` asks you before an action, `mid-turn` is the effect
 /// of `send --now` on a running turn, `max_steps` and `max_tokens` limit a turn. `unverified` lists properties that have not been tested.
 /// With --json the list includes backends of later versions.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker backends --json")]
+#[command(after_help = "Example: agent-worker backends --verbose")]
 pub(crate) struct Args {
+    /// Show the capabilities and the untested properties too
+    #[arg(long, short)]
+    verbose: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -63,6 +68,12 @@ pub(super) struct BackendStatus {
     /// A command that installs its program.
     #[serde(skip)]
     install: Option<&'static str>,
+    /// A command that logs in.
+    #[serde(skip)]
+    log_in: Option<&'static str>,
+    /// Home folder of the user, which the table abbreviates.
+    #[serde(skip)]
+    home: Option<PathBuf>,
     /// Path of its program, if installed.
     program: Option<PathBuf>,
     /// Version that the program prints.
@@ -77,32 +88,76 @@ pub(super) struct BackendStatus {
     unverified: Vec<String>,
 }
 
-/// The credentials that a program would use for its vendor. Their validity is not checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "seen", content = "at", rename_all = "snake_case")]
-pub(super) enum Login {
-    /// A variable is set.
-    Key(&'static str),
-    /// A file exists.
-    File(PathBuf),
-    /// Neither was found.
-    Nothing,
-}
-
 /// Runs the command.
 pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let backends = detect_backends(ctx.settings).await;
     match args.output.format() {
         Format::Json => ctx.console.print_json_list(&backends)?,
         Format::Text => {
-            let width = ctx.console.stdout_width().unwrap_or(DEFAULT_WIDTH);
-            for backend in backends.iter().filter(|backend| backend.in_this_version) {
-                ctx.console
-                    .print_lines(&backend_lines(backend, width.saturating_sub(LABEL_WIDTH)))?;
-            }
+            let detail = if args.verbose { BackendDetail::Full } else { BackendDetail::Table };
+            print_backends(&backends, detail, ctx.console)?;
         }
     }
     Ok(RunVerdict::Done)
+}
+
+/// The extent of the output about backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BackendDetail {
+    /// The table alone.
+    Table,
+    /// The table, and the capabilities of each backend.
+    Full,
+}
+
+/// Prints the backends of this version.
+pub(super) fn print_backends(
+    backends: &[BackendStatus],
+    detail: BackendDetail,
+    console: &mut Console,
+) -> Result<(), CliError> {
+    let known: Vec<_> = backends.iter().filter(|backend| backend.in_this_version).collect();
+    let width = console.stdout_width();
+    console.print_lines(&table_lines(&known, width))?;
+    if detail == BackendDetail::Full {
+        console.print_line(&StyledLine::default())?;
+        let columns = width.unwrap_or(DEFAULT_WIDTH).saturating_sub(LABEL_WIDTH);
+        for backend in known {
+            console.print_lines(&backend_lines(backend, columns))?;
+        }
+    }
+    Ok(())
+}
+
+/// Lays out the table. Where a terminal is too narrow for whole commands, they follow the table, each on lines of its own.
+fn table_lines(backends: &[&BackendStatus], width: Option<usize>) -> Vec<StyledLine> {
+    const MARK: Column<'_> = Column::Name("");
+    const BACKEND: Column<'_> = Column::Name("BACKEND");
+    const VERSION: Column<'_> = Column::State("VERSION");
+    const LOGIN: Column<'_> = Column::Text("LOGIN");
+    let cells = |backend: &&BackendStatus| {
+        let mark = if backend.is_ready() { "✓" } else { "✗" };
+        [mark.to_owned(), backend.name.to_owned(), backend.version_cell(), backend.login_cell()]
+    };
+    let steps: Vec<_> = backends.iter().map(|backend| backend.next_step()).collect();
+    let rows: Vec<_> = backends.iter().map(cells).collect();
+    let whole = rows.iter().zip(&steps).map(|([mark, name, version, login], step)| {
+        let step = step.clone().unwrap_or_default();
+        [mark.clone(), name.clone(), version.clone(), login.clone(), step]
+    });
+    let whole: Vec<_> = whole.collect();
+    let head = [MARK, BACKEND, VERSION, LOGIN, Column::Text("TO USE IT")];
+    let lines = layout_table(head, &whole, None);
+    let Some(width) = width.filter(|width| lines.iter().any(|line| line.width() > *width)) else {
+        return lines;
+    };
+    let mut lines = layout_table([MARK, BACKEND, VERSION, LOGIN], &rows, Some(width));
+    for (backend, step) in backends.iter().zip(steps) {
+        let step = step.map(|step| format!("to use {}: {step}", backend.name));
+        let wrapped = step.iter().flat_map(|step| wrap_words(step, width));
+        lines.extend(wrapped.map(|text| StyledLine::new(Tone::Dim, text)));
+    }
+    lines
 }
 
 fn backend_lines(backend: &BackendStatus, columns: usize) -> Vec<StyledLine> {
@@ -119,14 +174,46 @@ fn backend_lines(backend: &BackendStatus, columns: usize) -> Vec<StyledLine> {
 }
 
 impl BackendStatus {
-    /// Returns whether the version, the program and the credentials are all present.
+    /// Returns whether this version can use the backend, its program is installed, and its login is not known to be missing.
     pub(super) fn is_ready(&self) -> bool {
         let is_there = !self.needs_program || self.program.is_some();
-        self.in_this_version && is_there && self.login != Some(Login::Nothing)
+        self.in_this_version && is_there && self.login != Some(Login::LoggedOut)
+    }
+
+    fn version_cell(&self) -> String {
+        match (&self.program, &self.version, self.needs_program) {
+            (Some(_), Some(version), _) => version.clone(),
+            (Some(_), None, _) => "unknown".to_owned(),
+            (None, _, true) => "not installed".to_owned(),
+            (None, _, false) => "built in".to_owned(),
+        }
+    }
+
+    fn login_cell(&self) -> String {
+        match &self.login {
+            Some(Login::Key(variable) | Login::Cloud(variable)) => (*variable).to_owned(),
+            Some(Login::File(path)) => {
+                let beneath = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok());
+                let path = beneath.map_or_else(|| path.clone(), |path| Path::new("~").join(path));
+                one_line(&path.to_string_lossy())
+            }
+            Some(Login::LoggedOut) => "logged out".to_owned(),
+            Some(Login::Unknown) => "unknown".to_owned(),
+            None => "-".to_owned(),
+        }
+    }
+
+    /// Returns the command that installs the program, or the one that logs in.
+    fn next_step(&self) -> Option<String> {
+        if self.needs_program && self.program.is_none() {
+            return self.install.map(str::to_owned);
+        }
+        let is_logged_out = self.login == Some(Login::LoggedOut);
+        self.log_in.filter(|_| is_logged_out).map(str::to_owned)
     }
 
     /// Describes the backend: its presence, its capabilities, and untested properties.
-    pub(super) fn describe(&self) -> Vec<String> {
+    fn describe(&self) -> Vec<String> {
         let there = match (&self.program, &self.version, self.needs_program) {
             (Some(_), Some(version), _) => format!("found: {version}"),
             (Some(_), None, _) => "found, version unknown".to_owned(),
@@ -135,8 +222,10 @@ impl BackendStatus {
         };
         let login = match &self.login {
             Some(Login::Key(variable)) => format!("; key: {variable}"),
+            Some(Login::Cloud(variable)) => format!("; cloud: {variable}"),
             Some(Login::File(path)) => format!("; login: {}", path.display()),
-            Some(Login::Nothing) => "; no key or login found".to_owned(),
+            Some(Login::LoggedOut) => "; logged out: neither a key nor a login".to_owned(),
+            Some(Login::Unknown) => "; login unknown".to_owned(),
             None => String::new(),
         };
         let mut lines = vec![format!("{there}{login}"), capabilities_text(self.can)];
@@ -171,6 +260,7 @@ fn capabilities_text(can: BackendCapabilities) -> String {
 
 /// Detects every backend; queries the versions of their programs in parallel.
 pub(super) async fn detect_backends(settings: &CliSettings) -> Vec<BackendStatus> {
+    let places = CredentialPlaces { env: &settings.env, folder: &settings.cwd, mode: None };
     let mut asked = JoinSet::new();
     let mut backends: Vec<BackendStatus> = Vec::new();
     for (place, known) in BACKENDS.iter().enumerate() {
@@ -184,10 +274,12 @@ pub(super) async fn detect_backends(settings: &CliSettings) -> Vec<BackendStatus
             in_this_version: known.is_available(),
             needs_program: !known.programs.is_empty(),
             install: known.install,
+            log_in: known.login.command,
+            home: settings.env.get("HOME").map(PathBuf::from),
             program,
             version: None,
             about: known.description,
-            login: detect_login(known, &settings.env),
+            login: find_login(known, places),
             can: known.can,
             unverified: Vec::new(),
         });
@@ -203,22 +295,6 @@ pub(super) async fn detect_backends(settings: &CliSettings) -> Vec<BackendStatus
     backends
 }
 
-/// Detects the credentials for a backend's vendor.
-fn detect_login(known: &BackendSpec, env: &BTreeMap<String, String>) -> Option<Login> {
-    if known.key_variables.is_empty() && known.login_files.is_empty() {
-        return None;
-    }
-    let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
-    if let Some(key) = known.key_variables.iter().find(|name| set(name).is_some()) {
-        return Some(Login::Key(key));
-    }
-    let file = known.login_files.iter().find_map(|file| {
-        let (variable, rest) = file.split_once('/')?;
-        Some(Path::new(set(variable)?).join(rest))
-    });
-    Some(file.filter(|file| file.is_file()).map_or(Login::Nothing, Login::File))
-}
-
 /// Returns the untested properties, including an installed version that is not the tested one.
 fn unverified_notes(known: &BackendSpec, backend: &BackendStatus) -> Vec<String> {
     let version = backend.version.as_deref().unwrap_or_default();
@@ -230,35 +306,6 @@ fn unverified_notes(known: &BackendSpec, backend: &BackendStatus) -> Vec<String>
 
 fn find_on_path(program: &str, settings: &CliSettings) -> Option<PathBuf> {
     find_program(program, &settings.cwd, settings.env.get("PATH")?).ok()
-}
-
-/// The reason why an agent's program cannot start in this environment, and the fix.
-pub(super) struct ProgramProblem {
-    pub(super) message: String,
-    pub(super) hint: String,
-}
-
-/// Checks the program of a backend; `folder` is the agent's working folder.
-pub(super) fn find_program_problem(
-    backend: &Backend,
-    folder: &Path,
-    settings: &CliSettings,
-) -> Option<ProgramProblem> {
-    let path = settings.env.get("PATH").map(String::as_str).unwrap_or_default();
-    let mut defects: Vec<ProgramDefect> = Vec::new();
-    for program in backend_programs(backend) {
-        // One of the names is enough.
-        defects.push(find_program(program, folder, path).err()?);
-    }
-    let defect = defects.iter().find(|defect| !defect.is_missing()).or(defects.first())?;
-    let otherwise = if defect.name().contains('/') {
-        "the agent fails until the file exists"
-    } else {
-        "the agent fails until you install this program"
-    };
-    let correction = defect.correction(install_command(defect.name()));
-    let hint = correction.unwrap_or_else(|| otherwise.to_owned());
-    Some(ProgramProblem { message: defect.to_string(), hint })
 }
 
 /// Returns the first line of the program's version output, or `None` if none arrives in time.

@@ -10,7 +10,7 @@ use agent_worker_protocol::{
 use agent_worker_sandbox::{SandboxSupport, sandbox_gaps, sandbox_parts};
 use serde::Serialize;
 
-use super::backends::{self, BackendStatus};
+use super::backends::{BackendDetail, BackendStatus, detect_backends, print_backends};
 use crate::{
     client::{
         daemon_client::DaemonClient,
@@ -35,10 +35,13 @@ const LABEL_WIDTH: usize = 15;
 /// Check the home, the daemon, its store and the backends
 ///
 /// Checks the home and its permissions, the disk, the daemon, its whole store, the port and each backend. Exits with 1
-/// if something is broken, and prints how to fix it.
+/// if something is broken, and prints how to fix it. The table of the backends is that of `backends`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker doctor --json")]
 pub(crate) struct Args {
+    /// Show the capabilities of the backends too
+    #[arg(long, short)]
+    verbose: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -81,13 +84,14 @@ pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
     findings.push(DoctorFinding::note("agents", SANDBOX_NOTICE));
     findings.push(sandbox_finding(&SandboxSupport::detect()));
     let ok = findings.iter().all(|finding| finding.state != FindingState::Broken);
-    let backends = backends::detect_backends(ctx.settings).await;
+    let backends = detect_backends(ctx.settings).await;
     match args.output.format() {
         Format::Json => ctx.console.print_json(&DoctorReport { ok, findings, backends })?,
         Format::Text => {
             findings.iter().try_for_each(|finding| show(finding, ctx))?;
-            let mut known = backends.iter().filter(|backend| backend.in_this_version);
-            known.try_for_each(|backend| show(&backend_finding(backend), ctx))?;
+            ctx.console.print_line(&StyledLine::default())?;
+            let detail = if args.verbose { BackendDetail::Full } else { BackendDetail::Table };
+            print_backends(&backends, detail, ctx.console)?;
         }
     }
     Ok(if ok { RunVerdict::Done } else { RunVerdict::Failed })
@@ -268,15 +272,6 @@ async fn check_store(client: &DaemonClient) -> DoctorFinding {
             DoctorFinding::note("store", "only the user may check the store")
         }
         Err(error) => DoctorFinding::failed("store", &CliError::from(error)),
-    }
-}
-
-fn backend_finding(backend: &BackendStatus) -> DoctorFinding {
-    let summary = format!("{}: {}", backend.name, backend.describe().join("; "));
-    if backend.is_ready() {
-        DoctorFinding::ok("backend", summary)
-    } else {
-        DoctorFinding::note("backend", summary)
     }
 }
 

@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_backends::takes_variable;
+use agent_worker_backends::{backend_programs, takes_variable};
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, BASE_ENV, Backend, InstanceRef, MockRule, Tag, Target,
+    AgentName, AgentSettings, BASE_ENV, InstanceRef, MockRule, Tag, Target,
     api::{AgentRequest, AgentView},
 };
 use agent_worker_workflow::{self as workflow, AgentDraft};
@@ -16,13 +16,13 @@ use uuid::Uuid;
 
 use crate::{
     client::launch::{load_workflow, resolve_workflow_file},
-    commands::backends::find_program_problem,
     error::{CliError, CliErrorKind},
     input::{
         context::{CommandContext, Format, OutputArgs},
         settings::CliSettings,
     },
     output::{styled_line::StyledLine, verdict::RunVerdict},
+    programs::check::{AgentFolders, ProgramProblem, check_agent, check_presence},
 };
 
 const EXAMPLE: &str = "such as: agent-worker new -b mock --say \"Hello.\"";
@@ -102,6 +102,9 @@ pub(crate) struct Args {
     )]
     #[expect(clippy::option_option, reason = "the option may be given without its value")]
     context: Option<Option<PathBuf>>,
+    /// Create the agent although its program is missing or logged out
+    #[arg(long)]
+    allow_missing: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -116,22 +119,48 @@ impl Args {
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.output.format();
-    let (request, backend) = request(args, ctx.settings)?;
+    let allow_missing = args.allow_missing;
+    let (request, settings) = request(args, ctx.settings)?;
+    if let Some(problem) = find_problem(&request, &settings, ctx.settings) {
+        if !allow_missing {
+            let hint = format!("{}; or create the agent anyway: --allow-missing", problem.hint);
+            return Err(
+                CliError::new(CliErrorKind::UnusableProgram, problem.message).with_hint(hint)
+            );
+        }
+        if format == Format::Text {
+            ctx.console.warn(&problem.message)?;
+            ctx.console.hint(&problem.hint)?;
+        }
+    }
     let agent = create_agent(&request, ctx).await?;
     let target = Target::agent(agent.name.clone(), &agent.instance);
     match format {
         Format::Json => ctx.console.print_json(&agent)?,
         Format::Text => {
             ctx.console.print_line(&StyledLine::plain(target.to_string()))?;
-            let cwd = &ctx.settings.cwd;
-            if let Some(problem) = find_program_problem(&backend, cwd, ctx.settings) {
-                ctx.console.warn(&problem.message)?;
-                ctx.console.hint(&problem.hint)?;
-            }
             ctx.console.hint(&format!("ask it something: agent-worker ask {target} \"…\""))?;
         }
     }
     Ok(RunVerdict::Done)
+}
+
+/// Checks the program of the agent. An agent that joins a run may get the key of the run, and its relative program and `PATH`
+/// start at the folder of the run, which are not known here.
+fn find_problem(
+    request: &AgentRequest,
+    agent: &AgentSettings,
+    settings: &CliSettings,
+) -> Option<ProgramProblem> {
+    let folder = request.project.as_ref().unwrap_or(&settings.cwd);
+    let folders = AgentFolders { programs: folder, work: folder };
+    if request.target.is_none() || request.create_instance {
+        return check_agent(agent, folders, settings);
+    }
+    let is_relative = |name: &&str| name.contains('/') && !name.starts_with('/');
+    let has_relative = backend_programs(&agent.backend).iter().any(is_relative);
+    let is_known = !has_relative && settings.env.contains_key("PATH");
+    is_known.then(|| check_presence(&agent.backend, folders, settings)).flatten()
 }
 
 /// Requests the agent; repeats a lost request with the same key, which creates only one agent.
@@ -152,8 +181,8 @@ async fn create_agent(
     }
 }
 
-/// Builds the request and its backend; reports errors in it before a daemon is started for it.
-fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend), CliError> {
+/// Builds the request and its settings; reports errors in it before a daemon is started for it.
+fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSettings), CliError> {
     let mock = load_mock_rules(args.say, args.mock, &settings.cwd)?;
     let system = match args.prompt_file {
         Some(file) => Some(read_text_file(&settings.cwd.join(&file), &file)?),
@@ -205,7 +234,7 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, Backend)
         cwd: None,
         env,
     };
-    Ok((request, agent.backend))
+    Ok((request, agent))
 }
 
 /// Returns the instance of a workflow file and the folder of the file, which identifies its project.

@@ -6,7 +6,7 @@ use crate::{
     client::{
         attach_run::FollowArgs,
         daemon_client::ScopeReach,
-        launch::{ExistingRunPolicy, LaunchPlan, start_run},
+        launch::{ExistingRunPolicy, LaunchPlan, UnusablePrograms, check_programs, start_run},
         local_state::LocalState,
     },
     error::{CliError, CliErrorKind},
@@ -67,7 +67,9 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
     let mode = last.mode;
     let request = {
         let (plan, workflow) = plan_from_last_run(last)?;
-        plan.request(&workflow, ctx)?
+        let request = plan.request(&workflow, ctx)?;
+        check_programs(&workflow, &request, UnusablePrograms::Allow, ctx)?;
+        request
     };
     let mut signals = InterruptSignals::listen_or_fail()?;
     let started = start_run(&client, &request, &mut signals).await?;

@@ -6,12 +6,11 @@ use std::{
 };
 
 use agent_worker_protocol::{AgentName, WorkflowName, api::ReportError};
-use agent_worker_workflow::{self as workflow, Mistake, Param, Workflow};
+use agent_worker_workflow::{self as workflow, AgentProblem, Mistake, Param, Workflow};
 use serde::Serialize;
 
 use crate::{
     client::launch::load_workflow,
-    commands::backends::find_program_problem,
     error::CliError,
     input::{
         context::{CommandContext, Format, OutputArgs},
@@ -22,6 +21,7 @@ use crate::{
         text::pluralize,
         verdict::RunVerdict,
     },
+    programs::check::check_team,
 };
 
 /// Check a workflow file without running it
@@ -108,20 +108,25 @@ fn warnings(workflow: &Workflow, file: &Path, ctx: &CommandContext<'_>) -> Vec<W
     let unknown = workflow.unknown_mentions().into_iter();
     let unknown = unknown.map(|one| Warning { message: one.why, hint: one.hint });
     let folder = file.parent().unwrap_or(&ctx.settings.cwd);
-    let missing = workflow.agents.iter().filter_map(|agent| {
-        let problem = find_program_problem(&agent.backend, folder, ctx.settings)?;
-        let message = format!("agent `{}`: {}", agent.name, problem.message);
-        Some(Warning { message, hint: problem.hint })
-    });
+    let unusable = check_team(workflow, folder, &ctx.settings.cwd, ctx.settings);
+    let unusable = located_problems(file, unusable.into_iter().map(|(problem, _)| problem));
     let unset = unset_variables(workflow, file, ctx);
     let ignored = workflow.warnings.iter().cloned().map(|one| located_warning(file, one));
-    silence.into_iter().chain(unknown).chain(ignored).chain(unset).chain(missing).collect()
+    silence.into_iter().chain(unknown).chain(ignored).chain(unset).chain(unusable).collect()
 }
 
 fn located_warning(file: &Path, one: Mistake) -> Warning {
     let Mistake { line, column, message, hint } = one;
     let message = format!("{}:{line}:{column}: {message}", file.display());
     Warning { message, hint: hint.unwrap_or_default() }
+}
+
+/// Returns the warnings about programs that are missing or logged out here. The file may run elsewhere, so it stays valid.
+fn located_problems(file: &Path, problems: impl Iterator<Item = AgentProblem>) -> Vec<Warning> {
+    let opened = File::open(file).ok();
+    let error = opened.and_then(|opened| workflow::locate_agent_problems(opened, file, problems));
+    let mistakes = error.map(|error| error.mistakes()).unwrap_or_default();
+    mistakes.into_iter().map(|mistake| located_warning(file, mistake)).collect()
 }
 
 /// Warns about variables that this shell does not have. The file may run in another shell, so it stays valid.

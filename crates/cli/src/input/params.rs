@@ -166,14 +166,15 @@ mod tests {
               --note <VALUE>    [optional]
 
         Options:
-              --tag <TAG>  Tag of the instance, such as `pr-123` [default: main] [alias: --instance]
-          -v, --verbose    Show tool calls and attempts too
-              --detach     Return before the end of the run [alias: --background]
-              --replace    Stop the live run of this instance first
-              --lazy       No effect: agents always start on demand
-              --ci         Print plain lines and read no key [default: if CI is set]
-              --json       Print one JSON document to stdout, also for failures
-          -h, --help       Print help
+              --tag <TAG>      Tag of the instance, such as `pr-123` [default: main] [alias: --instance]
+          -v, --verbose        Show tool calls and attempts too
+              --detach         Return before the end of the run [alias: --background]
+              --replace        Stop the live run of this instance first
+              --lazy           No effect: agents always start on demand
+              --allow-missing  Start although the program of an agent is missing or logged out
+              --ci             Print plain lines and read no key [default: if CI is set]
+              --json           Print one JSON document to stdout, also for failures
+          -h, --help           Print help
         ");
         let none = params_parser(&[]).help().to_string();
         assert!(none.trim_end().ends_with("The file takes no parameters."), "{none}");

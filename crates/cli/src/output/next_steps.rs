@@ -219,7 +219,7 @@ impl<'a> FailedAgent<'a> {
             return Fix { what: format!("give {name} a valid key"), retry: self.resume() };
         };
         let key = format!("set {key} to a valid key");
-        let login = self.backend.filter(|backend| !backend.login_files.is_empty());
+        let login = self.backend.filter(|backend| !backend.login.files.is_empty());
         let login = login.and_then(|backend| backend.programs.first());
         let (resume, restart) = (self.resume(), self.restart());
         match login {

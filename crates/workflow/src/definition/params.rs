@@ -20,8 +20,19 @@ const PARAM_KEYS: AllowedKeys =
     AllowedKeys { known: &["name", "type", "description", "required", "default"], planned: &[] };
 
 /// Options of `run` and `start`: a parameter of such a name could never be given.
-pub const RESERVED_OPTIONS: [&str; 10] =
-    ["tag", "instance", "verbose", "detach", "background", "replace", "lazy", "ci", "json", "help"];
+pub const RESERVED_OPTIONS: [&str; 11] = [
+    "tag",
+    "instance",
+    "verbose",
+    "detach",
+    "background",
+    "replace",
+    "lazy",
+    "allow-missing",
+    "ci",
+    "json",
+    "help",
+];
 
 /// One parameter of a workflow. Without a value and a default, an optional parameter is empty text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
