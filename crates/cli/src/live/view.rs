@@ -224,6 +224,7 @@ impl RunProgress {
             EventBody::Retry(_) => self.verbose_notice(event, &retry_text(event)),
             EventBody::ChannelCleared(_) => self.verbose_notice(event, "the channel was cleared"),
             EventBody::BallotCast(data) => self.verbose_notice(event, &vote_text(event, data)),
+            EventBody::NotificationFailed(data) => unsent_notice(event, data),
             EventBody::ClockJumped(data) => self.clock_jumped(event, data.by_ms),
             EventBody::DocumentWritten(data) => self.verbose_notice(event, &written_text(data)),
             EventBody::DocumentConflict(data) => conflict_notice(event, &data.path),
