@@ -23,8 +23,8 @@ use agent_worker_host::{
     write_atomically,
 };
 use agent_worker_kernel::{
-    AttemptPaths, EventTail, NotifyPlan, ProcessMark, ProcessOrigin, RunFiles, Runner, ShellCommand,
-    ShellOutcome, WorkerExit, WorkerLiveness,
+    AttemptPaths, EventTail, NotifyPlan, ProcessMark, ProcessOrigin, RunFiles, Runner,
+    ShellCommand, ShellOutcome, WorkerExit, WorkerLiveness,
 };
 use agent_worker_protocol::{
     AttemptId, BadEventLine, NumberedEvent, RunId, WorkerJob, api::ProcessTracking,

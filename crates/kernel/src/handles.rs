@@ -2,11 +2,11 @@
 
 use crate::{
     access::tokens::Tokens, approvals::Approvals, approvals::attention::PendingAttention,
-    approvals::notices::PersonNotices, approvals::questions::Questions, documents::DocumentLibrary, documents::resources::Resources,
-    documents::suggestions::Suggestions, kernel::Kernel, messaging::channel::Messages,
-    messaging::inbox::Inboxes, runs::Runs, runs::instances::FeedbackEntries,
-    runs::instances::Instances, runs::members::Agents, scheduling::attempts::Attempts,
-    views::KernelHealth, voting::proposals::Proposals,
+    approvals::notices::PersonNotices, approvals::questions::Questions, documents::DocumentLibrary,
+    documents::resources::Resources, documents::suggestions::Suggestions, kernel::Kernel,
+    messaging::channel::Messages, messaging::inbox::Inboxes, runs::Runs,
+    runs::instances::FeedbackEntries, runs::instances::Instances, runs::members::Agents,
+    scheduling::attempts::Attempts, views::KernelHealth, voting::proposals::Proposals,
 };
 
 impl Kernel {

@@ -53,10 +53,10 @@ pub use event::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
     AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,
     ConflictRevisions, DeliveryData, DocumentConflictData, DocumentWrittenData, Event, EventBody,
-    EventKind, MentionUnheardData, NotificationFailedData, PermissionGrantData, PermissionUsedData, ProposalActiveData,
-    ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
-    RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
-    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+    EventKind, MentionUnheardData, NotificationFailedData, PermissionGrantData, PermissionUsedData,
+    ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData,
+    RunPausedData, RunRunningData, RunSetupData, RunVerdictData, SetupRanData,
+    SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
 };
 pub use event_line::BadEventLine;
 pub use id::{

@@ -6,13 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
-use crate::{
-    id::RunId,
-    name::AgentName,
-    span::Span,
-    target::InstanceRef,
-    time::Millis,
-};
+use crate::{id::RunId, name::AgentName, span::Span, target::InstanceRef, time::Millis};
 
 /// Occasion of a notification.
 #[derive(
@@ -276,8 +270,7 @@ mod tests {
             when: Some(NotifyWhen::Always),
             ..NotifySettings::default()
         };
-        let higher =
-            NotifySettings { webhook: Some(String::new()), ..NotifySettings::default() };
+        let higher = NotifySettings { webhook: Some(String::new()), ..NotifySettings::default() };
         let both = higher.or(lower.clone());
         assert!(both.has_channel(NotifyChannel::Desktop));
         assert!(!both.has_channel(NotifyChannel::Webhook));

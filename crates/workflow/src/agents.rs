@@ -27,8 +27,8 @@ use crate::{
         spelling::nearest,
     },
     template::reference::is_name,
-    yaml::{Node, Yaml},
     yaml::fields::{AllowedKeys, YamlField, YamlKey},
+    yaml::{Node, Yaml},
 };
 
 const AGENT_KEYS: AllowedKeys = AllowedKeys {

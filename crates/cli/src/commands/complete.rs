@@ -18,8 +18,8 @@ use crate::{
     },
     error::CliError,
     input::{
-        config_file::ConfigFile,
         completion::{TypedLine, WordKind, read_line, split_words, value_name},
+        config_file::ConfigFile,
         context::CommandContext,
         invocation,
         params::param_help,

@@ -130,9 +130,7 @@ fn show_path(format: Format, ctx: &mut CommandContext<'_>) -> Result<(), CliErro
         return ctx.console.print_json(&PathDocument { path, exists });
     }
     match path {
-        Some(path) => {
-            ctx.console.print_line(&StyledLine::plain(one_line(&path.to_string_lossy())))
-        }
+        Some(path) => ctx.console.print_line(&StyledLine::plain(one_line(&path.to_string_lossy()))),
         None => Err(CliError::new(CliErrorKind::Failed, "no configuration file is read")
             .with_hint("omit `--config none`, and unset AGENT_WORKER_CONFIG")),
     }
@@ -152,8 +150,6 @@ fn show_one(key: &str, format: Format, ctx: &mut CommandContext<'_>) -> Result<(
     };
     match format {
         Format::Json => ctx.console.print_json(found),
-        Format::Text => {
-            ctx.console.print_line(&StyledLine::plain(one_line(&found.value_text())))
-        }
+        Format::Text => ctx.console.print_line(&StyledLine::plain(one_line(&found.value_text()))),
     }
 }

@@ -151,7 +151,10 @@ impl ConfigProblem {
     fn into_error(self, path: &Path) -> CliError {
         let file = path.display();
         let refused = |why: String| {
-            CliError::new(CliErrorKind::BadFile, format!("the configuration {file} is refused: {why}"))
+            CliError::new(
+                CliErrorKind::BadFile,
+                format!("the configuration {file} is refused: {why}"),
+            )
         };
         match self {
             Self::Io(error) => {
@@ -163,7 +166,9 @@ impl ConfigProblem {
             Self::TooLong => refused("it is longer than 1 MiB".to_owned()),
             Self::Foreign(place, owner) => {
                 refused(format!("{} belongs to another user (uid {owner})", place.display()))
-                    .with_hint("use a file and a folder of your own, because the file names commands")
+                    .with_hint(
+                        "use a file and a folder of your own, because the file names commands",
+                    )
             }
             Self::OpenToOthers(place, mode) => {
                 let shown = place.display();
@@ -276,7 +281,11 @@ mod tests {
             (None, &[], None, PathOrigin::Default),
         ] {
             let found = ConfigPath::of(&settings(flag, env));
-            assert_eq!(found, ConfigPath { path: path.map(PathBuf::from), origin }, "{flag:?} {env:?}");
+            assert_eq!(
+                found,
+                ConfigPath { path: path.map(PathBuf::from), origin },
+                "{flag:?} {env:?}"
+            );
         }
     }
 
@@ -287,7 +296,8 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let file = folder.join("config.toml");
         fs::write(&file, "backend = \"claude\"\n").unwrap();
-        let chmod = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let chmod =
+            |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         let read = || {
             let settings = settings(Some(&file.to_string_lossy()), &[]);
             ConfigFile::read(&settings).map(|read| read.content.defaults.backend)
@@ -336,7 +346,9 @@ mod tests {
         let error = ConfigFile::read(&named).unwrap_err();
         assert_eq!(error.verdict().exit_code(), 2);
         let folder = settings(Some(&path), &[]);
-        assert!(ConfigFile::read(&folder).unwrap_err().to_report_error().message.contains("regular"));
+        assert!(
+            ConfigFile::read(&folder).unwrap_err().to_report_error().message.contains("regular")
+        );
     }
 
     #[test]

@@ -36,7 +36,11 @@ impl BellSetting {
     }
 
     /// Rings for an event that has just happened.
-    pub(crate) fn ring_for(self, event: &Event, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    pub(crate) fn ring_for(
+        self,
+        event: &Event,
+        ctx: &mut CommandContext<'_>,
+    ) -> Result<(), CliError> {
         let age = clock::now().get().saturating_sub(event.ts.get());
         match self {
             Self::On if needs_person(&event.body) && age < MAX_AGE_MS => ctx.console.ring_bell(),

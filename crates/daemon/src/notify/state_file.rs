@@ -133,8 +133,7 @@ impl NotifyFolder {
             return;
         }
         let written = serde_json::to_vec(&list).map_err(io::Error::from);
-        let written =
-            written.and_then(|text| write_atomically(&file, &text, Durability::Process));
+        let written = written.and_then(|text| write_atomically(&file, &text, Durability::Process));
         if let Err(error) = written {
             tracing::error!(%error, "could not write the list of failed notifications");
         }

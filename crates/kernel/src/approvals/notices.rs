@@ -152,7 +152,9 @@ impl PersonNotices<'_> {
     /// Returns the words of a need that still exists.
     async fn open_need(self, row: &RunRow, body: &EventBody) -> Result<Option<String>> {
         Ok(match (body, &row.state) {
-            (EventBody::QuestionOpen(_) | EventBody::ApprovalOpen(_), RunState::Ended { .. }) => None,
+            (EventBody::QuestionOpen(_) | EventBody::ApprovalOpen(_), RunState::Ended { .. }) => {
+                None
+            }
             (EventBody::QuestionOpen(data), _) => {
                 let open = self.0.store.question_list(row.workflow, QuestionQuery::Open).await?;
                 let asked = open.into_iter().find(|one| one.id == data.question);
@@ -166,10 +168,9 @@ impl PersonNotices<'_> {
                 let asked = open.into_iter().find(|one| one.id == data.approval);
                 asked.map(|one| format!("{} {}", one.tool, one.args))
             }
-            (
-                EventBody::RunPaused(data),
-                RunState::Paused { cause: PauseCause::Limit { .. } },
-            ) => Some(data.cause.to_string()),
+            (EventBody::RunPaused(data), RunState::Paused { cause: PauseCause::Limit { .. } }) => {
+                Some(data.cause.to_string())
+            }
             (EventBody::RunEnded(data), _) => {
                 Some(data.error.as_ref().map(|error| error.message.clone()).unwrap_or_default())
             }

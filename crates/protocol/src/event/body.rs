@@ -10,11 +10,10 @@ use super::data::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptEndedData, AttemptRunningData,
     AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData, DeliveryData,
     DocumentConflictData, DocumentWrittenData, MentionUnheardData, NotificationFailedData,
-    PermissionGrantData,
-    PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
-    RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
-    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
-    ToolResultData,
+    PermissionGrantData, PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData,
+    RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData,
+    RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData,
+    ToolCallData, ToolResultData,
 };
 use crate::message::{Message, Usage};
 

@@ -7,7 +7,8 @@ use std::{
 
 use agent_worker_backends::BackendKind;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, MockRule, NotifySettings, Permissions, RetryPolicy, SandboxSettings, WorkflowName,
+    AgentName, AgentSettings, MockRule, NotifySettings, Permissions, RetryPolicy, SandboxSettings,
+    WorkflowName,
 };
 
 use crate::{

@@ -83,16 +83,12 @@ pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Limi
         return LimitSettings::default();
     };
     let LimitDefaults { hops, turns, wall, wall_grace } = read_keys(&fields, diagnostics);
-    let workers =
-        fields.read_with("workers", diagnostics, |field| field.integer(1..=MAX_WORKERS));
+    let workers = fields.read_with("workers", diagnostics, |field| field.integer(1..=MAX_WORKERS));
     LimitSettings { hops, turns, wall, wall_grace, workers }
 }
 
 /// Reads the section of the user's configuration file.
-pub(crate) fn read_defaults(
-    field: &YamlField<'_>,
-    diagnostics: &mut Diagnostics,
-) -> LimitDefaults {
+pub(crate) fn read_defaults(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> LimitDefaults {
     match field.fields(&DEFAULT_KEYS, diagnostics) {
         Some(fields) => read_keys(&fields, diagnostics),
         None => LimitDefaults::default(),

@@ -29,10 +29,7 @@ pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Noti
 }
 
 /// Reads the keys that both files have.
-pub(crate) fn read_keys(
-    fields: &YamlFields<'_>,
-    diagnostics: &mut Diagnostics,
-) -> NotifySettings {
+pub(crate) fn read_keys(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> NotifySettings {
     let whens = [NotifyWhen::Unwatched, NotifyWhen::Always].map(|when| (when.word(), when));
     NotifySettings {
         desktop: fields.read_with("desktop", diagnostics, YamlField::boolean),

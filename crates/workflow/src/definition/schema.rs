@@ -483,7 +483,8 @@ fn limits() -> Value {
 }
 
 fn notify() -> Value {
-    let words = list("A program and its arguments; no shell.", &text("The program, or an argument."));
+    let words =
+        list("A program and its arguments; no shell.", &text("The program, or an argument."));
     let occasions = NotifyOccasion::ALL.map(NotifyOccasion::word);
     let settings = mapping(
         "Channels that tell a person when the run needs them.",

@@ -196,11 +196,38 @@ mod tests {
             .iter()
             .map(|text| {
                 let error = parse(text).unwrap_err();
-                format!("{}\n  {}", error.summary(), error.hint().unwrap_or_default())
+                let hint = error.hint().map(|hint| format!("\n  {hint}")).unwrap_or_default();
+                format!("{}{hint}", error.summary())
             })
             .collect();
-        insta::assert_snapshot!(shown.join("\n"), @"");
+        insta::assert_snapshot!(shown.join("\n"), @r"
+        config.toml:1:1: unknown key `backnd`
+          did you mean `backend`?
+        config.toml:2:1: unknown key `limits.turn`
+          did you mean `turns`?
+        config.toml:2:1: unknown key `limits.workers`
+          the keys here are: hops, turns, wall, wall_grace
+        config.toml:2:1: there is no backend `cluade`
+          did you mean `claude`?
+        config.toml:1:11: `acp` cannot be the default backend: it needs further keys
+          name a program of a vendor, such as `claude`
+        config.toml:2:11: `notify.command` must be a list of words, such as `[./notify.sh, --fast]`
+        config.toml:2:11: the program must be an absolute path or a plain name
+          a plain name is searched for in PATH
+        config.toml:2:11: `notify.webhook` must be an https URL, or an http URL of this machine (127.0.0.1)
+        config.toml:2:7: `notify.on[0]` must be `question` or `approval` or `limit` or `failed` or `done`, not `qustion`
+          did you mean `question`?
+        config.toml:1:11: not valid TOML: string values must be quoted, expected literal string
+        ");
         let rendered = parse(cases[1]).unwrap_err().render(RenderStyle::Plain);
-        insta::assert_snapshot!(rendered, @"");
+        insta::assert_snapshot!(rendered, @r"
+        error: unknown key `limits.turn`
+         --> config.toml:2:1
+          |
+        2 | turn = 5
+          | ^^^^
+          |
+          = help: did you mean `turns`?
+        ");
     }
 }

@@ -99,9 +99,7 @@ fn file_settings(file: &ConfigFile) -> Vec<SettingView> {
         all.push(setting(&format!("models.{}", spec.name), model, Value::Null));
     }
     let (limits, built_in) = (&defaults.limits, |mode| LimitSettings::default().for_mode(mode));
-    let by_mode = |get: fn(&Limits) -> Value| {
-        json!({ "run": get(&built_in(RunMode::Run)), "start": get(&built_in(RunMode::Start)) })
-    };
+    let by_mode = |get: fn(&Limits) -> Value| json!({ "run": get(&built_in(RunMode::Run)), "start": get(&built_in(RunMode::Start)) });
     all.extend([
         setting("limits.hops", json_of(&limits.hops), by_mode(|one| json!(one.hops))),
         setting("limits.turns", json_of(&limits.turns), by_mode(|one| json!(one.turns))),
@@ -255,7 +253,10 @@ mod tests {
             ("daemon.sweep", "5s", "default"),
         ] {
             let found = all.iter().find(|one| one.key == key).unwrap();
-            assert_eq!((found.value_text().as_str(), found.origin_text().as_str()), (value, origin));
+            assert_eq!(
+                (found.value_text().as_str(), found.origin_text().as_str()),
+                (value, origin)
+            );
         }
     }
 }

@@ -4,9 +4,9 @@ use std::{borrow::Cow, path::Path};
 
 use agent_worker_protocol::{
     AgentName, ApprovalOpenData, Attachment, BallotCastData, DocumentPath, DocumentWrittenData,
-    Event, EventBody, MentionUnheardData, Message, MessageKind, NotificationFailedData, PermissionGrantData,
-    PermissionUsedData, Problem, RunVerdictData, SHELL_TOOL, Seq, SetupRanData, ToolCallData,
-    ToolResultData, VerdictOutcome, size_text,
+    Event, EventBody, MentionUnheardData, Message, MessageKind, NotificationFailedData,
+    PermissionGrantData, PermissionUsedData, Problem, RunVerdictData, SHELL_TOOL, Seq,
+    SetupRanData, ToolCallData, ToolResultData, VerdictOutcome, size_text,
 };
 
 use super::{AgentRow, TranscriptLine};
