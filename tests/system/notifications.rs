@@ -123,7 +123,7 @@ fn a_command_of_the_file_gets_a_question_and_the_end_as_json_and_no_shell_reads_
     assert_eq!(got["occasion"], "question");
     assert_eq!(got["title"], "team: coder asks a question");
     assert_eq!(got["text"], "ship]0;x it? $(touch owned) `touch owned`");
-    assert_eq!(got["next"], "agent-worker pending @team");
+    assert_eq!(got["next"], "agent-worker answer @team");
     assert_eq!((&got["instance"], &got["agent"]), (&"team".into(), &"coder".into()));
     assert_eq!(world.run(&["answer", "1", "yes"]).code, 0);
     wait_for("the end", || (lines_of(&world, "got").len() == 2).then_some(()));
@@ -297,12 +297,12 @@ fn the_desktop_of_the_caller_shows_the_notification_without_markup_or_options() 
     world.file("team.yaml", &file);
     start(&world, "team.yaml");
     let shown = wait_for("the desktop", || {
-        fs::read_to_string(&out).ok().filter(|text| text.contains("pending"))
+        fs::read_to_string(&out).ok().filter(|text| text.contains("answer @team"))
     });
     assert_eq!(
         shown,
         "--app-name=agent-worker\n--\nteam: coder asks a question\n--icon=x &lt;b&gt;]0;x it? $(touch owned) `touch owned`\n\
-         agent-worker pending @team\n"
+         agent-worker answer @team\n"
     );
     let env = fs::read_to_string(world.project().join("shown.env")).unwrap();
     assert!(env.contains("DISPLAY=:7\n") && !env.contains("SECRET_KEY"), "{env}");

@@ -136,8 +136,8 @@ fn config_shows_each_value_with_its_origin() {
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
     assert_snapshot!(shown(&world, &rows.join("\n")), @r"
-    KEY VALUE FROM
-    backend claude ~/.config/agent-worker/config.toml:2
-    models.claude none default
+    KEY FROM VALUE
+    backend config.toml:2 claude
+    models.claude default none
     ");
 }

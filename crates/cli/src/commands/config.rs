@@ -13,7 +13,7 @@ use crate::{
     },
     output::{
         styled_line::StyledLine,
-        table::Column::{Name, State, Text},
+        table::Column::{Figure, Name, Text},
         text::one_line,
         verdict::RunVerdict,
     },
@@ -108,17 +108,15 @@ fn show_all(format: Format, ctx: &mut CommandContext<'_>) -> Result<(), CliError
     }
     let rows: Vec<_> = settings
         .iter()
-        .map(|one| [one.key.clone(), one_line(&one.value_text()), one_line(&one.origin_text())])
+        .map(|one| [one.key.clone(), one_line(&one.origin_text()), one_line(&one.value_text())])
         .collect();
-    ctx.console.print_table([Name("KEY"), State("VALUE"), Text("FROM")], &rows)?;
-    if file.path.is_none() {
-        let place = ConfigPath::of(ctx.settings).path;
-        let words = match place {
-            Some(path) => format!("no configuration file: {} does not exist", path.display()),
-            None => "no configuration file is read".to_owned(),
-        };
-        ctx.console.note(&words)?;
-    }
+    ctx.console.print_table([Name("KEY"), Figure("FROM"), Text("VALUE")], &rows)?;
+    let words = match (&file.path, ConfigPath::of(ctx.settings).path) {
+        (Some(path), _) => format!("configuration file: {}", path.display()),
+        (None, Some(path)) => format!("no configuration file: {} does not exist", path.display()),
+        (None, None) => "no configuration file is read".to_owned(),
+    };
+    ctx.console.note(&words)?;
     ctx.console.note("a running daemon keeps the `daemon.` values of its start")
 }
 

@@ -63,8 +63,11 @@ pub(crate) struct ConfigFile {
 }
 
 impl ConfigPath {
-    /// Returns the path that the flag names, else the variable, else the default one.
+    /// Returns the path that the flag names, else the variable, else the default one; none for a command of an agent.
     pub(crate) fn of(settings: &CliSettings) -> Self {
+        if settings.is_inside_attempt() {
+            return Self { path: None, origin: PathOrigin::Default };
+        }
         let set = |name: &str| settings.env.get(name).filter(|value| !value.is_empty());
         let chosen = |value: OsString, origin| {
             let path = (value != NO_FILE).then(|| settings.cwd.join(value));
@@ -100,9 +103,6 @@ impl ConfigPath {
 impl ConfigFile {
     /// Reads the file of a command. A missing default file is empty; any other problem is an error.
     pub(crate) fn read(settings: &CliSettings) -> Result<Self, CliError> {
-        if settings.is_inside_attempt() {
-            return Ok(Self::default());
-        }
         let place = ConfigPath::of(settings);
         let Some(path) = &place.path else { return Ok(Self::default()) };
         let text = match read_checked(path) {

@@ -506,6 +506,27 @@ mod tests {
     }
 
     #[test]
+    fn the_configuration_file_is_named_before_the_command() {
+        let split = |words: &[&str]| {
+            let words = words.iter().map(Into::into).collect();
+            let (config, rest) = split_config_flag(words);
+            let rest: Vec<_> =
+                rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            (config.map(|path| path.to_string_lossy().into_owned()), rest.join(" "))
+        };
+        let file = || Some("c.toml".to_owned());
+        for (words, config, rest) in [
+            (&["aw", "--config", "c.toml", "run", "x"][..], file(), "aw run x"),
+            (&["aw", "--config=c.toml", "ls"], file(), "aw ls"),
+            (&["aw", "--config", "a", "--config", "c.toml"], file(), "aw"),
+            (&["aw", "run", "x", "--config", "c.toml"], None, "aw run x --config c.toml"),
+            (&["aw", "--config"], None, "aw --config"),
+        ] {
+            assert_eq!(split(words), (config, rest.to_owned()), "{words:?}");
+        }
+    }
+
+    #[test]
     fn an_item_of_a_list_is_a_text_and_a_misspelt_option_is_not() {
         for words in [
             &["doc", "append", "notes.md", "- done", "--target", "@review"][..],
@@ -565,7 +586,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 38] = [
+    const WITHOUT_TARGET: [&str; 41] = [
         "run",
         "start",
         "up",
@@ -586,6 +607,9 @@ mod tests {
         "doctor",
         "backends",
         "providers",
+        "config",
+        "config path",
+        "config get",
         "mcp",
         "mcp install",
         "token",

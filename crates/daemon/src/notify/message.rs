@@ -13,7 +13,7 @@ pub(super) fn notification_of(notice: &PersonNotice, left_out: u32) -> Notificat
     let instance = target.trim_start_matches('@');
     let who = notice.agent.as_ref().map_or("an agent", |agent| agent.as_str());
     let (what, next) = match notice.occasion {
-        NotifyOccasion::Question => (format!("{who} asks a question"), "pending"),
+        NotifyOccasion::Question => (format!("{who} asks a question"), "answer"),
         NotifyOccasion::Approval => (format!("{who} needs an approval"), "pending"),
         NotifyOccasion::Limit => ("paused at a limit".to_owned(), "status"),
         NotifyOccasion::Failed => ("failed".to_owned(), "status"),
@@ -60,7 +60,7 @@ mod tests {
         assert!(shown.text.starts_with("ship]0;owned it? xxx"), "{}", shown.text);
         assert_eq!(shown.text.chars().count(), MAX_DETAIL_CHARS);
         assert!(shown.text.ends_with('…') && !shown.text.contains(char::is_control));
-        assert_eq!(shown.next, "agent-worker pending @review:pr-1");
+        assert_eq!(shown.next, "agent-worker answer @review:pr-1");
         assert_eq!(shown.id, "00000000-0000-0000-0000-000000000000/7");
     }
 }

@@ -91,6 +91,26 @@ fn reason_of(error: &reqwest::Error) -> String {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn a_broken_connection_is_tried_again_and_its_reason_has_no_url() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/secret", listener.local_addr().unwrap());
+        // Receives the first bytes of the encrypted connection and closes it.
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut first = [0; 3];
+            std::io::Read::read_exact(&mut stream, &mut first).unwrap();
+            first
+        });
+        let client = build_client().unwrap();
+        let PostResult::Retry(why) = post_once(&client, &url, Vec::new()).await else {
+            panic!("a broken connection is no answer");
+        };
+        assert!(!why.contains("secret"), "{why}");
+        // A handshake of TLS.
+        assert_eq!(server.join().unwrap()[..2], [0x16, 0x03]);
+    }
+
     #[test]
     fn only_an_overloaded_receiver_is_asked_again() {
         let word = |status: u16| match result_of(StatusCode::from_u16(status).unwrap()) {

@@ -5,9 +5,10 @@
 //! two. A key without a value is absent for the reader and a mistake here, because no author intends it.
 
 mod nodes;
+mod notify;
 
 use agent_worker_backends::ACP_AGENTS;
-use agent_worker_protocol::{Keyword as _, NotifyOccasion, SHELL_TOOL, ToolName};
+use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
 use serde_json::{Value, json};
 
 use crate::{
@@ -27,7 +28,6 @@ const FOLDER_PATTERN: &str = "^[^/]";
 const DATABASE_PATTERN: &str = "^[^/](.*[^/])?$";
 const TOOL_PATTERN: &str = r"^[A-Za-z0-9_.-]+(\([^~*)][^*]*\*?\))?$";
 const AGENT_FILE_PATTERN: &str = r"^[^/~].*\.(md|toml)$";
-const WEBHOOK_PATTERN: &str = "^(https?://[^/]|$)";
 const PROGRAM_PATTERN: &str = r"^[^\s]+$";
 
 /// Returns the JSON Schema of a workflow file.
@@ -72,7 +72,7 @@ pub fn schema() -> Value {
                 ),
             ),
             ("limits", limits()),
-            ("notify", notify()),
+            ("notify", notify::settings(PROGRAM_PATTERN)),
             ("gates", gates()),
         ],
     );
@@ -480,45 +480,6 @@ fn limits() -> Value {
             ("workers", integer("Maximum number of agents that work at once (4).", 1, 1_000)),
         ],
     )
-}
-
-fn notify() -> Value {
-    let words =
-        list("A program and its arguments; no shell.", &text("The program, or an argument."));
-    let occasions = NotifyOccasion::ALL.map(NotifyOccasion::word);
-    let settings = mapping(
-        "Channels that tell a person when the run needs them.",
-        &[],
-        [
-            (
-                "desktop",
-                json!({ "type": "boolean", "description": "Show a notification on the desktop." }),
-            ),
-            (
-                "command",
-                json!({
-                    "description": "The program that gets the notification as JSON on stdin.",
-                    "anyOf": [text_matching("The program, without arguments.", PROGRAM_PATTERN), words],
-                }),
-            ),
-            (
-                "webhook",
-                text_matching("The URL that gets the notification as JSON.", WEBHOOK_PATTERN),
-            ),
-            (
-                "when",
-                one_of(
-                    "Condition: no person follows the run at a terminal, or none (unwatched).",
-                    &["unwatched", "always"],
-                ),
-            ),
-            ("on", list("Occasions of the notifications (all).", &one_of("", &occasions))),
-        ],
-    );
-    json!({
-        "description": "Channels that tell a person when the run needs them; false: none.",
-        "anyOf": [settings, { "const": false }],
-    })
 }
 
 fn gates() -> Value {

@@ -1,6 +1,8 @@
 //! The list of all settings with their effective values: those of the configuration file, and those of the command line
 //! and the environment. Pure. A test compares it with `docs/reference/config.md`.
 
+use std::path::Path;
+
 use agent_worker_backends::{BackendKind, available_backends};
 use agent_worker_protocol::{Limits, NotifyOccasion, RunMode};
 use agent_worker_workflow::LimitSettings;
@@ -52,12 +54,15 @@ impl SettingView {
         }
     }
 
-    /// Formats the origin for people.
+    /// Formats the origin for people; a file by its name.
     pub(super) fn origin_text(&self) -> String {
         match &self.from {
             SettingOrigin::Flag { flag } => flag.clone(),
             SettingOrigin::Environment { variable } => variable.clone(),
-            SettingOrigin::File { file, line } => format!("{file}:{line}"),
+            SettingOrigin::File { file, line } => {
+                let name = Path::new(file).file_name().unwrap_or_default();
+                format!("{}:{line}", name.to_string_lossy())
+            }
             SettingOrigin::Default => "default".to_owned(),
         }
     }
@@ -172,8 +177,6 @@ fn json_of(value: &Option<impl Serialize>) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use agent_worker_workflow::UserConfig;
 
     use super::*;
@@ -233,7 +236,7 @@ mod tests {
             let file = ConfigFile { path: Some("/c.toml".into()), content };
             let read = file_settings(&file).into_iter().find(|read| read.key == one.key).unwrap();
             let line = text.lines().count();
-            assert_eq!(read.origin_text(), format!("/c.toml:{line}"), "{}", one.key);
+            assert_eq!(read.origin_text(), format!("c.toml:{line}"), "{}", one.key);
         }
     }
 
@@ -244,7 +247,7 @@ mod tests {
         let env = [("AGENT_WORKER_WORKERS", "3"), ("HOME", "/home/me")];
         let all = effective_settings(&file, &settings(&env));
         for (key, value, origin) in [
-            ("limits.turns", "9", "/c.toml:2"),
+            ("limits.turns", "9", "c.toml:2"),
             ("limits.wall", "2h (start: none)", "default"),
             ("limits.hops", "50", "default"),
             ("notify.on", "question approval limit failed done", "default"),
