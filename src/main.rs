@@ -35,7 +35,11 @@ fn main() -> ExitCode {
         },
         Ok(CliInvocation::Daemon(flags)) => report_exit_code(run_daemon(flags)),
         Ok(CliInvocation::Command(command)) => match read_cli_settings() {
-            Ok(settings) => agent_worker_cli::run(command, &settings, &mut console),
+            Ok(settings) => {
+                let config_flag = command.config_flag();
+                let settings = agent_worker_cli::CliSettings { config_flag, ..settings };
+                agent_worker_cli::run(command, &settings, &mut console)
+            }
             Err(error) => report_exit_code(Err(error)),
         },
     }
@@ -49,6 +53,7 @@ fn read_cli_settings() -> anyhow::Result<agent_worker_cli::CliSettings> {
         cwd,
         inside_attempt: env.contains_key("AGENT_WORKER_ATTEMPT"),
         exe: own_program(),
+        config_flag: None,
         env,
     })
 }

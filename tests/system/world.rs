@@ -97,6 +97,12 @@ impl World {
         serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
     }
 
+    /// Runs a command that may report a problem by its exit code, and parses its JSON.
+    pub(crate) fn json_of_any_code(&self, words: &[&str]) -> Value {
+        let said = self.run(words);
+        serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+    }
+
     /// Runs a command that lists something, and returns its items.
     pub(crate) fn list(&self, words: &[&str]) -> Value {
         let mut page = self.json(words);

@@ -18,7 +18,7 @@ use crate::{
 
 /// Runs a command and returns its exit code.
 pub fn run(command: CliCommand, settings: &CliSettings, console: &mut Console) -> ExitCode {
-    let format = command.0.format();
+    let format = command.command.format();
     let verdict = execute_command(command, settings, console).unwrap_or_else(|error| {
         let verdict = error.verdict();
         let shown = match (error.kind(), format) {
@@ -47,7 +47,7 @@ fn execute_command(
     })?;
     let mut ctx = CommandContext { settings, console };
     let (verdict, left_out) = runtime.block_on(observe_damage(async {
-        match Box::pin(command.0.run(&mut ctx)).await {
+        match Box::pin(command.command.run(&mut ctx)).await {
             Err(error) => Err(resolve_run::with_restart_hint(error, &ctx).await),
             verdict => verdict,
         }

@@ -4,6 +4,7 @@ pub(crate) mod argument_values;
 pub(crate) mod attached_files;
 pub(crate) mod command_groups;
 pub(crate) mod completion;
+pub(crate) mod config_file;
 pub(crate) mod context;
 pub(crate) mod grant;
 pub(crate) mod invocation;

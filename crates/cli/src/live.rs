@@ -4,6 +4,7 @@
 pub(crate) mod attention_panel;
 pub(crate) mod attention_prompt;
 mod attention_text;
+pub(crate) mod bell;
 pub(crate) mod feed;
 pub(crate) mod follower;
 pub(crate) mod keyboard;

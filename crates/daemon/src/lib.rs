@@ -18,6 +18,7 @@ mod listeners;
 mod log;
 mod mcp;
 mod next_step;
+mod notify;
 mod peer;
 mod runner;
 mod shutdown;

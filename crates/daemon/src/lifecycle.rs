@@ -35,6 +35,7 @@ use crate::{
     listeners::Listeners,
     log,
     mcp::McpFixtures,
+    notify::Notifier,
     peer::Callers,
     runner::{Cgroups, ProcessRunner, Tracking},
     shutdown::Shutdown,
@@ -226,6 +227,7 @@ async fn run_daemon(
     let kill_grace = settings.options.kill_grace.duration();
     let runner = ProcessRunner::new(home.clone(), kill_grace, groups.clone());
     let workers = runner.workers();
+    let notify_runner = runner.clone();
     let kernel = Kernel::new(KernelParts {
         store: Arc::new(store.clone()) as Arc<dyn Store>,
         runner: Arc::new(runner),
@@ -251,6 +253,9 @@ async fn run_daemon(
     let tracker = TaskTracker::new();
     let closing = CancellationToken::new();
     tracker.spawn(handle_signals(signals, shutdown.clone(), closing.clone()));
+    let notify_queue = notify_runner.notify_queue();
+    Notifier::new(kernel.clone(), notify_runner, tracker.clone(), closing.clone())
+        .start(&notify_queue);
     let callers = Callers { kernel: kernel.clone(), workers };
     start_listeners(settings, home, &callers, shutdown, &tracker, &closing).await?;
     wait_and_drain(&kernel, settings, shutdown, exit_deadline).await;

@@ -5,6 +5,7 @@
 mod cgroups;
 mod child_registry;
 mod grace_period;
+mod notify_command;
 mod recorded_tree;
 mod shell;
 mod worker;
@@ -22,8 +23,8 @@ use agent_worker_host::{
     write_atomically,
 };
 use agent_worker_kernel::{
-    AttemptPaths, EventTail, ProcessMark, ProcessOrigin, RunFiles, Runner, ShellCommand,
-    ShellOutcome, WorkerExit, WorkerLiveness,
+    AttemptPaths, EventTail, NotifyPlan, ProcessMark, ProcessOrigin, RunFiles, Runner,
+    ShellCommand, ShellOutcome, WorkerExit, WorkerLiveness,
 };
 use agent_worker_protocol::{
     AttemptId, BadEventLine, NumberedEvent, RunId, WorkerJob, api::ProcessTracking,
@@ -34,11 +35,13 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     files::{self, FolderWatcher, SyncOutcome},
     home::{self, DaemonHome},
+    notify::{NotifyFolder, NotifyQueue},
 };
 pub(crate) use cgroups::Cgroups;
 pub use cgroups::Tracking;
 use child_registry::ChildRegistry;
 use grace_period::{GraceOverride, GracePeriod};
+pub(crate) use notify_command::{NotifyCommand, NotifyCommandEnd};
 pub(crate) use worker_processes::{WorkerEvidence, WorkerProcesses};
 
 /// Runs workers and setup commands as processes of this machine.
@@ -53,12 +56,15 @@ pub(crate) struct ProcessRunner {
     groups: Cgroups,
     workers: WorkerProcesses,
     folder_watcher: FolderWatcher,
+    notify_folder: NotifyFolder,
+    notify_queue: NotifyQueue,
 }
 
 impl ProcessRunner {
     pub(crate) fn new(home: DaemonHome, kill_grace: Duration, groups: Cgroups) -> Self {
         let (grace_override, children) = (GraceOverride::default(), ChildRegistry::default());
         let folder_watcher = FolderWatcher::default();
+        let notify_folder = NotifyFolder::of_home(home.root());
         Self {
             home,
             exe: own_program(),
@@ -68,12 +74,24 @@ impl ProcessRunner {
             groups,
             workers: WorkerProcesses::default(),
             folder_watcher,
+            notify_folder,
+            notify_queue: NotifyQueue::default(),
         }
     }
 
     /// Returns the register of the workers, for the identification of callers.
     pub(crate) fn workers(&self) -> WorkerProcesses {
         self.workers.clone()
+    }
+
+    /// Returns the folder of the notifications.
+    pub(crate) fn notify_folder(&self) -> NotifyFolder {
+        self.notify_folder.clone()
+    }
+
+    /// Returns the runs whose notifications must start.
+    pub(crate) fn notify_queue(&self) -> NotifyQueue {
+        self.notify_queue.clone()
     }
 
     fn env_file(&self, run: RunId) -> PathBuf {
@@ -152,6 +170,18 @@ impl Runner for ProcessRunner {
 
     async fn run_log_erase(&self, run: RunId) -> io::Result<()> {
         tokio::fs::remove_dir_all(self.home.run(run)).await
+    }
+
+    async fn notify_open(&self, run: RunId, plan: NotifyPlan) -> io::Result<()> {
+        self.notify_folder.create(run, plan)
+    }
+
+    fn notify_start(&self, run: RunId) {
+        self.notify_queue.push(run);
+    }
+
+    async fn notify_close(&self, run: RunId) {
+        self.notify_folder.remove(run);
     }
 
     fn hold_is_set(&self) -> bool {

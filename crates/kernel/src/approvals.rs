@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 mod grants;
+pub(crate) mod notices;
 pub(crate) mod permissions;
 pub(crate) mod presence;
 pub(crate) mod questions;

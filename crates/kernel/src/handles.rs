@@ -2,11 +2,11 @@
 
 use crate::{
     access::tokens::Tokens, approvals::Approvals, approvals::attention::PendingAttention,
-    approvals::questions::Questions, documents::DocumentLibrary, documents::resources::Resources,
-    documents::suggestions::Suggestions, kernel::Kernel, messaging::channel::Messages,
-    messaging::inbox::Inboxes, runs::Runs, runs::instances::FeedbackEntries,
-    runs::instances::Instances, runs::members::Agents, scheduling::attempts::Attempts,
-    views::KernelHealth, voting::proposals::Proposals,
+    approvals::notices::PersonNotices, approvals::questions::Questions, documents::DocumentLibrary,
+    documents::resources::Resources, documents::suggestions::Suggestions, kernel::Kernel,
+    messaging::channel::Messages, messaging::inbox::Inboxes, runs::Runs,
+    runs::instances::FeedbackEntries, runs::instances::Instances, runs::members::Agents,
+    scheduling::attempts::Attempts, views::KernelHealth, voting::proposals::Proposals,
 };
 
 impl Kernel {
@@ -53,6 +53,11 @@ impl Kernel {
     /// Creates proposals and casts votes.
     pub fn proposals(&self) -> Proposals<'_> {
         Proposals(self)
+    }
+
+    /// Finds the notices for a person in the events of a run.
+    pub fn notices(&self) -> PersonNotices<'_> {
+        PersonNotices(self)
     }
 
     /// Decides requests for approval.

@@ -21,9 +21,11 @@ pub use access::{instance_resolution::InstanceSelector, tokens::Tokens};
 pub use agent_worker_store::{
     ChangeCursor, DocumentBase, ExchangeMode, FileIntent, FileSlot, FileState, PendingConflictFile,
 };
+pub use agent_worker_workflow::webhook_problem;
 pub use approvals::{
     Approvals,
     attention::{Attention, AttentionNeed, DeadLetterAction, PendingAttention},
+    notices::{NotifyPlan, PersonNotice, PersonNotices, notify_occasion},
     questions::Questions,
 };
 pub use clock::{Clock, RandomSource, VirtualClock};

@@ -1,17 +1,18 @@
 //! Creation of runs: reads, checks and copies the file, and finds or creates the instance.
 
 pub(crate) mod agent_join;
-mod file_paths;
+pub(crate) mod file_paths;
 pub(crate) mod instances;
 pub(crate) mod members;
 mod run_paths;
 pub(crate) mod team_parts;
 mod verdict;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use agent_worker_protocol::{
-    AgentName, EffectKey, InstanceRef, Limits, Permission, Role, RunId, RunState, WorkflowId,
+    AgentName, EffectKey, InstanceRef, Limits, Permission, Role, RunDefaults, RunId, RunState,
+    WorkflowId,
     api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
 use agent_worker_store::{Error as StoreError, NewAgent, NewRun, Retention, RunQuery};
@@ -19,6 +20,7 @@ use agent_worker_workflow::{DocumentOwner, Provider, Workflow};
 
 use crate::{
     access::client_env,
+    approvals::notices::{NotifyPlan, require_own_defaults},
     error::{Error, Result},
     kernel::{Kernel, Principal, RunScript},
     runs::run_paths::RunFile,
@@ -82,7 +84,8 @@ impl Kernel {
             return Err(Error::Draining);
         }
         let asked_file = request.file.display().to_string();
-        let file = open_file(who, request.file, request.cwd).await?;
+        let defaults = Arc::new(require_own_defaults(who, request.defaults)?);
+        let file = open_file(who, request.file, request.cwd, Arc::clone(&defaults)).await?;
         let project = file.folder.to_string_lossy().into_owned();
         let tag = request.tag.unwrap_or_default();
         let instance = InstanceRef { name: file.workflow.name.clone(), tag: tag.clone() };
@@ -95,6 +98,7 @@ impl Kernel {
         let RunFile { workflow, path, folder, cwd, .. } = file;
         // Report invalid parameters now, before the run exists.
         workflow.scope(&request.params, &env, &tag, &folder)?;
+        let notify = NotifyPlan::of_run(&workflow, &defaults, &folder, &env);
         let database = workflow.context.layout.database(&workflow.name, &tag);
         let database = database.map(|names| folder.join(names.iter().collect::<PathBuf>()));
         let id = match database {
@@ -110,13 +114,18 @@ impl Kernel {
         let script = RunScript { file: Some(path), workflow, tag, params: request.params, cwd };
         let new = new_run(run, mode, &script)?;
         self.runner.run_open(run, env).await.map_err(Error::RunFolder)?;
+        if let Some(plan) = notify {
+            self.runner.notify_open(run, plan).await.map_err(Error::RunFolder)?;
+        }
         if let Err(error) = self.store.run_create(id, new, now).await {
+            self.runner.notify_close(run).await;
             self.runner.run_close(run).await;
             return Err(match error {
                 StoreError::RunLive(_) => self.already_running_error(id, instance).await?,
                 other => other.into(),
             });
         }
+        self.runner.notify_start(run);
         self.end_hold(who).await;
         let run_context = self.run_context(run).await?;
         let busy = self.scheduler.no_busy_agents(&run_context);
@@ -215,9 +224,14 @@ fn interrupted_read(_: tokio::task::JoinError) -> Error {
     Error::BadRequest("reading the file was interrupted".into())
 }
 
-async fn open_file(who: &Principal, file: PathBuf, cwd: PathBuf) -> Result<RunFile> {
+async fn open_file(
+    who: &Principal,
+    file: PathBuf,
+    cwd: PathBuf,
+    defaults: Arc<RunDefaults>,
+) -> Result<RunFile> {
     let who = who.clone();
-    let opened = move || run_paths::open_run_file(&who, &file, &cwd);
+    let opened = move || run_paths::open_run_file(&who, &file, &cwd, &defaults);
     tokio::task::spawn_blocking(opened).await.map_err(interrupted_read)?
 }
 

@@ -16,6 +16,19 @@ pub fn sanitize_for_display(text: &str) -> String {
     shown
 }
 
+/// Returns text as one line of at most `max` characters, for an output that shows no escaped characters: blanks are joined,
+/// and characters that an output would interpret are removed.
+pub fn plain_line(text: &str, max: usize) -> String {
+    let words = text.split_whitespace().map(|word| {
+        word.chars().filter(|c| !c.is_control() && !is_deceptive(*c)).collect::<String>()
+    });
+    let line = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max {
+        return line;
+    }
+    line.chars().take(max.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// Returns true for C1 controls, marks and overrides of writing direction, separators that break lines, and invisible
 /// tag characters.
 fn is_deceptive(c: char) -> bool {
@@ -29,6 +42,19 @@ fn is_deceptive(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_line_has_no_control_characters_and_a_maximum_length() {
+        for (text, max, line) in [
+            ("two\nlines\tand  a tab ", 40, "two lines and a tab"),
+            ("\x1b[2J\x1b]0;title\x07 \u{202e}x\u{9b}", 40, "[2J]0;title x"),
+            ("über alles", 5, "über…"),
+            ("über", 4, "über"),
+            ("\0 \r\n", 4, ""),
+        ] {
+            assert_eq!(plain_line(text, max), line, "{text:?}");
+        }
+    }
 
     #[test]
     fn what_a_terminal_would_obey_is_shown_instead() {

@@ -20,6 +20,7 @@ pub mod mcp_wire;
 mod message;
 mod mock;
 mod name;
+mod notify;
 mod problem;
 mod problem_details;
 mod proposal;
@@ -46,16 +47,16 @@ pub use attachment::{
     size_text,
 };
 pub use backend::{Acp, AcpAgent, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
-pub use display_text::sanitize_for_display;
+pub use display_text::{plain_line, sanitize_for_display};
 pub use effect::{EffectKey, Hash, canonical_json, hash, hmac};
 pub use event::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
     AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,
     ConflictRevisions, DeliveryData, DocumentConflictData, DocumentWrittenData, Event, EventBody,
-    EventKind, MentionUnheardData, PermissionGrantData, PermissionUsedData, ProposalActiveData,
-    ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
-    RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
-    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+    EventKind, MentionUnheardData, NotificationFailedData, PermissionGrantData, PermissionUsedData,
+    ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData,
+    RunPausedData, RunRunningData, RunSetupData, RunVerdictData, SetupRanData,
+    SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
 };
 pub use event_line::BadEventLine;
 pub use id::{
@@ -71,6 +72,10 @@ pub use keyword::Keyword;
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
+pub use notify::{
+    LimitDefaults, Notification, NotifyChannel, NotifyFailure, NotifyFailures, NotifyOccasion,
+    NotifySettings, NotifyWhen, RunDefaults,
+};
 pub use problem::{Code, DAMAGED_HEADER, Problem, ProblemBody};
 pub use problem_details::ProblemDetails;
 pub use proposal::{

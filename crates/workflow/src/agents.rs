@@ -17,18 +17,18 @@ use agent_worker_backends::{
     BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport, available_backends,
 };
 use agent_worker_protocol::{
-    AgentName, AgentSettings, Effort, Keyword as _, RetryPolicy, Span, ToolName,
+    AgentName, AgentSettings, Effort, Keyword as _, RetryPolicy, RunDefaults, Span, ToolName,
 };
 
 use crate::{
-    agents::{agent_file::AgentFileUse, prompt::PromptFolder},
+    agents::{agent_file::AgentFileUse, backend::BackendSources, prompt::PromptFolder},
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
     },
     template::reference::is_name,
-    yaml::Yaml,
     yaml::fields::{AllowedKeys, YamlField, YamlKey},
+    yaml::{Node, Yaml},
 };
 
 const AGENT_KEYS: AllowedKeys = AllowedKeys {
@@ -66,10 +66,19 @@ pub(crate) const DEFAULT_SILENCE: Span = Span::from_secs(5 * 60);
 const MIN_SPAN: Span = Span::from_millis(1);
 const MAX_SPAN: Span = Span::from_secs(7 * 24 * 60 * 60);
 
+/// The sources of an agent's settings apart from its own keys.
+#[derive(Clone, Copy)]
+pub(crate) struct AgentSources<'a> {
+    /// Folder of the prompts and the agent files.
+    pub(crate) folder: PromptFolder<'a>,
+    /// Defaults of the user.
+    pub(crate) defaults: &'a RunDefaults,
+}
+
 /// Reads every agent; a mistake in one agent does not hide mistakes in the next.
 pub(crate) fn read(
     field: &YamlField<'_>,
-    folder: PromptFolder<'_>,
+    sources: AgentSources<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Vec<AgentSettings> {
     let Some(entries) = diagnostics.ok_or_add(field.named_entries()) else { return Vec::new() };
@@ -83,7 +92,7 @@ pub(crate) fn read(
             break;
         }
         let name = diagnostics.ok_or_add(checked_name(&key, &mut names));
-        agents.extend(read_agent(name, &key, &field, folder, diagnostics));
+        agents.extend(read_agent(name, &key, &field, sources, diagnostics));
     }
     agents
 }
@@ -105,17 +114,23 @@ fn read_agent(
     name: Option<AgentName>,
     key: &YamlKey<'_>,
     field: &YamlField<'_>,
-    folder: PromptFolder<'_>,
+    sources: AgentSources<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Option<AgentSettings> {
-    if matches!(field.node.value, Yaml::Null) {
+    let default = backend::default_spec(sources.defaults);
+    let empty = Node { at: field.node.at.clone(), value: Yaml::Map(Vec::new()) };
+    let is_absent = matches!(field.node.value, Yaml::Null);
+    if is_absent && default.is_none() {
         diagnostics.add(backend::missing_backend(key));
         return None;
     }
+    let field = &if is_absent { field.with_node(&empty) } else { field.clone() };
+    let folder = sources.folder;
     let fields = field.fields(&AGENT_KEYS, diagnostics)?;
     let span = |field: &YamlField<'_>| field.span(MIN_SPAN..=MAX_SPAN);
     let file = agent_file::read(&fields, folder, diagnostics);
-    let (backend, spec) = backend::read(key, &fields, &file, diagnostics);
+    let (backend, spec) =
+        backend::read(key, &fields, BackendSources { file: &file, default }, diagnostics);
     let model = fields.read_with("model", diagnostics, |field| field.text().map(str::to_owned));
     let fallback = fields.read_with("fallback", diagnostics, |field| read_fallback(field, spec));
     let system_prompt =
@@ -158,6 +173,9 @@ fn read_agent(
     };
     if let (AgentFileUse::Read(file), Some(spec)) = (file, spec) {
         file.fill(&mut settings, spec, &fields, diagnostics);
+    }
+    if settings.model.is_none() && !fields.has("model") {
+        settings.model = spec.and_then(|spec| sources.defaults.models.get(spec.name).cloned());
     }
     Some(settings)
 }

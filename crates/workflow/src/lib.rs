@@ -26,12 +26,14 @@ pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContex
 pub use definition::gates::GateSettings;
 pub use definition::layout::Layout;
 pub use definition::limits::LimitSettings;
-pub use definition::load::{load, load_file, parse};
+pub use definition::load::{load, load_file, load_with, parse};
 pub use definition::nearby_file::nearest_workflow_file;
+pub use definition::notify::webhook_problem;
 pub use definition::params::{Param, ParamType, RESERVED_OPTIONS};
 pub use definition::schema::schema;
 pub use definition::setup::SetupStep;
 pub use definition::unset_env::unset_env;
+pub use definition::user_config::UserConfig;
 pub use definition::workflow::Workflow;
 pub use diagnostics::report::{DiagnosticReport, Mistake};
 pub use diagnostics::spelling::nearest;

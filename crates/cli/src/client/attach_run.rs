@@ -10,6 +10,7 @@ use crate::{
         signals::InterruptSignals,
     },
     live::{
+        bell::BellSetting,
         follower::{FollowUntil, Follower, OnSignal, ResumePoint},
         view::Verbosity,
     },
@@ -62,6 +63,7 @@ pub(crate) async fn follow_existing_run(
         },
         detail: args.detail(),
         answer_destination: exit_report::answer_destination(args.format()),
+        bell: BellSetting::read_or_warn(ctx)?,
         client,
     };
     finish_follow(follower.follow(ctx, &mut signals).await?, &started, args.format(), ctx)

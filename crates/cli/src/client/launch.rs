@@ -21,11 +21,13 @@ use crate::{
     client::{daemon_client::DaemonClient, local_state::LocalState},
     error::{CliError, CliErrorKind},
     input::{
+        config_file::ConfigFile,
         context::{CommandContext, Format, OutputArgs},
         params::{WorkflowParamsParser, requests_help},
         signals::InterruptSignals,
     },
     live::{
+        bell::BellSetting,
         follower::{FollowUntil, Follower, OnSignal, ResumePoint},
         view::Verbosity,
     },
@@ -103,6 +105,8 @@ pub(crate) struct LaunchPlan {
     pub(crate) params: BTreeMap<String, String>,
     /// Treatment of a live run.
     pub(crate) existing_run: ExistingRunPolicy,
+    /// Configuration file of the user.
+    pub(crate) config: ConfigFile,
 }
 
 /// The treatment of a live run of the same instance.
@@ -143,7 +147,8 @@ async fn launch_run(
 ) -> Result<RunVerdict, CliError> {
     let mode = launch_command.mode;
     let file = resolve_workflow_file(&ctx.settings.cwd, &args.file)?;
-    let workflow = load_workflow(&file, &args.file)?;
+    let config = ConfigFile::read(ctx.settings)?;
+    let workflow = load_workflow(&file, &args.file, &config)?;
     let asked = WorkflowParamsParser { launch_command, file: &args.file, params: &workflow.params };
     if requests_help(&args.rest) {
         ctx.console.print_help(&asked.help())?;
@@ -152,7 +157,8 @@ async fn launch_run(
     let (switches, params) = asked.parse(args.switches, &args.rest)?;
     let (cwd, tag) = (ctx.settings.cwd.clone(), switches.tag.clone());
     let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
-    let plan = LaunchPlan { file, cwd, tag, mode, params, existing_run: other };
+    let plan = LaunchPlan { file, cwd, tag, mode, params, existing_run: other, config };
+    let bell = BellSetting::of(&plan.config);
     let request = plan.request(&workflow, ctx)?;
     let policy =
         if switches.allow_missing { UnusablePrograms::Allow } else { UnusablePrograms::Refuse };
@@ -184,6 +190,7 @@ async fn launch_run(
         resume_point: ResumePoint::Start,
         detail: if switches.verbose { Verbosity::Verbose } else { Verbosity::Normal },
         answer_destination: exit_report::answer_destination(format),
+        bell,
         client,
     };
     finish_follow(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
@@ -274,6 +281,7 @@ impl LaunchPlan {
             params: self.params,
             env,
             replace: self.existing_run == ExistingRunPolicy::Replace,
+            defaults: self.config.run_defaults(&workflow.notify, ctx.settings),
         })
     }
 }
@@ -340,8 +348,12 @@ pub(crate) fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, 
 }
 
 /// Loads a workflow file; for a missing one, suggests a file of the same folder. `typed` is the path as typed.
-pub(crate) fn load_workflow(file: &Path, typed: &Path) -> Result<Workflow, CliError> {
-    agent_worker_workflow::load(file).map_err(|error| {
+pub(crate) fn load_workflow(
+    file: &Path,
+    typed: &Path,
+    config: &ConfigFile,
+) -> Result<Workflow, CliError> {
+    agent_worker_workflow::load_with(file, &config.content.defaults).map_err(|error| {
         let error = CliError::from(error);
         match nearest_workflow_file(file).filter(|_| !file.exists()) {
             Some(name) => {

@@ -19,6 +19,7 @@ use crate::{
     error::CliError,
     input::{
         completion::{TypedLine, WordKind, read_line, split_words, value_name},
+        config_file::ConfigFile,
         context::CommandContext,
         invocation,
         params::param_help,
@@ -112,7 +113,8 @@ fn options(line: &TypedLine<'_>, ctx: &CommandContext<'_>) -> Vec<Candidate> {
         && FILE_COMMANDS.contains(command)
     {
         let path = ctx.settings.cwd.join(file);
-        let workflow = launch::load_workflow(&path, Path::new(file)).ok();
+        let config = ConfigFile::read(ctx.settings).unwrap_or_default();
+        let workflow = launch::load_workflow(&path, Path::new(file), &config).ok();
         let params = workflow.into_iter().flat_map(|workflow| workflow.params);
         found.extend(
             params.map(|param| Candidate::new(format!("--{}", param.name), param_help(&param))),

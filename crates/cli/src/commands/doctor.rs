@@ -1,5 +1,6 @@
 //! `agent-worker doctor`: checks the installation, and prints a hint for each problem.
 
+mod config_checks;
 mod home_checks;
 
 use agent_worker_host::DialError;
@@ -80,6 +81,8 @@ struct DoctorReport {
 pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let mut findings = home_checks::check_home(ctx.settings);
     findings.extend(home_checks::check_disk(ctx.settings));
+    findings.push(config_checks::check_config(ctx.settings));
+    findings.extend(config_checks::check_notifications(ctx.settings));
     findings.extend(check_daemon(ctx).await);
     findings.push(DoctorFinding::note("agents", SANDBOX_NOTICE));
     findings.push(sandbox_finding(&SandboxSupport::detect()));

@@ -9,6 +9,7 @@ mod backends;
 mod clear;
 pub(crate) mod complete;
 mod completions;
+mod config;
 mod context;
 pub(crate) mod daemon;
 mod dead;
@@ -119,6 +120,7 @@ pub(crate) enum Commands {
     Mcp(mcp::Args),
     Token(token::Args),
     Feedback(feedback::Args),
+    Config(config::Args),
     Completions(completions::Args),
     Man(man::Args),
     /// No command was given.
@@ -195,6 +197,7 @@ impl Commands {
             Self::Mcp(args) => args.format(),
             Self::Token(args) => args.format(),
             Self::Feedback(args) => args.format(),
+            Self::Config(args) => args.format(),
             Self::Daemon(ask) => ask.format(),
         }
     }
@@ -258,6 +261,7 @@ impl Commands {
             Self::Init(args) => init::run(&args, ctx),
             Self::Validate(args) => validate::run(&args, ctx),
             Self::Schema(args) => schema::run(&args, ctx),
+            Self::Config(args) => config::run(&args, ctx),
             Self::Doctor(args) => doctor::run(&args, ctx).await,
             Self::Backends(args) => backends::run(&args, ctx).await,
             Self::Providers(args) => providers::run(&args, ctx),

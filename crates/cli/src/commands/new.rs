@@ -5,10 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_backends::{backend_programs, takes_variable};
+use agent_worker_backends::{backend_programs, find_backend, takes_variable};
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, BASE_ENV, InstanceRef, MockRule, Tag, Target,
+    AgentName, AgentSettings, BASE_ENV, InstanceRef, MockRule, RunDefaults, Tag, Target,
     api::{AgentRequest, AgentView},
 };
 use agent_worker_workflow::{self as workflow, AgentDraft};
@@ -18,6 +18,7 @@ use crate::{
     client::launch::{load_workflow, resolve_workflow_file},
     error::{CliError, CliErrorKind},
     input::{
+        config_file::ConfigFile,
         context::{CommandContext, Format, OutputArgs},
         settings::CliSettings,
     },
@@ -183,6 +184,7 @@ async fn create_agent(
 
 /// Builds the request and its settings; reports errors in it before a daemon is started for it.
 fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSettings), CliError> {
+    let config = ConfigFile::read(settings)?;
     let mock = load_mock_rules(args.say, args.mock, &settings.cwd)?;
     let system = match args.prompt_file {
         Some(file) => Some(read_text_file(&settings.cwd.join(&file), &file)?),
@@ -190,7 +192,7 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSet
     };
     let (workflow, project) = match args.context.flatten() {
         Some(file) => {
-            let (instance, folder) = instance_of_file(&file, &settings.cwd)?;
+            let (instance, folder) = instance_of_file(&file, &settings.cwd, &config)?;
             (Some(instance), folder)
         }
         None => (args.workflow, settings.cwd.clone()),
@@ -199,7 +201,10 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSet
     let (name, target) = resolve_name_and_instance(args.name, workflow, args.tag)?;
     let create_instance = is_tag_alone && target.as_ref().is_some_and(|it| it.tag.is_none());
     let command = args.command.map(|text| split_command(&text)).transpose()?.unwrap_or_default();
-    let has_backend = args.backend.is_some() || args.model.is_some() || !command.is_empty();
+    let is_implied = !mock.is_empty() || !command.is_empty();
+    let chosen = (args.backend, args.model);
+    let (backend, model) = choose_backend(chosen, is_implied, &config.content.defaults);
+    let has_backend = backend.is_some() || model.is_some() || !command.is_empty();
     if name.is_none() && !has_backend && mock.is_empty() {
         let message =
             format!("an agent needs a backend: {}", agent_worker_workflow::NO_DEFAULT_BACKEND);
@@ -208,8 +213,8 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSet
     }
     let agent = validate_draft(AgentDraft {
         name: name.clone().map_or_else(first_free_name, Ok)?,
-        backend: args.backend.clone(),
-        model: args.model.clone(),
+        backend: backend.clone(),
+        model: model.clone(),
         system_prompt: None,
         mock: mock.clone(),
         agent: args.agent.clone(),
@@ -221,8 +226,8 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSet
     });
     let request = AgentRequest {
         name,
-        backend: args.backend,
-        model: args.model,
+        backend,
+        model,
         system,
         mock,
         agent: args.agent,
@@ -237,10 +242,28 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSet
     Ok((request, agent))
 }
 
+/// Completes the backend and the model of the arguments with the defaults of the user. `is_implied` is true if other
+/// arguments imply a backend.
+fn choose_backend(
+    (backend, model): (Option<String>, Option<String>),
+    is_implied: bool,
+    defaults: &RunDefaults,
+) -> (Option<String>, Option<String>) {
+    let is_open = model.is_none() && !is_implied;
+    let backend = backend.or_else(|| defaults.backend.clone().filter(|_| is_open));
+    let spec = backend.as_deref().and_then(find_backend);
+    let of_backend = spec.and_then(|spec| defaults.models.get(spec.name).cloned());
+    (backend, model.or(of_backend))
+}
+
 /// Returns the instance of a workflow file and the folder of the file, which identifies its project.
-fn instance_of_file(typed: &Path, cwd: &Path) -> Result<(InstanceRef, PathBuf), CliError> {
+fn instance_of_file(
+    typed: &Path,
+    cwd: &Path,
+    config: &ConfigFile,
+) -> Result<(InstanceRef, PathBuf), CliError> {
     let file = resolve_workflow_file(cwd, typed)?;
-    let workflow = load_workflow(&file, typed)?;
+    let workflow = load_workflow(&file, typed, config)?;
     let folder = file.parent().unwrap_or(cwd).to_owned();
     Ok((InstanceRef { name: workflow.name, tag: Tag::default() }, folder))
 }
@@ -354,6 +377,26 @@ fn read_text_file(path: &Path, shown: &Path) -> Result<String, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_defaults_of_the_user_fill_what_the_arguments_leave_open() {
+        let defaults = RunDefaults {
+            backend: Some("claude".to_owned()),
+            models: [("claude".to_owned(), "opus".to_owned())].into(),
+            ..RunDefaults::default()
+        };
+        for (backend, model, is_implied, expected) in [
+            (None, None, false, (Some("claude"), Some("opus"))),
+            (None, None, true, (None, None)),
+            (Some("codex"), None, false, (Some("codex"), None)),
+            (Some("claude"), Some("haiku"), false, (Some("claude"), Some("haiku"))),
+            (None, Some("gemini/pro"), false, (None, Some("gemini/pro"))),
+        ] {
+            let typed = (backend.map(str::to_owned), model.map(str::to_owned));
+            let (backend, model) = choose_backend(typed, is_implied, &defaults);
+            assert_eq!((backend.as_deref(), model.as_deref()), expected);
+        }
+    }
 
     #[test]
     fn a_command_is_split_at_blanks_outside_quotes() {

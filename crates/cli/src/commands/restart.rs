@@ -11,12 +11,16 @@ use crate::{
     },
     error::{CliError, CliErrorKind},
     input::{
+        config_file::ConfigFile,
         context::{CommandContext, Format},
         resolve_run::{self, EndedNote},
         signals::InterruptSignals,
         target_args::{TargetArgs, TargetEffect},
     },
-    live::follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+    live::{
+        bell::BellSetting,
+        follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+    },
     output::{
         exit_report::{self, finish_follow},
         restart_method::RestartMethod,
@@ -65,8 +69,10 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
     };
     let last = resolve_run::resolve_run_with_note(&client, &scope, note, ctx).await?;
     let mode = last.mode;
+    let config = ConfigFile::read(ctx.settings)?;
+    let bell = BellSetting::of(&config);
     let request = {
-        let (plan, workflow) = plan_from_last_run(last)?;
+        let (plan, workflow) = plan_from_last_run(last, config)?;
         let request = plan.request(&workflow, ctx)?;
         check_programs(&workflow, &request, UnusablePrograms::Allow, ctx)?;
         request
@@ -86,6 +92,7 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
         resume_point: ResumePoint::Start,
         detail: args.follow.detail(),
         answer_destination: exit_report::answer_destination(format),
+        bell,
         client,
     };
     finish_follow(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
@@ -94,6 +101,7 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
 /// Plans the same run again; the file must still have the workflow name of that instance, or another one would start.
 fn plan_from_last_run(
     last: RunView,
+    config: ConfigFile,
 ) -> Result<(LaunchPlan, agent_worker_workflow::Workflow), CliError> {
     let target = Target::instance(&last.instance);
     let Some(file) = last.file else {
@@ -106,7 +114,7 @@ fn plan_from_last_run(
         };
         return Err(CliError::new(CliErrorKind::Failed, what).with_hint(hint));
     };
-    let workflow = agent_worker_workflow::load(&file)?;
+    let workflow = agent_worker_workflow::load_with(&file, &config.content.defaults)?;
     if workflow.name != last.instance.name {
         let what = format!("the workflow in {} is now called `{}`", file.display(), workflow.name);
         return Err(CliError::new(CliErrorKind::BadFile, what).with_hint(format!(
@@ -121,6 +129,7 @@ fn plan_from_last_run(
         mode: last.mode,
         params: last.params,
         existing_run: ExistingRunPolicy::Replace,
+        config,
     };
     Ok((plan, workflow))
 }

@@ -13,6 +13,7 @@ use crate::{
     client::launch::load_workflow,
     error::CliError,
     input::{
+        config_file::ConfigFile,
         context::{CommandContext, Format, OutputArgs},
         params,
     },
@@ -63,7 +64,8 @@ struct Warning {
 pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     // Without the `.` of `./review.yaml`.
     let file: PathBuf = ctx.settings.cwd.join(&args.file).components().collect();
-    let loaded = load_workflow(&file, &args.file);
+    let config = ConfigFile::read(ctx.settings)?;
+    let loaded = load_workflow(&file, &args.file, &config);
     match (loaded, args.output.format()) {
         (Ok(workflow), Format::Json) => {
             let warnings = warnings(&workflow, &file, ctx);

@@ -56,7 +56,7 @@ pub(crate) fn grouped_help(grammar: &Command, topics: &str) -> StyledStr {
     let about = grammar.get_about().map(ToString::to_string).unwrap_or_default();
     let _ = write!(
         help,
-        "{about}\n\n{header}Usage:{header:#} {literal}agent-worker{literal:#} [COMMAND]\n"
+        "{about}\n\n{header}Usage:{header:#} {literal}agent-worker{literal:#} [--config FILE] [COMMAND]\n"
     );
     for (title, commands) in groups {
         let _ = write!(help, "\n{header}{title}:{header:#}\n");
@@ -71,7 +71,11 @@ pub(crate) fn grouped_help(grammar: &Command, topics: &str) -> StyledStr {
         }
     }
     let _ = write!(help, "\n{header}Options:{header:#}\n");
-    for (option, about) in [("-h, --help", "Print help"), ("-V, --version", "Print version")] {
+    for (option, about) in [
+        ("--config FILE", "Read this configuration file, or `none`; before COMMAND"),
+        ("-h, --help", "Print help"),
+        ("-V, --version", "Print version"),
+    ] {
         let _ = writeln!(help, "  {literal}{option:13}{literal:#}  {about}");
     }
     let _ = write!(help, "\n{header}Topics:{header:#} agent-worker help TOPIC\n  {topics}\n");

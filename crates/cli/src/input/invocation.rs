@@ -49,7 +49,21 @@ pub enum CliInvocation {
 
 /// A parsed command of this crate.
 #[derive(Debug)]
-pub struct CliCommand(pub(crate) Box<Commands>);
+pub struct CliCommand {
+    pub(crate) command: Box<Commands>,
+    config: Option<OsString>,
+}
+
+impl CliCommand {
+    fn new(command: Box<Commands>) -> Self {
+        Self { command, config: None }
+    }
+
+    /// Returns the configuration file that `--config` names, or `none`.
+    pub fn config_flag(&self) -> Option<OsString> {
+        self.config.clone()
+    }
+}
 
 /// The method for tracking the processes of agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -150,6 +164,9 @@ pub struct DaemonFlags {
                   Help for a command: agent-worker COMMAND --help"
 )]
 struct CliArgs {
+    /// Read this configuration file, or `none`
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    config: Option<OsString>,
     #[command(subcommand)]
     command: Option<TopLevelCommand>,
 }
@@ -203,18 +220,49 @@ pub fn parse(
     words: impl IntoIterator<Item = OsString>,
     console: &mut Console,
 ) -> Result<CliInvocation, ExitCode> {
-    let words: Vec<OsString> = words.into_iter().collect();
+    let (config, words) = split_config_flag(words.into_iter().collect());
+    let mut invocation = parse_without_config(words, console)?;
+    if let CliInvocation::Command(command) = &mut invocation {
+        command.config = config;
+    }
+    Ok(invocation)
+}
+
+/// Takes `--config FILE` from the place before the command. Everything else depends on the place of the command.
+fn split_config_flag(mut words: Vec<OsString>) -> (Option<OsString>, Vec<OsString>) {
+    let mut config = None;
+    while let Some(first) = words.get(1).and_then(|word| word.to_str()) {
+        let length = match (first.strip_prefix("--config="), words.get(2)) {
+            (Some(path), _) => {
+                config = Some(path.into());
+                1
+            }
+            (None, Some(path)) if first == "--config" => {
+                config = Some(path.clone());
+                2
+            }
+            (None, _) => break,
+        };
+        words.drain(1..=length);
+    }
+    (config, words)
+}
+
+fn parse_without_config(
+    words: Vec<OsString>,
+    console: &mut Console,
+) -> Result<CliInvocation, ExitCode> {
     let without_grammar = match (typed_topic(&words), completion_request(&words)) {
         (Some(topic), _) => Some(Commands::HelpTopic(topic)),
         (None, request) => request.map(Commands::Complete),
     };
     if let Some(command) = without_grammar {
-        return Ok(CliInvocation::Command(CliCommand(Box::new(command))));
+        return Ok(CliInvocation::Command(CliCommand::new(Box::new(command))));
     }
     match parse_words(&words) {
         Ok(cli) => Ok(into_invocation(cli.command)),
         Err(error) => match (file_help_command(&error, &words), parse_list_item(&error, &words)) {
-            (Some(command), _) => Ok(CliInvocation::Command(CliCommand(Box::new(command)))),
+            (Some(command), _) => Ok(CliInvocation::Command(CliCommand::new(Box::new(command)))),
             (None, Some(cli)) => Ok(into_invocation(cli.command)),
             (None, None) => {
                 let error = with_variable_name(with_suggestion(error, &words), &words);
@@ -364,10 +412,10 @@ fn file_help_command(error: &clap::Error, words: &[OsString]) -> Option<Commands
 
 fn into_invocation(typed: Option<TopLevelCommand>) -> CliInvocation {
     match typed {
-        None => CliInvocation::Command(CliCommand(Box::new(Commands::Overview))),
-        Some(TopLevelCommand::Command(command)) => CliInvocation::Command(CliCommand(command)),
+        None => CliInvocation::Command(CliCommand::new(Box::new(Commands::Overview))),
+        Some(TopLevelCommand::Command(command)) => CliInvocation::Command(CliCommand::new(command)),
         Some(TopLevelCommand::Daemon(DaemonArgs { command: Some(ask), .. })) => {
-            CliInvocation::Command(CliCommand(Box::new(Commands::Daemon(ask))))
+            CliInvocation::Command(CliCommand::new(Box::new(Commands::Daemon(ask))))
         }
         Some(TopLevelCommand::Daemon(DaemonArgs { command: None, flags })) => {
             CliInvocation::Daemon(flags)
@@ -458,6 +506,27 @@ mod tests {
     }
 
     #[test]
+    fn the_configuration_file_is_named_before_the_command() {
+        let split = |words: &[&str]| {
+            let words = words.iter().map(Into::into).collect();
+            let (config, rest) = split_config_flag(words);
+            let rest: Vec<_> =
+                rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            (config.map(|path| path.to_string_lossy().into_owned()), rest.join(" "))
+        };
+        let file = || Some("c.toml".to_owned());
+        for (words, config, rest) in [
+            (&["aw", "--config", "c.toml", "run", "x"][..], file(), "aw run x"),
+            (&["aw", "--config=c.toml", "ls"], file(), "aw ls"),
+            (&["aw", "--config", "a", "--config", "c.toml"], file(), "aw"),
+            (&["aw", "run", "x", "--config", "c.toml"], None, "aw run x --config c.toml"),
+            (&["aw", "--config"], None, "aw --config"),
+        ] {
+            assert_eq!(split(words), (config, rest.to_owned()), "{words:?}");
+        }
+    }
+
+    #[test]
     fn an_item_of_a_list_is_a_text_and_a_misspelt_option_is_not() {
         for words in [
             &["doc", "append", "notes.md", "- done", "--target", "@review"][..],
@@ -517,7 +586,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 38] = [
+    const WITHOUT_TARGET: [&str; 41] = [
         "run",
         "start",
         "up",
@@ -538,6 +607,9 @@ mod tests {
         "doctor",
         "backends",
         "providers",
+        "config",
+        "config path",
+        "config get",
         "mcp",
         "mcp install",
         "token",

@@ -1,6 +1,6 @@
 //! Settings that `main` reads once for this crate.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 /// The caller's folders, environment and identity.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct CliSettings {
     pub inside_attempt: bool,
     /// This program, to start a daemon from.
     pub exe: PathBuf,
+    /// The configuration file that `--config` names, or `none`.
+    pub config_flag: Option<OsString>,
 }
 
 impl CliSettings {

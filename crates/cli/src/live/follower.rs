@@ -22,6 +22,7 @@ use crate::{
     input::{context::CommandContext, settings::CliSettings, signals::InterruptSignals},
     live::{
         attention_prompt::{AttentionPrompt, Interactivity},
+        bell::BellSetting,
         feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
         screen::{AnswerDestination, Screen},
         view::{Replay, RunProgress, TranscriptLine, Verbosity},
@@ -57,6 +58,8 @@ pub(crate) struct Follower {
     pub(crate) detail: Verbosity,
     /// Destination of the messages.
     pub(crate) answer_destination: AnswerDestination,
+    /// Sound of the terminal when the run needs a person.
+    pub(crate) bell: BellSetting,
     /// Client for the run's daemon.
     pub(crate) client: DaemonClient,
 }
@@ -194,6 +197,7 @@ impl Follower {
                 news = feed.next() => match news? {
                     FeedUpdate::Event(id, event) => {
                         show.print_event(&event, ctx)?;
+                        self.bell.ring_for(&event, ctx)?;
                         show.last_event_id = id;
                         match event.kind() {
                             Some(EventKind::RunRunning) if self.until == FollowUntil::Running => {

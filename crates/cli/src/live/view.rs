@@ -26,8 +26,8 @@ use self::{
     event_text::{
         agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, grant_use_notice,
         granted_notice, is_tool_failure, message_lines_in_tone, retry_text, revoked_notice,
-        setup_text, spoken_line, tool_call_text, tool_result_text, unheard_notice, verdict_notice,
-        vote_text, wanted_text, written_text,
+        setup_text, spoken_line, tool_call_text, tool_result_text, unheard_notice, unsent_notice,
+        verdict_notice, vote_text, wanted_text, written_text,
     },
     speech::Speech,
 };
@@ -224,6 +224,7 @@ impl RunProgress {
             EventBody::Retry(_) => self.verbose_notice(event, &retry_text(event)),
             EventBody::ChannelCleared(_) => self.verbose_notice(event, "the channel was cleared"),
             EventBody::BallotCast(data) => self.verbose_notice(event, &vote_text(event, data)),
+            EventBody::NotificationFailed(data) => unsent_notice(event, data),
             EventBody::ClockJumped(data) => self.clock_jumped(event, data.by_ms),
             EventBody::DocumentWritten(data) => self.verbose_notice(event, &written_text(data)),
             EventBody::DocumentConflict(data) => conflict_notice(event, &data.path),

@@ -319,6 +319,14 @@ impl Console {
         self.stderr.write(&text)
     }
 
+    /// Rings the bell of the terminal on which the messages are drawn; does nothing elsewhere.
+    pub(crate) fn ring_bell(&mut self) -> PrintResult {
+        match self.stderr.device {
+            OutputDevice::Terminal => self.stderr.write_bytes(b"\x07"),
+            OutputDevice::DumbTerminal | OutputDevice::Program => Ok(()),
+        }
+    }
+
     /// Returns the size of the drawable terminal; `None` for a reader of plain lines.
     pub(crate) fn drawable_size(&self) -> Option<TerminalSize> {
         match self.stderr.device {

@@ -104,6 +104,7 @@ impl TestHome {
             env: env.map(|(name, value)| (name.into(), value.into())).into(),
             inside_attempt: false,
             exe,
+            config_flag: None,
         };
         let runtime = Runtime::new().unwrap();
         Self { folder, asked: Arc::default(), settings, runtime }

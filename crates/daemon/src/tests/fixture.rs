@@ -365,6 +365,7 @@ async fn start_team(
         params: BTreeMap::new(),
         env: BTreeMap::new(),
         replace: false,
+        defaults: None,
     };
     let run = kernel.runs().create(&Principal::User, request).await.unwrap().run;
     let job = timeout(DEADLINE, jobs.recv()).await.unwrap().unwrap();

@@ -41,12 +41,7 @@ impl RunContext {
             Backend::Acp(acp) => (&mut acp.command, Default::default()),
             Backend::Command { command } => (command, Default::default()),
         };
-        let mut words = command.iter_mut();
-        let program = words.next().filter(|word| word.contains('/'));
-        let rest = words.chain(args).filter(|word| is_path_argument(word));
-        for word in program.into_iter().chain(rest) {
-            *word = join(folder, Path::new(&*word)).to_string_lossy().into_owned();
-        }
+        resolve_words(folder, command, args);
         backend
     }
 
@@ -59,6 +54,20 @@ impl RunContext {
 
     fn file_folder(&self) -> Option<&Path> {
         self.script.file.as_deref().and_then(Path::parent)
+    }
+}
+
+/// Resolves the paths of a command line that a file names.
+pub(crate) fn resolve_command(folder: &Path, command: &mut [String]) {
+    resolve_words(folder, command, &mut []);
+}
+
+fn resolve_words(folder: &Path, command: &mut [String], args: &mut [String]) {
+    let mut words = command.iter_mut();
+    let program = words.next().filter(|word| word.contains('/'));
+    let rest = words.chain(args).filter(|word| is_path_argument(word));
+    for word in program.into_iter().chain(rest) {
+        *word = join(folder, Path::new(&*word)).to_string_lossy().into_owned();
     }
 }
 

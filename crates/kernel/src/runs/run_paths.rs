@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{FolderScope, has_parent_component};
+use agent_worker_protocol::{FolderScope, RunDefaults, has_parent_component};
 use agent_worker_workflow::{
     Error as WorkflowError, OpenFolder, Workflow, load_file, nearest_workflow_file, unset_env,
 };
@@ -45,7 +45,12 @@ pub(crate) fn require_plain_path(name: &str, path: &Path) -> Result<()> {
 }
 
 /// Opens and loads the file of a run for a caller. Blocks.
-pub(super) fn open_run_file(who: &Principal, file: &Path, cwd: &Path) -> Result<RunFile> {
+pub(super) fn open_run_file(
+    who: &Principal,
+    file: &Path,
+    cwd: &Path,
+    defaults: &RunDefaults,
+) -> Result<RunFile> {
     require_plain_path("file", file)?;
     require_plain_path("cwd", cwd)?;
     let not_found = || Error::NoInstance(format!("workflow file {} in your scope", file.display()));
@@ -63,7 +68,7 @@ pub(super) fn open_run_file(who: &Principal, file: &Path, cwd: &Path) -> Result<
     };
     let path = folder.path().join(file.file_name().unwrap_or_default());
     let text = opened.try_clone().ok().filter(|_| !is_limited(who));
-    let workflow = match load_file(opened, &folder, &path) {
+    let workflow = match load_file(opened, &folder, &path, defaults) {
         Ok(workflow) => workflow,
         Err(error) if !is_limited(who) => return Err(error.into()),
         // The error quotes the file, which may be any private text, so a limited token learns only that the file is invalid.

@@ -11,7 +11,7 @@ use agent_worker_workflow::PreparedScript;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::documents::document_files::RunFiles;
+use crate::{approvals::notices::NotifyPlan, documents::document_files::RunFiles};
 
 /// Runs everything outside of the daemon's own process.
 #[async_trait]
@@ -42,6 +42,15 @@ pub trait Runner: Send + Sync {
     }
     /// Syncs the files of a run until the run has ended and the files are complete, or until `stop`.
     async fn files_sync(&self, _files: RunFiles, _stop: CancellationToken) {}
+
+    /// Stores the notifications of a run privately, before the run exists. A runner without channels sends none.
+    async fn notify_open(&self, _run: RunId, _plan: NotifyPlan) -> io::Result<()> {
+        Ok(())
+    }
+    /// Starts the notifications of a run that now exists, until its end.
+    fn notify_start(&self, _run: RunId) {}
+    /// Removes the notifications of a run that was not created.
+    async fn notify_close(&self, _run: RunId) {}
 
     /// Returns true if the user stopped the last daemon. A runner without a home is never held.
     fn hold_is_set(&self) -> bool {

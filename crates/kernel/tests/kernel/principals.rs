@@ -88,6 +88,7 @@ async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Optio
         params: [].into(),
         env: [].into(),
         replace: false,
+        defaults: None,
     };
     [
         code(kernel.runs().create(who, start).await),

@@ -181,6 +181,7 @@ impl KernelWorld {
             params: [].into(),
             env: [("PATH".to_owned(), "/bin".to_owned())].into(),
             replace: false,
+            defaults: None,
         }
     }
 

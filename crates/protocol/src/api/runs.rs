@@ -12,6 +12,7 @@ use crate::{
     id::{ResourceId, RunId, Seq},
     message::{Receipt, Usage},
     name::{AgentName, Tag},
+    notify::RunDefaults,
     span::Span,
     state::{RunMode, RunState, VerdictOutcome},
     target::{InstanceRef, Target},
@@ -41,6 +42,9 @@ pub struct RunRequest {
     /// True if the daemon first stops a live run of the instance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
+    /// Settings of the user's configuration file for the run; only the user may give them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<Box<RunDefaults>>,
 }
 
 /// Reply to [`RunRequest`]: the run exists, and its setup begins.

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::data::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptEndedData, AttemptRunningData,
     AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData, DeliveryData,
-    DocumentConflictData, DocumentWrittenData, MentionUnheardData, PermissionGrantData,
-    PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
-    RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
-    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
-    ToolResultData,
+    DocumentConflictData, DocumentWrittenData, MentionUnheardData, NotificationFailedData,
+    PermissionGrantData, PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData,
+    RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData,
+    RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData,
+    ToolCallData, ToolResultData,
 };
 use crate::message::{Message, Usage};
 
@@ -185,6 +185,8 @@ event_kinds! {
         PermissionRevoked(PermissionGrantData) => "permission.revoked",
         /// A grant allowed a tool call without a question.
         PermissionUsed(PermissionUsedData) => "permission.used",
+        /// A notification for a person could not be delivered.
+        NotificationFailed(NotificationFailedData) => "notification.failed",
         /// The wall clock was set, by `by_ms` milliseconds; no timer depends on it.
         ClockJumped(ClockJumpedData) => "clock.jumped",
         /// A message was written; `data` is the message.

@@ -11,6 +11,7 @@ use crate::{
     approval::{Consent, ToolPattern},
     id::{ApprovalId, GrantId, ProposalId, QuestionId, Revision, Seq},
     name::{AgentName, DocumentPath},
+    notify::{NotifyChannel, NotifyOccasion},
     proposal::ProposalState,
     sandbox::SandboxInForce,
     state::{AttemptEnd, Outcome, PauseCause, RunMode, VerdictOutcome},
@@ -281,6 +282,17 @@ pub struct PermissionUsedData {
     pub tool: String,
     /// The beginning of the arguments as JSON text.
     pub args: String,
+}
+
+/// Data of `notification.failed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotificationFailedData {
+    /// The occasion of the notification.
+    pub occasion: NotifyOccasion,
+    /// The channel that failed.
+    pub channel: NotifyChannel,
+    /// The reason of the failure.
+    pub why: String,
 }
 
 /// Data of `clock.jumped`.

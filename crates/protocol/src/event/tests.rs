@@ -8,6 +8,7 @@ use crate::{
     approval::Consent,
     id::{ApprovalId, GrantId, ProposalId, QuestionId, Revision, Seq},
     message::{Message, MessageKind, Priority, Sender, Usage},
+    notify::{NotifyChannel, NotifyOccasion},
     proposal::{ProposalState, VoteOutcome},
     state::{AttemptEnd, FailureClass, LimitKind, Outcome, PauseCause, RunMode, VerdictOutcome},
 };
@@ -69,6 +70,15 @@ fn runs() -> Vec<Recorded> {
             "clock.jumped",
             r#"{"by_ms":-5000}"#,
             EventBody::ClockJumped(ClockJumpedData { by_ms: -5_000 }),
+        ),
+        (
+            "notification.failed",
+            r#"{"channel":"webhook","occasion":"question","why":"status 500"}"#,
+            EventBody::NotificationFailed(NotificationFailedData {
+                occasion: NotifyOccasion::Question,
+                channel: NotifyChannel::Webhook,
+                why: "status 500".into(),
+            }),
         ),
     ]
 }

@@ -13,7 +13,7 @@ mod format;
 mod front_matter;
 mod gemini;
 mod opencode;
-mod toml_tree;
+pub(crate) mod toml_tree;
 mod tools;
 
 use agent_worker_backends::BackendSpec;

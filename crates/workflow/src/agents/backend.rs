@@ -5,11 +5,12 @@ use agent_worker_backends::{
     find_price, find_provider,
 };
 use agent_worker_protocol::{
-    Acp, Backend, CredentialMode, Keyword as _, MockRule, Native, SessionPolicy,
+    Acp, Backend, CredentialMode, Keyword as _, MockRule, Native, RunDefaults, SessionPolicy,
 };
 
 use crate::{
     agents::{agent_file::AgentFileUse, mock},
+    definition::user_config::is_default_backend,
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
@@ -145,15 +146,30 @@ fn read_session(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Optio
     fields.read_with("session", diagnostics, |field| one_of(field, &policies))
 }
 
+/// The sources of a backend apart from the agent's keys.
+#[derive(Clone, Copy)]
+pub(crate) struct BackendSources<'a> {
+    /// The agent file that the agent uses.
+    pub(crate) file: &'a AgentFileUse<'a>,
+    /// The default backend of the user.
+    pub(crate) default: Option<&'static BackendSpec>,
+}
+
+/// Returns the default backend of the user.
+pub(crate) fn default_spec(defaults: &RunDefaults) -> Option<&'static BackendSpec> {
+    let spec = backend_of_word(defaults.backend.as_deref()?).ok()?;
+    is_default_backend(spec).then_some(spec)
+}
+
 /// Reads the backend of an agent from its keys, with its row. Without a row the backend is unknown, which has a
 /// diagnostic, and stands for any.
 pub(crate) fn read(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
-    file: &AgentFileUse<'_>,
+    sources: BackendSources<'_>,
     diagnostics: &mut Diagnostics,
 ) -> (Backend, Option<&'static BackendSpec>) {
-    let spec = diagnostics.ok_or_add(read_spec(key, fields, file)).flatten();
+    let spec = diagnostics.ok_or_add(read_spec(key, fields, sources)).flatten();
     if let Some(spec) = spec {
         check_kind_of_keys(spec.kind, fields, diagnostics);
     }
@@ -240,7 +256,7 @@ fn read_parts(
 fn read_spec(
     key: &YamlKey<'_>,
     fields: &YamlFields<'_>,
-    file: &AgentFileUse<'_>,
+    sources: BackendSources<'_>,
 ) -> Result<Option<&'static BackendSpec>, Diagnostic> {
     let strange = |field: &YamlField<'_>, (message, hint): BackendChoiceError| {
         field.diagnostic(message).with_hint(hint)
@@ -262,17 +278,18 @@ fn read_spec(
             Err(_) => Ok(None),
         },
     };
-    match file {
+    match sources.file {
         AgentFileUse::Absent => {}
         AgentFileUse::Invalid => return Ok(by_model.ok().flatten()),
         // The name of the model may select another program.
-        AgentFileUse::Read(_) => {
+        file @ AgentFileUse::Read(_) => {
             return Ok(by_model.ok().flatten().or_else(|| file.implied_backend()));
         }
     }
     // With `model: claude/opus`, a command is the path of that program.
     let by_command = fields.get("command").map(|_| of_kind(BackendKind::Command));
-    by_model.or_else(|why| by_command.map(Some).ok_or(why))
+    let by_default = sources.default.filter(|_| !fields.has("model"));
+    by_model.or_else(|why| by_command.or(by_default).map(Some).ok_or(why))
 }
 
 /// Returns the backend of a kind that has only one.

@@ -7,7 +7,8 @@ use std::{
 
 use agent_worker_backends::BackendKind;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, MockRule, Permissions, RetryPolicy, SandboxSettings, WorkflowName,
+    AgentName, AgentSettings, MockRule, NotifySettings, Permissions, RetryPolicy, SandboxSettings,
+    WorkflowName,
 };
 
 use crate::{
@@ -131,6 +132,7 @@ impl Workflow {
             answers: AnswerHandling::default(),
             finisher: None,
             limits: LimitSettings::default(),
+            notify: NotifySettings::default(),
             gates: BTreeMap::new(),
             env_names: BTreeSet::new(),
             warnings: Vec::new(),

@@ -1,17 +1,21 @@
 //! `limits:` section: limits at which a run pauses by itself. The defaults depend on the mode of the run.
 
-use agent_worker_protocol::{Limits, RunMode, Span};
+use agent_worker_protocol::{LimitDefaults, Limits, RunMode, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     diagnostics::diagnostic::Diagnostics,
-    yaml::fields::{AllowedKeys, YamlField},
+    yaml::fields::{AllowedKeys, YamlField, YamlFields},
 };
 
 const LIMIT_KEYS: AllowedKeys = AllowedKeys {
     known: &["hops", "turns", "wall", "wall_grace", "workers"],
     planned: &["cost_usd", "tokens", "repeats"],
 };
+
+/// The keys of the user's configuration file. The number of workers is a setting of the daemon.
+const DEFAULT_KEYS: AllowedKeys =
+    AllowedKeys { known: &["hops", "turns", "wall", "wall_grace"], planned: &[] };
 
 const MAX_COUNT: u32 = 1_000_000;
 /// Maximum number of workers of one run; a machine has fewer.
@@ -61,19 +65,43 @@ impl LimitSettings {
             wall_grace: self.wall_grace.unwrap_or(default.wall_grace),
         }
     }
+
+    /// Fills the limits that the file does not set.
+    pub(crate) fn or(self, lower: LimitDefaults) -> Self {
+        Self {
+            hops: self.hops.or(lower.hops),
+            turns: self.turns.or(lower.turns),
+            wall: self.wall.or(lower.wall),
+            wall_grace: self.wall_grace.or(lower.wall_grace),
+            workers: self.workers,
+        }
+    }
 }
 
 pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> LimitSettings {
     let Some(fields) = field.fields(&LIMIT_KEYS, diagnostics) else {
         return LimitSettings::default();
     };
-    LimitSettings {
+    let LimitDefaults { hops, turns, wall, wall_grace } = read_keys(&fields, diagnostics);
+    let workers = fields.read_with("workers", diagnostics, |field| field.integer(1..=MAX_WORKERS));
+    LimitSettings { hops, turns, wall, wall_grace, workers }
+}
+
+/// Reads the section of the user's configuration file.
+pub(crate) fn read_defaults(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> LimitDefaults {
+    match field.fields(&DEFAULT_KEYS, diagnostics) {
+        Some(fields) => read_keys(&fields, diagnostics),
+        None => LimitDefaults::default(),
+    }
+}
+
+fn read_keys(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> LimitDefaults {
+    LimitDefaults {
         hops: fields.read_with("hops", diagnostics, |field| field.integer(1..=MAX_COUNT)),
         turns: fields.read_with("turns", diagnostics, |field| field.integer(1..=MAX_COUNT)),
         wall: fields.read_with("wall", diagnostics, |field| field.span(MIN_WALL..=MAX_WALL)),
         wall_grace: fields
             .read_with("wall_grace", diagnostics, |field| field.span(MIN_WALL_GRACE..=MAX_WALL)),
-        workers: fields.read_with("workers", diagnostics, |field| field.integer(1..=MAX_WORKERS)),
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeSet, fs::File, io, path::Path};
 
-use agent_worker_protocol::{AgentSettings, WorkflowName, shell_words::is_protected_variable};
+use agent_worker_protocol::{
+    AgentSettings, RunDefaults, WorkflowName, shell_words::is_protected_variable,
+};
 
 use crate::{
-    agents::{self, prompt::PromptFolder},
+    agents::{self, AgentSources, prompt::PromptFolder},
     definition::{
         answers,
         context::{self, Documents, Provider},
-        gates, limits, params, setup,
+        gates, limits, notify, params, setup,
         workflow::Workflow,
     },
     diagnostics::{
@@ -30,33 +32,44 @@ use crate::{
 const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
     known: &[
         "name", "params", "agents", "context", "setup", "kickoff", "answers", "finisher", "limits",
-        "gates",
+        "notify", "gates",
     ],
     planned: &["tasks", "schedule", "idle_debounce"],
 };
 
 /// Reads and checks a workflow file and the prompt files that it names.
 pub fn load(path: &Path) -> Result<Workflow, Error> {
+    load_with(path, &RunDefaults::default())
+}
+
+/// Like [`load()`], with the defaults of the user.
+pub fn load_with(path: &Path, defaults: &RunDefaults) -> Result<Workflow, Error> {
     let unreadable = |error: io::Error| Error::unreadable(path, &error.into());
     let Some(name) = path.file_name() else {
         return Err(Error::unreadable(path, &FileReadError::NotAFile));
     };
     let folder = OpenFolder::open(folder_of(path)).map_err(unreadable)?;
     let file = folder.file(Path::new(name)).map_err(unreadable)?;
-    load_file(file, &folder, path)
+    load_file(file, &folder, path, defaults)
 }
 
 /// Reads and checks an open workflow file of an open folder, and the prompt files that it names beneath that folder.
 /// `path` is as for [`parse`].
-pub fn load_file(file: File, folder: &OpenFolder, path: &Path) -> Result<Workflow, Error> {
+pub fn load_file(
+    file: File,
+    folder: &OpenFolder,
+    path: &Path,
+    defaults: &RunDefaults,
+) -> Result<Workflow, Error> {
     let text = text_file::read(file).map_err(|why| Error::unreadable(path, &why))?;
-    parse_in(&text, path, PromptFolder::Open(folder))
+    parse_in(&text, path, AgentSources { folder: PromptFolder::Open(folder), defaults })
 }
 
 /// Checks a workflow's text. `path` gives its default name, the folder of its prompt files, and the name in messages;
 /// the file at `path` is not read.
 pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {
-    parse_in(text, path, PromptFolder::At(folder_of(path)))
+    let folder = PromptFolder::At(folder_of(path));
+    parse_in(text, path, AgentSources { folder, defaults: &RunDefaults::default() })
 }
 
 /// Returns the folder of a file.
@@ -64,13 +77,13 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-fn parse_in(text: &str, path: &Path, folder: PromptFolder<'_>) -> Result<Workflow, Error> {
+fn parse_in(text: &str, path: &Path, sources: AgentSources<'_>) -> Result<Workflow, Error> {
     if text.len() > MAX_FILE_BYTES {
         return Err(Error::unreadable(path, &FileReadError::TooLarge));
     }
     let mut diagnostics = Diagnostics::default();
     let workflow = diagnostics.ok_or_add(yaml::read(text)).and_then(|root| {
-        read_sections(&YamlField::root(&root), (text, path, folder), &mut diagnostics)
+        read_sections(&YamlField::root(&root), (text, path, sources), &mut diagnostics)
     });
     match workflow {
         Some(workflow) if diagnostics.is_empty() => {
@@ -84,7 +97,7 @@ fn parse_in(text: &str, path: &Path, folder: PromptFolder<'_>) -> Result<Workflo
 /// Reads every section; returns none only if a diagnostic was added.
 fn read_sections(
     root: &YamlField<'_>,
-    (text, path, folder): (&str, &Path, PromptFolder<'_>),
+    (text, path, sources): (&str, &Path, AgentSources<'_>),
     diagnostics: &mut Diagnostics,
 ) -> Option<Workflow> {
     let fields = root.fields_unchecked().map_err(|diagnostic| {
@@ -100,7 +113,7 @@ fn read_sections(
     let params = params.map(|field| params::read(&field, diagnostics));
     let agents = fields.require("agents", diagnostics);
     let named = agents.as_ref().and_then(|field| field.named_entries().ok()).unwrap_or_default();
-    let agents = agents.map(|field| agents::read(&field, folder, diagnostics));
+    let agents = agents.map(|field| agents::read(&field, sources, diagnostics));
     let team: Vec<&str> = named.iter().map(|(key, _)| key.text).collect();
     let context = fields.get("context").map(|field| context::read(&field, &team, diagnostics));
     let context = context.unwrap_or_default();
@@ -115,6 +128,7 @@ fn read_sections(
     let finisher =
         fields.read_with("finisher", diagnostics, |field| agents::read_member(field, &team));
     let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));
+    let notify = fields.get("notify").map(|field| notify::read(&field, diagnostics));
     let members = agents.as_deref().unwrap_or_default();
     let gates = fields.get("gates").map(|field| gates::read(&field, members, diagnostics));
     let mut workflow = Workflow {
@@ -126,7 +140,8 @@ fn read_sections(
         kickoff,
         answers: answers.unwrap_or_default(),
         finisher: finisher.flatten(),
-        limits: limits.unwrap_or_default(),
+        limits: limits.unwrap_or_default().or(sources.defaults.limits),
+        notify: notify.unwrap_or_default(),
         gates: gates.unwrap_or_default(),
         env_names: BTreeSet::new(),
         warnings: Vec::new(),

@@ -5,6 +5,7 @@
 //! two. A key without a value is absent for the reader and a mistake here, because no author intends it.
 
 mod nodes;
+mod notify;
 
 use agent_worker_backends::ACP_AGENTS;
 use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
@@ -71,6 +72,7 @@ pub fn schema() -> Value {
                 ),
             ),
             ("limits", limits()),
+            ("notify", notify::settings(PROGRAM_PATTERN)),
             ("gates", gates()),
         ],
     );

@@ -7,7 +7,9 @@ use std::{
 };
 
 use agent_worker_backends::backend_variables;
-use agent_worker_protocol::{AgentName, AgentSettings, BASE_ENV, DocumentPath, Tag, WorkflowName};
+use agent_worker_protocol::{
+    AgentName, AgentSettings, BASE_ENV, DocumentPath, NotifySettings, Tag, WorkflowName,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -52,6 +54,9 @@ pub struct Workflow {
     pub finisher: Option<AgentName>,
     /// Limits that the file sets.
     pub limits: LimitSettings,
+    /// Notifications that the file sets.
+    #[serde(default, skip_serializing_if = "NotifySettings::is_empty")]
+    pub notify: NotifySettings,
     /// Voters and rules of the gates that the file fixes, by the name of the gate.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gates: BTreeMap<String, GateSettings>,

@@ -53,6 +53,11 @@ impl<'a> YamlField<'a> {
         Self { path: String::new(), node }
     }
 
+    /// Returns the same place with another value.
+    pub(crate) fn with_node<'b>(&self, node: &'b Node) -> YamlField<'b> {
+        YamlField { path: self.path.clone(), node }
+    }
+
     /// Creates a diagnostic at this value.
     pub(crate) fn diagnostic(&self, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(self.node.at.clone(), message)

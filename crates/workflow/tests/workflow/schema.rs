@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 17] = [
+const MAPPINGS: [(&str, &str); 18] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -65,6 +65,7 @@ const MAPPINGS: [(&str, &str); 17] = [
         "agents: { a: { backend: mock, requires: { vote: g } } }\ngates: { g: { xqzxqzxqz: 1 } }",
     ),
     ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
+    ("/properties/notify/anyOf/0", "agents: { a: { backend: mock } }\nnotify: { xqzxqzxqz: 1 }"),
 ];
 
 fn validator() -> Validator {

@@ -63,7 +63,8 @@ impl DemoHome {
         env.retain(|name, _| !name.starts_with("AGENT_WORKER_"));
         env.insert("AGENT_WORKER_PORT".to_owned(), "0".to_owned());
         let home = folder.join("home");
-        let settings = CliSettings { home, env, ..settings.clone() };
+        let config_flag = Some("none".into());
+        let settings = CliSettings { home, env, config_flag, ..settings.clone() };
         Ok(Self { folder, settings, daemon: None })
     }
 
@@ -85,6 +86,7 @@ impl DemoHome {
             params: [].into(),
             env: self.settings.filtered_env(|name| BASE_ENV.contains(&name)),
             replace: false,
+            defaults: None,
         })
     }
 
@@ -190,6 +192,7 @@ mod tests {
             env: env.collect(),
             inside_attempt: false,
             exe: "/proc/self/exe".into(),
+            config_flag: None,
         }
     }
 

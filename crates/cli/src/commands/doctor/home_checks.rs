@@ -12,13 +12,14 @@ use crate::input::settings::CliSettings;
 const CRITICAL_FREE_BYTES: u64 = 4 << 20;
 const LOW_FREE_BYTES: u64 = 1 << 30;
 /// Paths that only the owner may open.
-const PRIVATE_PATHS: [&str; 7] = [
+const PRIVATE_PATHS: [&str; 8] = [
     "agent-worker.db",
     "agent-worker.db-wal",
     "agent-worker.db-shm",
     "daemon.sock",
     "logs",
     "runs",
+    "notify",
     "cli",
 ];
 

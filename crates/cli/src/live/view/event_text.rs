@@ -4,9 +4,9 @@ use std::{borrow::Cow, path::Path};
 
 use agent_worker_protocol::{
     AgentName, ApprovalOpenData, Attachment, BallotCastData, DocumentPath, DocumentWrittenData,
-    Event, EventBody, MentionUnheardData, Message, MessageKind, PermissionGrantData,
-    PermissionUsedData, Problem, RunVerdictData, SHELL_TOOL, Seq, SetupRanData, ToolCallData,
-    ToolResultData, VerdictOutcome, size_text,
+    Event, EventBody, MentionUnheardData, Message, MessageKind, NotificationFailedData,
+    PermissionGrantData, PermissionUsedData, Problem, RunVerdictData, SHELL_TOOL, Seq,
+    SetupRanData, ToolCallData, ToolResultData, VerdictOutcome, size_text,
 };
 
 use super::{AgentRow, TranscriptLine};
@@ -175,6 +175,13 @@ pub(super) fn dead_notice(event: &Event, seq: Option<Seq>) -> Vec<TranscriptLine
 /// Formats a delivery that was dropped.
 pub(super) fn dropped_notice(event: &Event, seq: Option<Seq>) -> Vec<TranscriptLine> {
     undelivered_notice(event, Tone::Warn, "will not get", seq)
+}
+
+/// Formats a notification that could not be delivered.
+pub(super) fn unsent_notice(event: &Event, data: &NotificationFailedData) -> Vec<TranscriptLine> {
+    let NotificationFailedData { occasion, channel, why } = data;
+    let words = format!("the notification ({channel}, {occasion}) failed: {}", one_line(why));
+    agent_notice(event, Tone::Warn, &words)
 }
 
 /// Formats a mention whose agent was not messaged.

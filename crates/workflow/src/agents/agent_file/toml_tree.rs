@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Parses a TOML document.
-pub(super) fn read(text: &str) -> Result<Node, Diagnostic> {
+pub(crate) fn read(text: &str) -> Result<Node, Diagnostic> {
     match DeTable::parse(text) {
         Ok(table) => Ok(Node { at: table.span(), value: map(table.get_ref()) }),
         Err(error) => {
