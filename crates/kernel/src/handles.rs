@@ -6,7 +6,7 @@ use crate::{
     documents::suggestions::Suggestions, kernel::Kernel, messaging::channel::Messages,
     messaging::inbox::Inboxes, runs::Runs, runs::instances::FeedbackEntries,
     runs::instances::Instances, runs::members::Agents, scheduling::attempts::Attempts,
-    views::KernelHealth, voting::proposals::Proposals,
+    views::KernelHealth, views::turns::Turns, voting::proposals::Proposals,
 };
 
 impl Kernel {
@@ -23,6 +23,11 @@ impl Kernel {
     /// Starts, pauses, stops and shows runs.
     pub fn runs(&self) -> Runs<'_> {
         Runs(self)
+    }
+
+    /// Lists turns and reads their history.
+    pub fn turns(&self) -> Turns<'_> {
+        Turns(self)
     }
 
     /// Adds, stops, resumes and shows agents.

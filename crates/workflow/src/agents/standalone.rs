@@ -7,7 +7,8 @@ use std::{
 
 use agent_worker_backends::BackendKind;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, MockRule, Permissions, RetryPolicy, SandboxSettings, WorkflowName,
+    AgentName, AgentSettings, HistoryMode, MockRule, Permissions, RetryPolicy, SandboxSettings,
+    WorkflowName,
 };
 
 use crate::{
@@ -132,6 +133,7 @@ impl Workflow {
             finisher: None,
             limits: LimitSettings::default(),
             gates: BTreeMap::new(),
+            history: HistoryMode::default(),
             env_names: BTreeSet::new(),
             warnings: Vec::new(),
         }

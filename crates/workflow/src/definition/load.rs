@@ -9,7 +9,7 @@ use crate::{
     definition::{
         answers,
         context::{self, Documents, Provider},
-        gates, limits, params, setup,
+        gates, history, limits, params, setup,
         workflow::Workflow,
     },
     diagnostics::{
@@ -30,7 +30,7 @@ use crate::{
 const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
     known: &[
         "name", "params", "agents", "context", "setup", "kickoff", "answers", "finisher", "limits",
-        "gates",
+        "gates", "history",
     ],
     planned: &["tasks", "schedule", "idle_debounce"],
 };
@@ -115,6 +115,7 @@ fn read_sections(
     let finisher =
         fields.read_with("finisher", diagnostics, |field| agents::read_member(field, &team));
     let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));
+    let history = fields.read_with("history", diagnostics, history::read);
     let members = agents.as_deref().unwrap_or_default();
     let gates = fields.get("gates").map(|field| gates::read(&field, members, diagnostics));
     let mut workflow = Workflow {
@@ -128,6 +129,7 @@ fn read_sections(
         finisher: finisher.flatten(),
         limits: limits.unwrap_or_default(),
         gates: gates.unwrap_or_default(),
+        history: history.unwrap_or_default(),
         env_names: BTreeSet::new(),
         warnings: Vec::new(),
     };

@@ -7,7 +7,9 @@ use std::{
 };
 
 use agent_worker_backends::backend_variables;
-use agent_worker_protocol::{AgentName, AgentSettings, BASE_ENV, DocumentPath, Tag, WorkflowName};
+use agent_worker_protocol::{
+    AgentName, AgentSettings, BASE_ENV, DocumentPath, HistoryMode, Tag, WorkflowName,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -55,6 +57,9 @@ pub struct Workflow {
     /// Voters and rules of the gates that the file fixes, by the name of the gate.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gates: BTreeMap<String, GateSettings>,
+    /// Mode in which the texts of turns are kept (`history:`).
+    #[serde(default, skip_serializing_if = "HistoryMode::is_default")]
+    pub history: HistoryMode,
     /// Environment variables that the file mentions and the caller must send.
     pub env_names: BTreeSet<String>,
     /// Parts of the file, or of a file that it uses, without an effect. They are not stored with the run.
