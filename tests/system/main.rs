@@ -75,6 +75,7 @@ mod targets;
 mod terminal;
 mod token_folders;
 mod transcript;
+mod turns;
 mod voters;
 mod voting;
 mod wall_clock;

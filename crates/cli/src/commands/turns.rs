@@ -26,6 +26,8 @@ use crate::{
     },
 };
 
+/// Width below which the list has fewer columns.
+const MIN_WIDTH: usize = 76;
 /// Number of digits of the shortest beginning of an id.
 const MIN_ID_DIGITS: usize = 4;
 
@@ -103,6 +105,9 @@ fn with_hint(error: DialError) -> CliError {
 fn list(turns: &[TurnView], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
     let now = clock::now();
     let ids: Vec<_> = turns.iter().map(|view| view.turn).collect();
+    if ctx.console.stdout_width().is_some_and(|width| width < MIN_WIDTH) {
+        return list_narrow(turns, ctx);
+    }
     let row = |view: &TurnView| {
         let tokens = view.usage.input_tokens.saturating_add(view.usage.output_tokens);
         [
@@ -128,6 +133,17 @@ fn list(turns: &[TurnView], ctx: &mut CommandContext<'_>) -> Result<(), CliError
         Figure("COST"),
     ];
     ctx.console.print_table(head, &rows)
+}
+
+/// Prints the most important columns: an id that is cut could not be typed.
+fn list_narrow(turns: &[TurnView], ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
+    let ids: Vec<_> = turns.iter().map(|view| view.turn).collect();
+    let row = |view: &TurnView| {
+        let id = turn_text::short_id(view.turn, &ids);
+        [id, view.agent.to_string(), turn_text::turn_state(view)]
+    };
+    let rows: Vec<_> = turns.iter().map(row).collect();
+    ctx.console.print_table([Name("TURN"), Text("AGENT"), State("STATE")], &rows)
 }
 
 /// Prints a turn page by page.
