@@ -106,8 +106,10 @@ fn turns_of_a_model_and_of_a_program_are_shown_with_all_their_texts() {
     let helper = detail(&world, &id(&all[1]));
     assert_eq!(kinds(&helper), ["system", "prompt", "words", "retry", "usage"]);
     let given = fs::read_to_string(world.project().join("prompt.txt")).unwrap();
-    let prompt = entry(&helper, "prompt")["text"].as_str().unwrap();
-    assert!(given.contains(prompt), "the program got:\n{given}");
+    let given: Value = serde_json::from_str(&given).unwrap();
+    for (name, kind) in [("system_prompt", "system"), ("prompt", "prompt")] {
+        assert_eq!(given[name], entry(&helper, kind)["text"], "the program got this {name}");
+    }
     assert_eq!(entry(&helper, "retry")["why"], format!("with {REPLACEMENT}"));
     assert_eq!(helper["usage"]["cost_micros"], 20_000);
     assert_eq!(helper["text"], "Looked.");
@@ -168,7 +170,7 @@ fn what_an_agent_prints_is_shown_and_not_obeyed() {
     assert!(coder.contains("\n→ channel_send\n  message: @helper look \\u{202e}宽\n"), "{coder}");
     assert!(coder.ends_with("\nwords\n  All done.\n"), "{coder}");
     let helper = &texts[2];
-    assert!(helper.contains("usage     10 tokens in, 5 out, $0.0200\n"), "{helper}");
+    assert!(helper.contains("usage     10 tokens in, 5 out, $0.02\n"), "{helper}");
     assert!(helper.contains("\nwords\n  I look at [secret TEST_API_KEY]. ␛[2J\n"), "{helper}");
     assert!(helper.ends_with("\nanswer\n  Looked.\n"), "{helper}");
 }

@@ -42,7 +42,6 @@ pub enum HistoryMode {
 
 impl HistoryMode {
     /// Returns true for the default, which serialization omits.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serialization passes a reference")]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
