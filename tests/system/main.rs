@@ -77,6 +77,7 @@ mod targets;
 mod terminal;
 mod token_folders;
 mod transcript;
+mod turns;
 mod user_config;
 mod voters;
 mod voting;

@@ -19,5 +19,6 @@ pub(crate) mod state_text;
 pub(crate) mod styled_line;
 pub(crate) mod table;
 pub(crate) mod text;
+pub(crate) mod turn_text;
 pub(crate) mod verdict;
 pub(crate) mod wrapped_line;

@@ -35,6 +35,7 @@ mod stream_limit;
 mod terminal_text;
 mod token_use;
 mod tokens;
+mod turns;
 mod workflows;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};

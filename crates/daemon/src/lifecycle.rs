@@ -18,7 +18,7 @@ use agent_worker_host::{
     write_atomically,
 };
 use agent_worker_kernel::{Clock, Kernel, KernelParts, Options, Principal, RandomSource};
-use agent_worker_protocol::{BASE_ENV, Millis, Span, api::ShutdownMode};
+use agent_worker_protocol::{BASE_ENV, Millis, SecretFilter, Span, api::ShutdownMode};
 use agent_worker_store::{MultiStore, Store};
 use serde::Serialize;
 use tokio::{
@@ -235,6 +235,7 @@ async fn run_daemon(
         random: RandomSource::System,
         options: settings.options,
         base_env: base_env(&settings.env),
+        secrets: SecretFilter::from_env(&settings.env),
     });
     let signals = catch_signals().map_err(io_error("catching signals"))?;
     match kernel.recover().await {

@@ -284,6 +284,11 @@ impl Runner for ProcessRunner {
         tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
     }
 
+    async fn attempt_log_path(&self, run: RunId, attempt: AttemptId) -> Option<PathBuf> {
+        let path = self.attempt_paths(run, attempt).folder.join(worker::LOG_FILE);
+        tokio::fs::try_exists(&path).await.unwrap_or(false).then_some(path)
+    }
+
     async fn process_marks(&self) -> Vec<ProcessMark> {
         let groups = self.groups.clone();
         let found = run_blocking(move || (attempt_marks(), groups.marks())).await;

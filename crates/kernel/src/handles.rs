@@ -6,7 +6,8 @@ use crate::{
     documents::resources::Resources, documents::suggestions::Suggestions, kernel::Kernel,
     messaging::channel::Messages, messaging::inbox::Inboxes, runs::Runs,
     runs::instances::FeedbackEntries, runs::instances::Instances, runs::members::Agents,
-    scheduling::attempts::Attempts, views::KernelHealth, voting::proposals::Proposals,
+    scheduling::attempts::Attempts, views::KernelHealth, views::turns::Turns,
+    voting::proposals::Proposals,
 };
 
 impl Kernel {
@@ -23,6 +24,11 @@ impl Kernel {
     /// Starts, pauses, stops and shows runs.
     pub fn runs(&self) -> Runs<'_> {
         Runs(self)
+    }
+
+    /// Lists turns and reads their history.
+    pub fn turns(&self) -> Turns<'_> {
+        Turns(self)
     }
 
     /// Adds, stops, resumes and shows agents.

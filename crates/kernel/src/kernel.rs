@@ -7,8 +7,8 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, RunId, Sender, Seq, Tag, WorkflowId,
-    api::TokenView, sync,
+    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, RunId, SecretFilter, Sender, Seq,
+    Tag, WorkflowId, api::TokenView, sync,
 };
 use agent_worker_store::{
     AgentRow, AttemptRow, Fence, Now, RunQuery, RunRow, Store, WriteActor, WriteContext,
@@ -42,6 +42,8 @@ pub struct Kernel {
     pub(crate) wall_clock: WallClockWatch,
     /// The variables of the daemon that the commands of clients get.
     pub(crate) base_env: Arc<BTreeMap<String, String>>,
+    /// The secrets in the daemon's own environment, which no history shows.
+    pub(crate) secrets: Arc<SecretFilter>,
     run_contexts: Arc<Mutex<RunContextCache>>,
 }
 
@@ -59,6 +61,8 @@ pub struct KernelParts {
     pub options: Options,
     /// The variables that the commands of clients get: those with which the daemon was started.
     pub base_env: BTreeMap<String, String>,
+    /// The secrets in the environment of the daemon, which the history of turns does not keep.
+    pub secrets: SecretFilter,
 }
 
 /// The caller. An interface derives it from a token or from the peer process; never from a body.
@@ -148,6 +152,7 @@ impl Kernel {
             approval_waits: RunPresence::default(),
             membership_lock: Arc::new(Semaphore::new(1)),
             base_env: Arc::new(parts.base_env),
+            secrets: Arc::new(parts.secrets),
             run_contexts: Arc::default(),
         }
     }

@@ -62,5 +62,6 @@ pub use views::{
     agent_detail::{AgentExplanation, WakeCondition},
     events::{EventSubscription, WatchSubject},
     page::PageRequest,
+    turns::Turns,
 };
 pub use voting::proposals::{ProposalFilter, Proposals};

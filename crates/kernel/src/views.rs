@@ -7,6 +7,7 @@ pub(crate) mod page;
 mod run_list;
 mod run_results;
 pub(crate) mod stats;
+pub(crate) mod turns;
 pub(crate) mod worker_limit;
 
 use crate::runs::Runs;

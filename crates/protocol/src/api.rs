@@ -13,6 +13,7 @@ mod proposals;
 mod report;
 mod runs;
 mod tokens;
+mod turns;
 
 pub use agents::{
     AgentDetail, AgentFailure, AgentInterrupted, AgentRequest, AgentSession, AgentStopped,
@@ -48,3 +49,4 @@ pub use runs::{
     RunStarted, RunStopped, RunView, StatsView, TeamVerdict, UnheardMention,
 };
 pub use tokens::{TokenCreated, TokenRequest, TokenView};
+pub use turns::{TurnCause, TurnDetail, TurnEntry, TurnEntryBody, TurnView};

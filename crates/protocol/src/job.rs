@@ -1,7 +1,7 @@
 //! Job of a worker and the events that it reports. The job is one line of JSON on the worker's stdin; the rest is
 //! HTTP.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{borrow::Cow, collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,12 @@ use crate::{
     approval::Permissions,
     attachment::Attachment,
     backend::Backend,
+    history::{HistoryMode, HistoryText},
     id::{AttemptId, Seq},
     message::Usage,
     name::AgentName,
     sandbox::{JobSandbox, SandboxInForce},
+    secret_filter::SecretFilter,
     span::Span,
     state::FailureClass,
     target::InstanceRef,
@@ -90,6 +92,9 @@ pub struct WorkerJob {
     /// Files of the messages that the prompt shows; the worker fetches them before the turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<JobAttachment>,
+    /// Mode of the history of the turn.
+    #[serde(default, skip_serializing_if = "HistoryMode::is_default")]
+    pub history: HistoryMode,
     /// Time limits that the worker enforces.
     pub limits: JobLimits,
 }
@@ -146,8 +151,11 @@ pub enum WorkerEvent {
         id: String,
         /// Name of the tool.
         tool: String,
-        /// Arguments of the call.
+        /// Arguments of the call, long ones shortened.
         args: Value,
+        /// The whole arguments, as JSON, for the history.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whole: Option<HistoryText>,
     },
     /// A tool returned a result.
     ToolResult {
@@ -159,7 +167,21 @@ pub enum WorkerEvent {
         ok: bool,
         /// Beginning of the result.
         summary: String,
+        /// The whole result, for the history.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        whole: Option<HistoryText>,
     },
+    /// The texts that the turn starts with.
+    Prompt {
+        /// Mode in which the worker reports the texts of the turn.
+        mode: HistoryMode,
+        /// System prompt of the agent.
+        system: HistoryText,
+        /// Prompt of the attempt.
+        prompt: HistoryText,
+    },
+    /// Text that the model has written since the last event.
+    Words(HistoryText),
     /// Tokens used since the last report.
     Usage(Usage),
     /// The program has given a message to the model of the running turn.
@@ -179,6 +201,94 @@ pub enum WorkerEvent {
     },
     /// Last event: all children are gone, and their output is read to the end.
     Finished(Finished),
+}
+
+impl WorkerEvent {
+    /// Returns the texts for the history.
+    pub fn history_texts_mut(&mut self) -> impl Iterator<Item = &mut HistoryText> {
+        let texts = match self {
+            Self::ToolCall { whole, .. } | Self::ToolResult { whole, .. } => [whole.as_mut(), None],
+            Self::Prompt { system, prompt, .. } => [Some(system), Some(prompt)],
+            Self::Words(text) => [Some(text), None],
+            Self::Started { .. }
+            | Self::Usage(_)
+            | Self::Joined { .. }
+            | Self::Retry { .. }
+            | Self::Session { .. }
+            | Self::Finished(_) => [None, None],
+        };
+        texts.into_iter().flatten()
+    }
+
+    /// Returns true if the history of the turn lists the event itself.
+    pub fn is_in_history(&self) -> bool {
+        match self {
+            Self::ToolCall { .. }
+            | Self::ToolResult { .. }
+            | Self::Usage(_)
+            | Self::Joined { .. }
+            | Self::Retry { .. } => true,
+            Self::Started { .. }
+            | Self::Prompt { .. }
+            | Self::Words(_)
+            | Self::Session { .. }
+            | Self::Finished(_) => false,
+        }
+    }
+
+    /// Returns the size of the texts for the history.
+    pub fn history_bytes(&self) -> usize {
+        match self {
+            Self::ToolCall { whole, .. } | Self::ToolResult { whole, .. } => {
+                whole.as_ref().map_or(0, HistoryText::present_bytes)
+            }
+            Self::Prompt { system, prompt, .. } => system.present_bytes() + prompt.present_bytes(),
+            Self::Words(text) => text.present_bytes(),
+            Self::Started { .. }
+            | Self::Usage(_)
+            | Self::Joined { .. }
+            | Self::Retry { .. }
+            | Self::Session { .. }
+            | Self::Finished(_) => 0,
+        }
+    }
+
+    /// Replaces the secrets in everything that describes calls and texts. The final text is a message for others and
+    /// stays as it is.
+    #[must_use]
+    pub fn redacted(mut self, secrets: &SecretFilter) -> Self {
+        for text in self.history_texts_mut().filter_map(|whole| whole.text.as_mut()) {
+            if let Cow::Owned(clean) = secrets.redact(text) {
+                *text = clean;
+            }
+        }
+        match self {
+            Self::ToolCall { id, tool, args, whole } => {
+                Self::ToolCall { id, tool, args: secrets.redact_json(args), whole }
+            }
+            Self::ToolResult { id, tool, ok, summary, whole } => {
+                Self::ToolResult { id, tool, ok, summary: secrets.redact_owned(summary), whole }
+            }
+            Self::Retry { why } => Self::Retry { why: secrets.redact_owned(why) },
+            Self::Finished(Finished {
+                text,
+                outcome: WorkerOutcome::Failed { class, why, retry_at },
+            }) => {
+                let why = secrets.redact_owned(why);
+                Self::Finished(Finished {
+                    text,
+                    outcome: WorkerOutcome::Failed { class, why, retry_at },
+                })
+            }
+            other @ (Self::Started { .. }
+            | Self::Prompt { .. }
+            | Self::Words(_)
+            | Self::Usage(_)
+            | Self::Joined { .. }
+            | Self::Session { .. }
+            | Self::Finished(_)) => other,
+        }
+    }
 }
 
 /// Result of a worker, as the worker reports it.

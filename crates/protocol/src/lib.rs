@@ -13,6 +13,7 @@ mod display_text;
 mod effect;
 mod event;
 mod event_line;
+mod history;
 mod id;
 mod job;
 mod keyword;
@@ -27,6 +28,7 @@ mod proposal;
 mod run_predicates;
 mod sandbox;
 mod scope;
+mod secret_filter;
 pub mod shell_words;
 mod span;
 mod state;
@@ -59,6 +61,10 @@ pub use event::{
     SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
 };
 pub use event_line::BadEventLine;
+pub use history::{
+    HistoryMode, HistoryState, HistoryText, MAX_HISTORY_RUN_BYTES, MAX_HISTORY_TEXT_BYTES,
+    MAX_SHORT_TEXT_BYTES, TextState,
+};
 pub use id::{
     ApprovalId, AttemptId, Epoch, GrantId, Position, ProposalId, QuestionId, ResourceId, Revision,
     RunId, Seq, WorkflowId,
@@ -89,6 +95,7 @@ pub use scope::{
     BadPattern, FolderScope, InstancePattern, NoSuchPermission, Permission, Scopes,
     has_parent_component,
 };
+pub use secret_filter::SecretFilter;
 pub use span::{BadSpan, Span};
 pub use state::{
     AgentState, AttemptEnd, AttemptState, DeliveryState, FailureClass, LimitKind, Outcome,

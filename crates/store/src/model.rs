@@ -4,6 +4,7 @@ mod approvals;
 mod attempts;
 mod documents;
 mod files;
+mod history;
 mod integrity;
 mod list_range;
 mod messages;
@@ -28,6 +29,7 @@ pub use files::{
     BaseNumber, ExchangeMode, FileBase, FileImport, FileIntent, FileSlot, FileState, FileStep,
     ImportOutcome, OutSlot, PendingConflictFile,
 };
+pub use history::{AttemptKey, HistoryContent, HistoryEntry, HistoryKey, HistoryPart};
 pub use integrity::IntegrityReport;
 pub use list_range::{FeedbackKey, FeedbackRow, InboxKey, ListRange, ResourceKey, RunKey};
 pub use messages::{MessageOrder, MessageQuery, NewAttachment, NewMessage, Once, Recipient, Wake};

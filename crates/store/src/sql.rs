@@ -57,3 +57,4 @@ pub(crate) mod suggestions;
 pub(crate) mod team_databases;
 pub(crate) mod tokens;
 pub(crate) mod transaction;
+pub(crate) mod turn_history;

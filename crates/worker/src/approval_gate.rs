@@ -254,6 +254,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::turn_history::TurnHistory;
     use crate::{clocks::WorkerApprovalWait, mcp_client::McpClient, worker_log::WorkerLog};
 
     #[tokio::test(start_paused = true)]
@@ -262,7 +263,14 @@ mod tests {
         let daemon = DaemonSocket::at(folder.path().join("daemon.sock"));
         let attempt = AttemptId::new(uuid::Uuid::nil());
         let hour = Duration::from_hours(1);
-        let report = EventReporter::open(folder.path(), attempt, daemon.clone(), hour).unwrap();
+        let report = EventReporter::open(
+            folder.path(),
+            attempt,
+            daemon.clone(),
+            hour,
+            TurnHistory::default(),
+        )
+        .unwrap();
         let log = WorkerLog::new(&BTreeMap::new());
         let tools = ToolSet::new(McpClient::new(daemon.clone()), report.clone(), log);
         let gate = ToolApprovalGate::new(daemon, attempt, report.clone(), tools);

@@ -29,6 +29,7 @@ use crate::{
     clocks::{AttemptClockReadings, Expiry, next_expiry},
     event_reporter::EventReporter,
     turn::{TurnAnswer, TurnContext, TurnFailure},
+    turn_history::TurnHistory,
 };
 
 /// Grace period for a backend to end after its turn was cancelled.
@@ -79,6 +80,7 @@ pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
         job.attempt,
         daemon.clone(),
         job.limits.orphan_grace.duration(),
+        TurnHistory::of(&job),
     )
     .map_err(folder("create events.jsonl"))?;
     let cancelled = CancellationToken::new();
@@ -178,6 +180,8 @@ impl Attempt {
         if self.cancelled.run_until_cancelled(acknowledged).await.is_none() {
             return Err(TurnFailure::cancelled());
         }
+        // Not earlier: the start of the turn does not wait for its history.
+        self.report.record_prompt(&self.job);
         let mut turn =
             TurnContext::new(&self.job, &self.daemon, &self.report, self.cancelled.clone());
         let fetched = Box::pin(fetch_attachments(&self.job, &self.daemon));

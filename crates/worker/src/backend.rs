@@ -42,6 +42,7 @@ mod tests {
 
     use super::*;
     use crate::event_reporter::EventReporter;
+    use crate::turn_history::TurnHistory;
 
     fn job(folder: &std::path::Path, backend: &Value) -> WorkerJob {
         let job = json!({
@@ -66,8 +67,14 @@ mod tests {
             let job = job(folder.path(), &backend);
             let daemon = DaemonSocket::at(job.socket.clone());
             let hour = Duration::from_hours(1);
-            let reporter =
-                EventReporter::open(folder.path(), job.attempt, daemon.clone(), hour).unwrap();
+            let reporter = EventReporter::open(
+                folder.path(),
+                job.attempt,
+                daemon.clone(),
+                hour,
+                TurnHistory::default(),
+            )
+            .unwrap();
             let cancelled = CancellationToken::new();
             let turn = TurnContext::new(&job, &daemon, &reporter, cancelled.clone());
             let mut agent = backend_for(&job).unwrap();

@@ -16,7 +16,7 @@ use std::{
 use agent_worker_host::{DaemonSocket, DialError};
 use agent_worker_protocol::{
     AttemptId, Code, EventsReply, EventsRequest, LiveEvent, NumberedEvent, Order, Problem, Seq,
-    WorkerEvent, sync,
+    WorkerEvent, WorkerJob, sync,
 };
 use serde_json::Value;
 use tokio::{
@@ -29,16 +29,15 @@ use crate::{
     journal::Journal,
     model::ToolResult,
     post_schedule::{self, PostBacklog, PostFacts},
-    truncation::{truncate, truncate_args},
+    turn_history::TurnHistory,
 };
 
 /// Maximum number of events in one post, which keeps a post below the daemon's size limit.
 const MAX_EVENTS_PER_POST: usize = 50;
+/// Size of the texts in one post from which no further event is added: a large post would delay other writers.
+const MAX_HISTORY_BYTES_PER_POST: usize = 1024 * 1024;
 /// Timeout of a post. The worker then posts again; the event numbers make that harmless.
 const POST_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Maximum length of a tool result in an event.
-const MAX_RESULT_SUMMARY_BYTES: usize = 500;
 
 /// The reporter of the attempt. Clones share the state.
 #[derive(Clone)]
@@ -59,6 +58,7 @@ struct EventReporterInner {
 /// The events that are not posted or not acknowledged yet.
 struct Outbox {
     journal: Journal,
+    history: TurnHistory,
     /// The first write error of the journal.
     write_error: Option<io::Error>,
     last_no: i64,
@@ -98,11 +98,13 @@ impl EventReporter {
         attempt: AttemptId,
         daemon: DaemonSocket,
         orphan_grace: Duration,
+        history: TurnHistory,
     ) -> io::Result<Self> {
         let now = Instant::now();
         let heartbeat = post_schedule::heartbeat_interval(orphan_grace);
         let outbox = Outbox {
             journal: Journal::create(folder)?,
+            history,
             write_error: None,
             last_no: 0,
             unacknowledged: VecDeque::new(),
@@ -129,44 +131,51 @@ impl EventReporter {
         })))
     }
 
-    /// Writes an event to the journal and queues it for posting. Returns its number.
+    /// Writes an event to the journal and queues it for posting, after the words that the model has written before it.
+    /// Returns its number.
     ///
     /// An event that the disk refuses is posted all the same; [`EventReporter::take_write_error`] returns the
     /// error.
     pub(crate) fn record(&self, event: WorkerEvent) -> i64 {
         let mut outbox = self.outbox();
-        outbox.last_no += 1;
-        let event = NumberedEvent { no: outbox.last_no, ts: time_of_day(), event };
-        let is_last = matches!(event.event, WorkerEvent::Finished(_));
-        let mut written = outbox.journal.append(&event);
-        if is_last && written.is_ok() {
-            written = outbox.journal.sync();
+        if follows_words(&event)
+            && let Some(words) = outbox.history.take_words()
+        {
+            outbox.append(words);
         }
-        if let Err(error) = written {
-            outbox.write_error.get_or_insert(error);
-        }
-        outbox.is_urgent |= is_urgent(&event);
+        let event = event.redacted(outbox.history.secrets());
+        let no = outbox.append(event);
         outbox.last_activity = Instant::now();
-        outbox.unacknowledged.push_back(event);
-        let no = outbox.last_no;
         drop(outbox);
         self.0.wake.notify_one();
         no
+    }
+
+    /// Records the texts that the turn starts with.
+    pub(crate) fn record_prompt(&self, job: &WorkerJob) {
+        let event = self.outbox().history.prompt_event(job);
+        self.record(event);
     }
 
     /// Records the start of a tool call.
     pub(crate) fn record_tool_call(&self, id: &str, tool: &str, args: Value) {
         self.open_call(id);
         let (id, tool) = (id.to_owned(), tool.to_owned());
-        self.record(WorkerEvent::ToolCall { id, tool, args: truncate_args(args) });
+        let (args, whole) = self.outbox().history.arguments(args);
+        self.record(WorkerEvent::ToolCall { id, tool, args, whole });
     }
 
     /// Records the result of a tool call.
     pub(crate) fn record_tool_result(&self, id: &str, tool: &str, result: &ToolResult) {
         self.close_call(id);
         let (id, tool, ok) = (id.to_owned(), tool.to_owned(), result.is_done());
-        let summary = truncate(result.text(), MAX_RESULT_SUMMARY_BYTES);
-        self.record(WorkerEvent::ToolResult { id, tool, ok, summary });
+        let (summary, whole) = self.outbox().history.result(result.text());
+        self.record(WorkerEvent::ToolResult { id, tool, ok, summary, whole });
+    }
+
+    /// Replaces the secrets in a text that the daemon stores.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.outbox().history.secrets().redact(text).into_owned()
     }
 
     /// Notes that a tool runs, so that the attempt does not count as silent.
@@ -190,6 +199,9 @@ impl EventReporter {
             Some(LiveEvent::Heartbeat) | None => {
                 outbox.live.push(LiveEvent::Text { text: words.to_owned() });
             }
+        }
+        if let Some(part) = outbox.history.add_words(words) {
+            outbox.append(part);
         }
         drop(outbox);
         self.0.wake.notify_one();
@@ -364,10 +376,14 @@ impl EventReporter {
             outbox.next_heartbeat = now + self.0.heartbeat;
         }
         let live = std::mem::take(&mut outbox.live);
-        EventsRequest {
-            events: outbox.unacknowledged.iter().take(MAX_EVENTS_PER_POST).cloned().collect(),
-            live,
-        }
+        let mut bytes = 0;
+        let fits = |event: &&NumberedEvent| {
+            let before = bytes;
+            bytes += event.event.history_bytes();
+            before < MAX_HISTORY_BYTES_PER_POST
+        };
+        let events = outbox.unacknowledged.iter().take(MAX_EVENTS_PER_POST).take_while(fits);
+        EventsRequest { events: events.cloned().collect(), live }
     }
 
     fn apply_reply(&self, reply: EventsReply) {
@@ -394,6 +410,31 @@ impl EventReporter {
     }
 }
 
+impl Outbox {
+    /// Writes an event to the journal and queues it for posting. Returns its number.
+    fn append(&mut self, event: WorkerEvent) -> i64 {
+        self.last_no += 1;
+        let mut event = NumberedEvent { no: self.last_no, ts: time_of_day(), event };
+        let mut written = self.journal.append(&event);
+        if written.is_err() && event.event.history_bytes() > 0 {
+            // A nearly full disk may take the event without its texts.
+            for text in event.event.history_texts_mut() {
+                text.lose();
+            }
+            written = self.journal.append(&event);
+        }
+        if matches!(event.event, WorkerEvent::Finished(_)) && written.is_ok() {
+            written = self.journal.sync();
+        }
+        if let Err(error) = written {
+            self.write_error.get_or_insert(error);
+        }
+        self.is_urgent |= is_urgent(&event);
+        self.unacknowledged.push_back(event);
+        self.last_no
+    }
+}
+
 /// Suspends the time limits until dropped.
 pub(crate) struct ClockPause(EventReporter);
 
@@ -411,11 +452,29 @@ impl Drop for ClockPause {
     }
 }
 
+/// Returns true if the words so far are reported before this event, because they precede it in the turn.
+fn follows_words(event: &WorkerEvent) -> bool {
+    match event {
+        WorkerEvent::ToolCall { .. }
+        | WorkerEvent::ToolResult { .. }
+        | WorkerEvent::Joined { .. }
+        | WorkerEvent::Retry { .. }
+        | WorkerEvent::Finished(_) => true,
+        WorkerEvent::Started { .. }
+        | WorkerEvent::Prompt { .. }
+        | WorkerEvent::Words(_)
+        | WorkerEvent::Usage(_)
+        | WorkerEvent::Session { .. } => false,
+    }
+}
+
 /// Returns true if the attempt waits for the acknowledgement of this event.
 fn is_urgent(event: &NumberedEvent) -> bool {
     match event.event {
         WorkerEvent::Started { .. } | WorkerEvent::Finished(_) => true,
-        WorkerEvent::ToolCall { .. }
+        WorkerEvent::Prompt { .. }
+        | WorkerEvent::Words(_)
+        | WorkerEvent::ToolCall { .. }
         | WorkerEvent::ToolResult { .. }
         | WorkerEvent::Joined { .. }
         | WorkerEvent::Usage(_)

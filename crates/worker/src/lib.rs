@@ -24,6 +24,7 @@ mod tool_server;
 mod tool_set;
 mod truncation;
 mod turn;
+mod turn_history;
 mod turn_messages;
 mod user_question;
 mod worker_log;

@@ -110,8 +110,9 @@ impl ToolSet {
         self.log.log_tool_call(call);
         self.reporter.record_tool_call(&call.id, &call.tool, Value::Object(call.args.clone()));
         let result = self.execute_call(call).await;
-        let result = self.store_long_result(call, result).await;
+        // The history has the whole result, and the model its beginning.
         self.reporter.record_tool_result(&call.id, &call.tool, &result);
+        let result = self.store_long_result(call, result).await;
         self.log.log_tool_result(call, &result, began.elapsed());
         result
     }
@@ -155,8 +156,9 @@ impl ToolSet {
         {
             return result;
         }
+        let text = &self.reporter.redact(text);
         let mut args = Map::new();
-        args.insert("content".to_owned(), text.into());
+        args.insert("content".to_owned(), text.as_str().into());
         let args = self.with_idempotency_key(ToolName::ResourceCreate.word(), args);
         let kept = self.call_daemon(ToolName::ResourceCreate.word(), &args).await;
         let kept: Option<ToolResultResource> =
@@ -232,6 +234,7 @@ mod tests {
     use agent_worker_protocol::AttemptId;
 
     use super::*;
+    use crate::turn_history::TurnHistory;
 
     /// Calls the server at `daemon.sock` in `folder`, and returns the duration on a virtual clock.
     async fn call(folder: &std::path::Path) -> (ToolResult, Duration) {
@@ -248,8 +251,14 @@ mod tests {
     ) -> (ToolResult, Duration, Result<String, TurnFailure>) {
         let daemon = DaemonSocket::at(folder.join("daemon.sock"));
         let attempt = AttemptId::new(uuid::Uuid::nil());
-        let report =
-            EventReporter::open(folder, attempt, daemon.clone(), UNAVAILABLE_TIMEOUT).unwrap();
+        let report = EventReporter::open(
+            folder,
+            attempt,
+            daemon.clone(),
+            UNAVAILABLE_TIMEOUT,
+            TurnHistory::default(),
+        )
+        .unwrap();
         let tools = ToolSet::new(McpClient::new(daemon), report, WorkerLog::discarding());
         let call = ModelToolCall { id: "1".into(), tool: "vote".into(), args: Map::new() };
         let began = Instant::now();

@@ -4,6 +4,7 @@ pub(crate) mod agent_problems;
 pub(crate) mod answers;
 pub(crate) mod context;
 pub(crate) mod gates;
+pub(crate) mod history;
 pub(crate) mod layout;
 pub(crate) mod limits;
 pub(crate) mod load;

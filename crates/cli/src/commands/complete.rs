@@ -5,7 +5,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use agent_worker_host::DaemonSocket;
-use agent_worker_protocol::{Message, Target};
+use agent_worker_protocol::{Message, Target, api::TurnView};
 use clap::Arg;
 use tokio::time::timeout;
 
@@ -26,6 +26,7 @@ use crate::{
     },
     output::{
         text::{cut, one_line},
+        turn_text,
         verdict::RunVerdict,
     },
 };
@@ -37,6 +38,8 @@ const BASH_WORD_BREAKS: [char; 3] = ['@', ':', '='];
 /// Number of messages to choose from, and the length of their beginnings.
 const MAX_MESSAGES: u32 = 20;
 const MAX_ABOUT: usize = 60;
+/// Number of turns to choose from.
+const MAX_TURNS: usize = 20;
 /// Commands whose file is a workflow file with parameters.
 const FILE_COMMANDS: [&str; 3] = ["run", "start", "up"];
 
@@ -188,6 +191,15 @@ async fn stored_values(
             let open = client.proposals(scope, ProposalSelection::Open).await.ok()?;
             let proposals = open.items.iter().map(|one| &one.proposal);
             proposals.map(|one| numbered(&one.id, &one.terms.title)).collect()
+        }
+        (["turns"], "ID") => {
+            let newest = client.turns(scope, MAX_TURNS).await.ok()?.items;
+            let ids: Vec<_> = newest.iter().map(|one| one.turn).collect();
+            let turn = |one: &TurnView| {
+                let what = format!("{}: {}", one.agent, turn_text::turn_state(one));
+                Candidate::new(turn_text::short_id(one.turn, &ids), &what)
+            };
+            newest.iter().map(turn).collect()
         }
         (["revoke"], "NUMBER") => {
             let all = client.grants(scope).await.ok()?;

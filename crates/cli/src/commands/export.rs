@@ -1,5 +1,7 @@
 //! `agent-worker export`: prints a whole transcript, page by page.
 
+mod turns;
+
 use agent_worker_host::{DialError, observe_damage};
 use agent_worker_protocol::{Code, InstanceRef, Message, MessageKind, Seq, Target};
 use serde_json::json;
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     /// Include earlier runs
     #[arg(long)]
     all: bool,
+    /// Include the history of every turn: prompts, words, tool calls and results
+    #[arg(long)]
+    full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -62,8 +67,12 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let noted = if args.json { Format::Json } else { Format::Text };
     let scope = resolve_run::readable_scope(&client, &scope, noted, ctx).await?;
     let runs = if args.all { RunSelection::All } else { RunSelection::Current };
-    let mut paper =
-        TranscriptExport { export_format: args.format, has_output: false, damaged: Vec::new() };
+    let mut paper = TranscriptExport {
+        export_format: args.format,
+        extent: args.extent(),
+        has_output: false,
+        damaged: Vec::new(),
+    };
     let (exported, left_out) =
         observe_damage(paper.write_transcript(&client, &scope, runs, ctx)).await;
     let damaged = left_out.into_iter().chain(paper.damaged);
@@ -83,15 +92,29 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
 }
 
 impl Args {
+    fn extent(&self) -> ExportExtent {
+        if self.full { ExportExtent::WithTurns } else { ExportExtent::Channel }
+    }
+
     /// Returns the format of a failure.
     pub(super) fn format(&self) -> Format {
         if self.json { Format::Json } else { Format::Text }
     }
 }
 
+/// The parts of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ExportExtent {
+    /// Messages, and documents as the format has them.
+    Channel,
+    /// Also the history of the turns.
+    WithTurns,
+}
+
 /// The format of an export, and whether anything was printed.
 struct TranscriptExport {
     export_format: ExportFormat,
+    extent: ExportExtent,
     has_output: bool,
     /// Damage outside of the messages, one line each.
     damaged: Vec<String>,
@@ -106,9 +129,23 @@ impl TranscriptExport {
         ctx: &mut CommandContext<'_>,
     ) -> Result<(), CliError> {
         let instance = self.write_messages(client, scope, runs, ctx).await?;
-        match self.export_format {
-            ExportFormat::Json => ctx.console.print_line(&StyledLine::plain("],\"next\":null}")),
-            ExportFormat::Md => self.write_documents(client, scope, &instance, ctx).await,
+        let end = |text: &str| StyledLine::plain(text.to_owned());
+        match (self.export_format, self.extent) {
+            (ExportFormat::Json, ExportExtent::Channel) => {
+                ctx.console.print_line(&end("],\"next\":null}"))
+            }
+            (ExportFormat::Json, ExportExtent::WithTurns) => {
+                ctx.console.print_line(&end("],\"next\":null,\"turns\":["))?;
+                turns::write_turns(client, scope, runs, self.export_format, ctx).await?;
+                ctx.console.print_line(&end("]}"))
+            }
+            (ExportFormat::Md, ExportExtent::Channel) => {
+                self.write_documents(client, scope, &instance, ctx).await
+            }
+            (ExportFormat::Md, ExportExtent::WithTurns) => {
+                self.write_documents(client, scope, &instance, ctx).await?;
+                turns::write_turns(client, scope, runs, self.export_format, ctx).await
+            }
         }
     }
 

@@ -52,6 +52,7 @@ mod stats;
 mod status;
 mod stop;
 mod token;
+mod turns;
 mod up;
 mod use_agent;
 mod validate;
@@ -86,6 +87,7 @@ pub(crate) enum Commands {
     Why(why::Args),
     Peek(peek::Args),
     Logs(logs::Args),
+    Turns(turns::Args),
     Runs(runs::Args),
     Stats(stats::Args),
     Export(export::Args),
@@ -164,6 +166,7 @@ impl Commands {
             Self::Why(args) => args.output.format(),
             Self::Peek(args) => args.output.format(),
             Self::Logs(args) => args.output.format(),
+            Self::Turns(args) => args.output.format(),
             Self::Runs(args) => args.output.format(),
             Self::Stats(args) => args.output.format(),
             Self::Export(args) => args.format(),
@@ -233,6 +236,7 @@ impl Commands {
             Self::Why(args) => why::run(args, ctx).await,
             Self::Peek(args) => peek::run(args, ctx).await,
             Self::Logs(args) => logs::run(args, ctx).await,
+            Self::Turns(args) => turns::run(args, ctx).await,
             Self::Runs(args) => runs::run(args, ctx).await,
             Self::Stats(args) => stats::run(args, ctx).await,
             Self::Export(args) => Box::pin(export::run(args, ctx)).await,

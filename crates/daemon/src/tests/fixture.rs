@@ -142,6 +142,7 @@ impl DaemonFixture {
             random: RandomSource::System,
             options: Options::default(),
             base_env: BTreeMap::new(),
+            secrets: agent_worker_protocol::SecretFilter::default(),
         });
         kernel.recover().await.unwrap();
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();

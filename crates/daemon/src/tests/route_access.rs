@@ -30,7 +30,11 @@ fn valid_get(fixture: &DaemonFixture, path: &str) -> (String, u16) {
         "/health" | "/doctor" | "/openapi.json" | "/tokens" | "/feedback" => (path.to_owned(), 200),
         "/resources" | "/agents" | "/runs" | "/stats" | "/messages" | "/attention" | "/dead"
         | "/document" | "/documents" | "/workflows" | "/proposals" | "/questions"
-        | "/approvals" | "/grants" | "/suggestions" => (format!("{path}?target=@team"), 200),
+        | "/approvals" | "/grants" | "/suggestions" | "/turns" => {
+            (format!("{path}?target=@team"), 200)
+        }
+        // No attempt has this id; the response is the same for every caller that may ask.
+        "/turns/{id}" => ("/turns/ffffffff".to_owned(), 404),
         "/runs/{id}" => (format!("/runs/{}", fixture.run), 200),
         "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),

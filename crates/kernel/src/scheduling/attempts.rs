@@ -1,13 +1,18 @@
 //! Reports of workers about their attempts.
 
 use agent_worker_protocol::{
-    AttemptId, Event, EventBody, EventsReply, EventsRequest, LiveEvent, Order, TextData,
+    AttemptId, Event, EventBody, EventsReply, EventsRequest, LiveEvent, NumberedEvent, Order,
+    TextData,
 };
+use agent_worker_store::Error as StoreError;
 
 use crate::{
     error::Result,
     kernel::{AgentPrincipal, Kernel, Principal, RunContext},
 };
+
+/// Size of the texts in one write from which no further event is added.
+const MAX_HISTORY_BYTES_PER_WRITE: usize = 1024 * 1024;
 
 /// Stores the events that workers report.
 #[derive(Clone, Copy)]
@@ -26,7 +31,7 @@ impl Attempts<'_> {
         let stored = if request.events.is_empty() {
             agent.last_event
         } else {
-            self.0.store.attempt_events(attempt, request.events, self.0.now()).await?
+            self.0.store_worker_events(attempt, request.events).await?
         };
         if !request.live.is_empty() {
             let run_context = self.0.run_context(agent.run).await?;
@@ -43,6 +48,42 @@ impl Attempts<'_> {
 }
 
 impl Kernel {
+    /// Stores events of a worker, without the secrets of the daemon; the worker has replaced those that it knows.
+    pub(super) async fn store_worker_events(
+        &self,
+        attempt: AttemptId,
+        events: Vec<NumberedEvent>,
+    ) -> std::result::Result<i64, StoreError> {
+        let redacted = |numbered: NumberedEvent| {
+            let event = numbered.event.redacted(&self.secrets);
+            NumberedEvent { event, ..numbered }
+        };
+        let events = events.into_iter().map(redacted).collect();
+        self.store.attempt_events(attempt, events, self.now()).await
+    }
+
+    /// Stores the events of a worker's file in parts, so that long texts do not delay other writes.
+    pub(super) async fn store_file_events(
+        &self,
+        attempt: AttemptId,
+        events: Vec<NumberedEvent>,
+    ) -> std::result::Result<(), StoreError> {
+        let mut part = Vec::new();
+        let mut bytes = 0;
+        for event in events {
+            bytes += event.event.history_bytes();
+            part.push(event);
+            if bytes >= MAX_HISTORY_BYTES_PER_WRITE {
+                self.store_worker_events(attempt, std::mem::take(&mut part)).await?;
+                bytes = 0;
+            }
+        }
+        if !part.is_empty() {
+            self.store_worker_events(attempt, part).await?;
+        }
+        Ok(())
+    }
+
     fn live_event(
         &self,
         run_context: &RunContext,

@@ -95,6 +95,7 @@ impl Kernel {
         }
         self.forget_ended_runs().await?;
         self.erase_old_logs(now.store).await;
+        self.expire_history(now.store);
         self.store.heartbeat_put(now.store).await?;
         self.spawn_heartbeat();
         self.spawn_indexer();
@@ -266,6 +267,23 @@ impl Kernel {
                 tracing::error!(%run, %error, "could not delete old logs");
             }
         }
+    }
+
+    /// Deletes the history of old turns in the background, step by step.
+    fn expire_history(&self, now: StoreTime) {
+        let (kernel, before) = (self.clone(), now.minus(LOG_RETENTION));
+        self.scheduler.tracker.spawn(async move {
+            let expire = async {
+                while kernel.store.history_expire(before).await? > 0 {}
+                Ok::<(), StoreError>(())
+            };
+            match kernel.scheduler.closing.run_until_cancelled(expire).await {
+                Some(Err(error)) => {
+                    tracing::error!(%error, "could not delete the history of old turns")
+                }
+                Some(Ok(())) | None => {}
+            }
+        });
     }
 
     /// Syncs the files of an ended run, unless a later run of the instance does so.

@@ -89,6 +89,10 @@ pub trait Runner: Send + Sync {
         after: u64,
         most: usize,
     ) -> io::Result<Vec<u8>>;
+    /// Returns the path of the output of an attempt's worker, if there is any. A runner without files has none.
+    async fn attempt_log_path(&self, _run: RunId, _attempt: AttemptId) -> Option<PathBuf> {
+        None
+    }
     /// Returns every id that a living process carries or that has a control group: of attempts, and of runs with
     /// processes of their setup.
     async fn process_marks(&self) -> Vec<ProcessMark>;

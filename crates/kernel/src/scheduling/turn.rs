@@ -229,6 +229,7 @@ impl Kernel {
             max_steps: settings.max_steps,
             max_tokens: settings.max_tokens,
             effort: settings.effort,
+            history: run_context.script.workflow.history,
             team: run_context.team.clone(),
             attachments,
             limits: self.job_limits(settings),
@@ -333,7 +334,7 @@ impl Kernel {
         if tail.events.is_empty() {
             return Ok((row, tail.damaged));
         }
-        match self.store.attempt_events(id, tail.events, self.now()).await {
+        match self.store_file_events(id, tail.events).await {
             Ok(_) | Err(StoreError::Fenced | StoreError::InvalidValue(_)) => {
                 Ok((self.store.attempt_get(id).await?, tail.damaged))
             }

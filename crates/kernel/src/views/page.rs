@@ -87,6 +87,11 @@ impl<K: Ord + Serialize + DeserializeOwned, T> PageBuilder<K, T> {
         self.last = Some(key);
     }
 
+    /// Notes that items may follow although the page is not full.
+    pub(crate) fn expect_more(&mut self) {
+        self.has_more = true;
+    }
+
     /// Returns true if the page is full and another one follows, so that no more items are needed.
     pub(crate) fn is_complete(&self) -> bool {
         self.has_more

@@ -21,16 +21,17 @@ use agent_worker_protocol::{
     api::{FeedbackView, SuggestionView, TeamVerdict, TokenView},
 };
 use agent_worker_store::{
-    AdminStore, AgentRow, Approval, ApprovalDecision, ApprovalQuery, AttemptRow, AttemptStore,
-    BaseNumber, ChangeCursor, DamagedRow, Database, DecisionStore, Document, DocumentConflict,
-    DocumentInfo, DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey, FeedbackRow, Fence,
-    FileImport, FileState, FileStep, FinishedAttempt, GrantQuery, InboxKey, Instance,
-    InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule, ListRange, MessageQuery, MessageStore,
-    NewAgent, NewApproval, NewAttempt, NewBallot, NewCancellation, NewMessage, NewProposal,
-    NewQuestion, NewRun, NewSuggestion, NewVerdict, Now, Once, PermissionGrant, ProposalQuery,
-    QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo, ResourceKey, ResourcePart, RunBlockers,
-    RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot, RunStep, RunStore, Settlement,
-    ShownMessage, StoreFault, StoreTime, SuggestionAnswer, TallyRule, TurnRow, WriteContext,
+    AdminStore, AgentRow, Approval, ApprovalDecision, ApprovalQuery, AttemptKey, AttemptRow,
+    AttemptStore, BaseNumber, ChangeCursor, DamagedRow, Database, DecisionStore, Document,
+    DocumentConflict, DocumentInfo, DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey,
+    FeedbackRow, Fence, FileImport, FileState, FileStep, FinishedAttempt, GrantQuery, HistoryKey,
+    HistoryPart, InboxKey, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
+    ListRange, MessageQuery, MessageStore, NewAgent, NewApproval, NewAttempt, NewBallot,
+    NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, Now,
+    Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo,
+    ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot,
+    RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime, SuggestionAnswer,
+    TallyRule, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -62,6 +63,7 @@ const WRITE_METHODS: &[&str] = &[
     "attempt_lease",
     "attempt_events",
     "attempt_finish",
+    "history_expire",
     "document_put",
     "document_show",
     "suggestion_put",
@@ -267,6 +269,10 @@ patient! {
         fn turn_list(run: RunId, limit: u32) -> Vec<TurnRow>;
         fn attempt_live() -> Vec<AttemptRow>;
         fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
+        fn attempt_page(workflow: WorkflowId, agent: Option<AgentName>, range: ListRange<AttemptKey>) -> Vec<AttemptRow>;
+        fn attempt_find(prefix: String, limit: u32) -> Vec<AttemptId>;
+        fn history_list(attempt: AttemptId, range: ListRange<HistoryKey>) -> HistoryPart;
+        fn history_expire(before: StoreTime) -> u32;
         fn attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt;
     }
     impl DecisionStore {

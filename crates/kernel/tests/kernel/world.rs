@@ -340,5 +340,13 @@ fn parts(
     let store: Arc<dyn Store> = store.clone();
     let clock = Clock::Virtual(clock.clone());
     let (runner, random) = (Arc::new(machine.clone()), dice.clone());
-    KernelParts { store, runner, clock, random, options, base_env: BTreeMap::new() }
+    KernelParts {
+        store,
+        runner,
+        clock,
+        random,
+        options,
+        base_env: BTreeMap::new(),
+        secrets: agent_worker_protocol::SecretFilter::default(),
+    }
 }

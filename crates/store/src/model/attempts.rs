@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
-    AgentName, AttemptEnd, AttemptId, Finished, Hash, Limits, Message, MessageKind, Millis,
-    PauseCause, Priority, RunId, RunMode, Sender, Seq, Usage,
+    AgentName, AttemptEnd, AttemptId, Finished, Hash, HistoryState, Limits, Message, MessageKind,
+    Millis, PauseCause, Priority, RunId, RunMode, Sender, Seq, Usage,
 };
 use serde_json::Value;
 
@@ -161,6 +161,10 @@ pub struct AttemptRow {
     pub usage: Usage,
     /// Conversation that the attempt's program reported last.
     pub session: Option<Value>,
+    /// State of the attempt's history.
+    pub history: HistoryState,
+    /// Store time of the lease.
+    pub store_started: StoreTime,
 }
 
 /// A finished turn.

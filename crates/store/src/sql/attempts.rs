@@ -5,7 +5,7 @@ pub(crate) mod events;
 pub(crate) mod finish;
 pub(crate) mod lease;
 
-use agent_worker_protocol::{AgentName, AttemptId, Epoch, Hash, RunId, WorkflowId};
+use agent_worker_protocol::{AgentName, AttemptId, Epoch, Hash, HistoryState, RunId, WorkflowId};
 
 use super::{
     checksum::{self, ATTEMPT, MESSAGE, RUN_ID},
@@ -16,16 +16,73 @@ use crate::{
     damage,
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
-    model::{AttemptRow, Fence, TurnRow},
+    model::{AttemptKey, AttemptRow, Fence, ListRange, TurnRow},
 };
 
 fn select_sql(index: &str, condition: &str) -> String {
     format!(
         "SELECT t.id, t.workflow, t.agent, t.epoch, {RUN_ID}, t.oldest, t.number, t.setbacks, t.shown, t.last_no, t.finished,
-        t.started, t.how, t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, {}, t.store_retry, t.session
+        t.started, t.how, t.ended, t.input_tokens, t.output_tokens, t.cost_micros, t.cost_how, {}, t.store_retry, t.session, t.history, t.store_started
         FROM attempt t {index} LEFT JOIN run r ON r.workflow = t.workflow AND r.id = t.run WHERE {condition}",
         ATTEMPT.check
     )
+}
+
+pub(crate) fn page_sql() -> String {
+    select_sql(
+        "INDEXED BY attempt_newest",
+        "t.workflow = ?1 AND t.store_started <= ?2 AND (t.store_started < ?2 OR t.id < ?3)
+         ORDER BY t.store_started DESC, t.id DESC LIMIT ?4",
+    )
+}
+
+pub(crate) fn page_of_agent_sql() -> String {
+    select_sql(
+        "",
+        "t.workflow = ?1 AND t.agent = ?2 AND t.epoch < ?3 ORDER BY t.epoch DESC LIMIT ?4",
+    )
+}
+
+/// Lists the attempts of an instance, or of one agent, newest first.
+pub(crate) fn page(
+    db: &Connection,
+    workflow: WorkflowId,
+    agent: Option<&AgentName>,
+    range: ListRange<AttemptKey>,
+) -> Result<Vec<AttemptRow>> {
+    let (workflow, limit) = (workflow.get(), range.limit);
+    match agent {
+        Some(agent) => {
+            let epoch = range.after.map_or(i64::MAX, |key| key.epoch.get());
+            let values = params![workflow, agent.as_str(), epoch, limit];
+            let mut statement = db.prepare_cached(&page_of_agent_sql())?;
+            damage::collect_intact(statement.query_map(values, read_attempt)?)
+        }
+        None => {
+            let started = range.after.map_or(i64::MAX, |key| key.started.get());
+            let id = range.after.map_or(uuid::Uuid::max(), |key| key.id.get());
+            let values = params![workflow, started, id.as_bytes(), limit];
+            let mut statement = db.prepare_cached(&page_sql())?;
+            damage::collect_intact(statement.query_map(values, read_attempt)?)
+        }
+    }
+}
+
+pub(crate) const FIND_SQL: &str =
+    "SELECT id FROM attempt WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
+
+/// Finds the attempts whose id begins with these hexadecimal digits, oldest first.
+pub(crate) fn find(db: &Connection, prefix: &str, limit: u32) -> Result<Vec<AttemptId>> {
+    let bound = |fill: &str| {
+        let digits = format!("{prefix}{}", fill.repeat(32_usize.saturating_sub(prefix.len())));
+        uuid::Uuid::parse_str(&digits).map_err(|error| Error::InvalidValue(error.to_string()))
+    };
+    let [from, to] = [bound("0")?, bound("f")?];
+    let mut statement = db.prepare_cached(FIND_SQL)?;
+    let found = statement.query_map(params![from.as_bytes(), to.as_bytes(), limit], |row| {
+        columns::attempt_id(row, 0)
+    })?;
+    Ok(found.collect::<db::Result<_>>()?)
 }
 
 fn read_attempt(row: &Row<'_>) -> db::Result<AttemptRow> {
@@ -50,6 +107,8 @@ fn read_attempt(row: &Row<'_>) -> db::Result<AttemptRow> {
         usage: columns::usage(row, 14)?,
         retry_at: columns::optional(row, 19, columns::store_time)?,
         session: columns::optional(row, 20, columns::json)?,
+        history: columns::optional(row, 21, columns::word)?.unwrap_or(HistoryState::None),
+        store_started: columns::store_time(row, 22)?,
     })
 }
 

@@ -5,8 +5,8 @@
 //!
 //! Columns that change after the row is written are treated in one of two ways:
 //! - *Outside the checksum*: counters and states. `run`: `state`, `detail`, `ended`, `last_seq`, `since`,
-//!   `forgotten`, turns, usage and the time that counts for the wall limit. `attempt`: `last_no`, `turn` and usage.
-//!   `resource`: `run`.
+//!   `forgotten`, turns, usage and the time that counts for the wall limit. `attempt`: `last_no`, `turn`, `history` and
+//!   usage. `resource`: `run`. `turn_text`: `used`. `run`: also `history_bytes`.
 //! - *Inside*: the updating statement runs in [`ChecksumTable::update`], which writes the checksum again. A row that
 //!   was damaged before the update keeps its old checksum, so that an update never hides damage.
 //!
@@ -90,6 +90,11 @@ tables! {
     SUGGESTION = "suggestion" "s" ["workflow", "seq", "run", "path", "author", "epoch", "body", "old", "new", "state", "at",
         "answered_by", "reason", "revision"]
         key "s.workflow || ' ' || s.seq";
+    TURN_TEXT = "turn_text" "x" ["workflow", "run", "hash", "bytes", "content"]
+        key "x.workflow || ' ' || x.run || ' ' || lower(hex(x.hash))";
+    TURN_ENTRY = "turn_entry" "h" ["workflow", "attempt", "no", "part", "run", "kind", "at", "position", "hash", "bytes",
+        "state"]
+        key "h.workflow || ' ' || lower(hex(h.attempt)) || ' ' || h.no || ' ' || h.part";
     VERDICT = "verdict" "v" ["workflow", "run", "outcome", "summary", "agent", "at"]
         key "v.workflow || ' ' || v.run";
 }
@@ -221,7 +226,7 @@ pub(crate) fn attempt_id(row: &Row<'_>, column: usize) -> db::Result<Option<Atte
 }
 
 /// Every table whose rows have checksums.
-pub(crate) const TABLES: [&ChecksumTable; 14] = [
+pub(crate) const TABLES: [&ChecksumTable; 16] = [
     &RUN,
     &MESSAGE,
     &ATTEMPT,
@@ -236,6 +241,8 @@ pub(crate) const TABLES: [&ChecksumTable; 14] = [
     &GRANT,
     &SUGGESTION,
     &VERDICT,
+    &TURN_TEXT,
+    &TURN_ENTRY,
 ];
 
 impl ChecksumTable {

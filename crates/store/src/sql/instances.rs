@@ -138,6 +138,8 @@ pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Resul
             "suggestion",
             "answer",
             "verdict",
+            "turn_entry",
+            "turn_text",
         ] {
             let sql = format!("DELETE FROM {table} WHERE workflow = ?1 AND run = ?2");
             tx.prepare_cached(&sql)?.execute([workflow.get(), run])?;
@@ -207,6 +209,8 @@ pub(crate) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         "conflict",
         "answer",
         "verdict",
+        "turn_entry",
+        "turn_text",
     ] {
         let sql = format!("DELETE FROM {table} WHERE workflow = ?1");
         tx.prepare_cached(&sql)?.execute([workflow.get()])?;

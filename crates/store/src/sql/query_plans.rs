@@ -15,11 +15,11 @@ use super::{
     documents, effects, events, feedback, grants,
     inbox::{self, PendingFilter},
     instances, last_failures, messages, proposal_rows, resources, run_settlement, runs,
-    suggestions,
+    suggestions, turn_history,
 };
 
 /// The tables that grow with history.
-const LARGE_TABLES: [&str; 11] = [
+const LARGE_TABLES: [&str; 13] = [
     "message",
     "delivery",
     "event",
@@ -31,6 +31,8 @@ const LARGE_TABLES: [&str; 11] = [
     "run",
     "resource",
     "document",
+    "turn_text",
+    "turn_entry",
 ];
 
 /// Returns one line for each step of the plan, as `SEARCH d USING INDEX delivery_open (workflow=? AND state=?)`.
@@ -79,6 +81,21 @@ fn nothing_that_is_asked_often_walks_through_history() {
         ),
         (inbox::ACK_SQL.to_owned(), open),
         (lease::OLDEST_WAKING_SQL.to_owned(), open),
+        (
+            attempts::page_sql(),
+            "SEARCH t USING INDEX attempt_newest (workflow=? AND store_started<?)",
+        ),
+        (
+            attempts::page_of_agent_sql(),
+            "SEARCH t USING PRIMARY KEY (workflow=? AND agent=? AND epoch<?)",
+        ),
+        (attempts::FIND_SQL.to_owned(), "(id>? AND id<?)"),
+        (
+            turn_history::list_sql(),
+            "SEARCH h USING PRIMARY KEY (workflow=? AND attempt=? AND no>?)",
+        ),
+        (turn_history::OLD_ATTEMPTS_SQL.to_owned(), "INDEX attempt_history (store_ended<?)"),
+        (turn_history::OLD_TEXTS_SQL.to_owned(), "INDEX turn_text_used (used<?)"),
         (finish::LEASED_DELIVERIES_SQL.to_owned(), open),
         (events::unheard_sql(), "INDEX event_unheard (workflow=? AND run=?)"),
         (

@@ -11,6 +11,7 @@ mod failures;
 mod fences;
 mod files;
 mod forgetting;
+mod history;
 mod inboxes;
 mod leases;
 mod library;
@@ -140,6 +141,15 @@ conformance! {
         what_is_kept_while_its_run_lives_is_forgotten_after,
         numbers_are_never_given_out_again,
         runs_that_are_kept_lose_nothing_to_one_that_is_not,
+    }
+    history {
+        a_turn_is_read_as_its_worker_reported_it,
+        a_history_is_read_in_parts,
+        texts_of_a_run_are_short_after_its_limit,
+        a_text_of_any_size_is_cut,
+        old_history_is_deleted_and_says_so,
+        the_history_goes_with_its_run_and_its_instance,
+        attempts_are_listed_in_parts_and_found_by_their_ids,
     }
     inboxes {
         an_inbox_shows_waking_mail_first_then_urgent_then_by_age,

@@ -54,6 +54,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         max_tokens: None,
         effort: None,
         team: Vec::new(),
+        history: agent_worker_protocol::HistoryMode::Full,
         limits: JobLimits {
             wall: Span::from_secs(30),
             silence: Span::from_secs(30),

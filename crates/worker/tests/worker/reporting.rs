@@ -1,6 +1,9 @@
 //! Events: first on disk, then posted, in order, until they are acknowledged.
 
-use agent_worker_protocol::{Code, LiveEvent, NumberedEvent, Span, WorkerEvent, WorkerOutcome};
+use agent_worker_protocol::{
+    Code, HistoryMode, HistoryText, LiveEvent, NumberedEvent, Span, TextState, WorkerEvent,
+    WorkerOutcome,
+};
 use serde_json::json;
 
 use crate::{
@@ -26,18 +29,30 @@ async fn an_attempt_is_reported_from_started_to_finished_and_the_disk_has_the_sa
     assert_eq!(worker.wait_finished().await.text, "done");
     let journal = worker.journal();
     assert_eq!(daemon.posted_events(), journal);
-    assert_eq!(numbers(&journal), [1, 2, 3, 4]);
+    assert_eq!(numbers(&journal), [1, 2, 3, 4, 5, 6]);
     assert_eq!(journal[0].event, WorkerEvent::Started { pid, sandbox: None });
-    let args = json!({});
-    let call = WorkerEvent::ToolCall { id: "call-1".into(), tool: "channel_read".into(), args };
-    assert_eq!(journal[1].event, call);
+    let text = |text: &str| HistoryText::of(text.into(), HistoryMode::Full);
+    let (system, prompt) = (text(&job.system_prompt), text(&job.prompt));
+    let prompts = WorkerEvent::Prompt { mode: HistoryMode::Full, system, prompt };
+    assert_eq!(journal[1].event, prompts);
+    // The event has the whole text of a short one.
+    let whole = |bytes| Some(HistoryText::omitted(bytes, TextState::Whole));
+    let call = WorkerEvent::ToolCall {
+        id: "call-1".into(),
+        tool: "channel_read".into(),
+        args: json!({}),
+        whole: whole(2),
+    };
+    assert_eq!(journal[2].event, call);
     let result = WorkerEvent::ToolResult {
         id: "call-1".into(),
         tool: "channel_read".into(),
         ok: true,
         summary: "channel_read done".into(),
+        whole: whole(17),
     };
-    assert_eq!(journal[2].event, result);
+    assert_eq!(journal[3].event, result);
+    assert_eq!(journal[4].event, WorkerEvent::Words(text("done")));
     let words = daemon.requests().into_iter().any(|heard| match heard {
         ReceivedRequest::Events(request) => {
             request.live.contains(&LiveEvent::Text { text: "done".into() })
@@ -153,7 +168,7 @@ async fn a_post_has_at_most_fifty_events_and_the_last_word_does_not_wait_for_the
     posted.sort_by_key(|event| event.no);
     posted.dedup();
     assert_eq!(posted, worker.journal());
-    assert_eq!(posted.len(), 202);
+    assert_eq!(posted.len(), 203);
     let sizes = daemon.requests().into_iter().map(|heard| match heard {
         ReceivedRequest::Events(request) => request.events.len(),
         ReceivedRequest::Call { .. } => 0,

@@ -7,8 +7,8 @@ use std::{
 
 use agent_worker_backends::BackendKind;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, MockRule, NotifySettings, Permissions, RetryPolicy, SandboxSettings,
-    WorkflowName,
+    AgentName, AgentSettings, HistoryMode, MockRule, NotifySettings, Permissions, RetryPolicy,
+    SandboxSettings, WorkflowName,
 };
 
 use crate::{
@@ -134,6 +134,7 @@ impl Workflow {
             limits: LimitSettings::default(),
             notify: NotifySettings::default(),
             gates: BTreeMap::new(),
+            history: HistoryMode::default(),
             env_names: BTreeSet::new(),
             warnings: Vec::new(),
         }

@@ -11,7 +11,7 @@ use crate::{
     definition::{
         answers,
         context::{self, Documents, Provider},
-        gates, limits, notify, params, setup,
+        gates, history, limits, notify, params, setup,
         workflow::Workflow,
     },
     diagnostics::{
@@ -32,7 +32,7 @@ use crate::{
 const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
     known: &[
         "name", "params", "agents", "context", "setup", "kickoff", "answers", "finisher", "limits",
-        "notify", "gates",
+        "notify", "gates", "history",
     ],
     planned: &["tasks", "schedule", "idle_debounce"],
 };
@@ -129,6 +129,7 @@ fn read_sections(
         fields.read_with("finisher", diagnostics, |field| agents::read_member(field, &team));
     let limits = fields.get("limits").map(|field| limits::read(&field, diagnostics));
     let notify = fields.get("notify").map(|field| notify::read(&field, diagnostics));
+    let history = fields.read_with("history", diagnostics, history::read);
     let members = agents.as_deref().unwrap_or_default();
     let gates = fields.get("gates").map(|field| gates::read(&field, members, diagnostics));
     let mut workflow = Workflow {
@@ -143,6 +144,7 @@ fn read_sections(
         limits: limits.unwrap_or_default().or(sources.defaults.limits),
         notify: notify.unwrap_or_default(),
         gates: gates.unwrap_or_default(),
+        history: history.unwrap_or_default(),
         env_names: BTreeSet::new(),
         warnings: Vec::new(),
     };

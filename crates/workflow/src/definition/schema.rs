@@ -74,6 +74,14 @@ pub fn schema() -> Value {
             ("limits", limits()),
             ("notify", notify::settings(PROGRAM_PATTERN)),
             ("gates", gates()),
+            (
+                "history",
+                one_of(
+                    "History of the turns: `full` keeps prompts, words, arguments and results, `short` their beginnings, `off` \
+                     no prompts and no words (full).",
+                    &["full", "short", "off"],
+                ),
+            ),
         ],
     );
     if let Value::Object(fields) = &mut schema {

@@ -8,7 +8,8 @@ use std::{
 
 use agent_worker_backends::backend_variables;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, BASE_ENV, DocumentPath, NotifySettings, Tag, WorkflowName,
+    AgentName, AgentSettings, BASE_ENV, DocumentPath, HistoryMode, NotifySettings, Tag,
+    WorkflowName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,9 @@ pub struct Workflow {
     /// Voters and rules of the gates that the file fixes, by the name of the gate.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gates: BTreeMap<String, GateSettings>,
+    /// Mode in which the texts of turns are kept (`history:`).
+    #[serde(default, skip_serializing_if = "HistoryMode::is_default")]
+    pub history: HistoryMode,
     /// Environment variables that the file mentions and the caller must send.
     pub env_names: BTreeSet<String>,
     /// Parts of the file, or of a file that it uses, without an effect. They are not stored with the run.

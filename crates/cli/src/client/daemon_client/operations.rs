@@ -4,14 +4,17 @@ use agent_worker_protocol::{
     AttemptId, RunId, Seq, Target,
     api::{
         AgentDetail, AgentInterrupted, AgentStopped, AgentView, DeadLetter, DeadReply, DeadRequest,
-        InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView, LogReply, MessagesReply,
-        ResumeRequest, RunStopped, RunView, StatsView,
+        InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView, ListPage, LogReply,
+        MAX_PAGE_ITEMS, MessagesReply, ResumeRequest, RunStopped, RunView, StatsView, TurnDetail,
+        TurnView,
     },
 };
 use serde_json::json;
 
 use super::{
-    ClientResult, CommandScope, DaemonClient, ListExtent, RunSelection, UrlBuilder, percent_encode,
+    ClientResult, CommandScope, DaemonClient, ListExtent, RunSelection, UrlBuilder,
+    pages::{ALL_PAGES, PageLimits},
+    percent_encode,
 };
 
 /// The grace period of processes before they are killed.
@@ -157,6 +160,49 @@ impl DaemonClient {
             .with_param("attempt", attempt.as_deref())
             .with_param("after", Some(&after.to_string()));
         self.daemon.get(&query.build()).await
+    }
+
+    /// Sends `GET /turns` for the newest `limit` turns, newest first.
+    pub(crate) async fn turns(
+        &self,
+        scope: &CommandScope,
+        limit: usize,
+    ) -> ClientResult<ListPage<TurnView>> {
+        let limits = PageLimits { total: limit, ..ALL_PAGES };
+        self.get_pages(&scope.url_for("/turns"), limits).await
+    }
+
+    /// Sends `GET /turns` for one page of the list, newest first.
+    pub(crate) async fn turns_page(
+        &self,
+        scope: &CommandScope,
+        after: Option<&str>,
+    ) -> ClientResult<ListPage<TurnView>> {
+        let limit = MAX_PAGE_ITEMS.to_string();
+        let url = scope.url_for("/turns").with_param("limit", Some(&limit));
+        self.daemon.get(&url.with_param("after", after).build()).await
+    }
+
+    /// Sends `GET /turns/{id}` for one page of the history; `id` may be the beginning of an id.
+    pub(crate) async fn turn_page(
+        &self,
+        id: &str,
+        after: Option<&str>,
+    ) -> ClientResult<TurnDetail> {
+        let url = UrlBuilder::new(&format!("/turns/{id}")).with_param("after", after);
+        self.daemon.get(&url.build()).await
+    }
+
+    /// Sends `GET /turns/{id}` for the whole history.
+    pub(crate) async fn turn(&self, id: &str) -> ClientResult<TurnDetail> {
+        let mut whole = self.turn_page(id, None).await?;
+        let id = whole.view.turn.to_string();
+        while let Some(after) = whole.next.take() {
+            let more = self.turn_page(&id, Some(&after)).await?;
+            whole.items.extend(more.items);
+            whole.next = more.next;
+        }
+        Ok(whole)
     }
 
     /// Sends `GET /messages` for the first `limit` messages after `since`, oldest first.

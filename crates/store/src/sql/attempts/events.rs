@@ -17,6 +17,7 @@ use crate::{
         inbox,
         locked_instance::LockedInstance,
         transaction::Tx,
+        turn_history::{self, PreparedEvent},
     },
     time::{Now, StoreTime},
 };
@@ -24,7 +25,7 @@ use crate::{
 pub(crate) fn store_events(
     tx: &Tx<'_>,
     id: AttemptId,
-    events: &[NumberedEvent],
+    events: &[PreparedEvent],
     now: Now,
 ) -> Result<i64> {
     let attempt = attempts::get(tx, id)?;
@@ -33,12 +34,17 @@ pub(crate) fn store_events(
         return Err(Error::Fenced);
     }
     let mut last = attempt.last_no;
-    for numbered in events.iter().filter(|numbered| numbered.no > attempt.last_no) {
+    for prepared in events.iter().filter(|prepared| prepared.event.no > attempt.last_no) {
+        let numbered = &prepared.event;
         if numbered.no != last + 1 {
             let gap = format!("event {} of attempt {id} does not follow event {last}", numbered.no);
             return Err(Error::InvalidValue(gap));
         }
+        let before = locked.last_event();
         record_event(&mut locked, &attempt, numbered, now)?;
+        let position = Some(locked.last_event()).filter(|position| *position > before);
+        let position = position.filter(|_| numbered.event.is_in_history());
+        turn_history::record(&locked, &attempt, prepared, position, now)?;
         last = numbered.no;
     }
     if last > attempt.last_no {
@@ -61,10 +67,12 @@ fn record_event(
         WorkerEvent::Started { pid, sandbox } => {
             EventBody::AttemptRunning(AttemptRunningData { pid, sandbox })
         }
-        WorkerEvent::ToolCall { id, tool, args } => {
+        // The history has them.
+        WorkerEvent::Prompt { .. } | WorkerEvent::Words(_) => return Ok(()),
+        WorkerEvent::ToolCall { id, tool, args, .. } => {
             EventBody::ToolCall(ToolCallData { id, tool, args })
         }
-        WorkerEvent::ToolResult { id, tool, ok, summary } => {
+        WorkerEvent::ToolResult { id, tool, ok, summary, .. } => {
             EventBody::ToolResult(ToolResultData { id, tool, ok, summary })
         }
         WorkerEvent::Usage(usage) => {
