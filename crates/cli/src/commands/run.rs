@@ -16,9 +16,9 @@ use crate::{
 #[command(mut_arg("detach", |arg| arg.help("Return once the run exists")), after_help = "\
 Example: agent-worker run review.yaml --tag pr-123 --target main
 
-Exit codes: 0 done, 1 failed, 2 the file or the arguments are invalid, or the kickoff wakes no
-agent, 3 limit reached, 4 waiting for a person, 5 interrupted, 130 stopped. With --json, `outcome`
-names the exit code.")]
+Exit codes: 0 done, 1 failed, 2 the file or the arguments are invalid, the kickoff wakes no agent,
+or a program is missing or logged out, 3 limit reached, 4 waiting for a person, 5 interrupted,
+130 stopped. With --json, `outcome` names the exit code.")]
 pub(crate) struct Args {
     #[command(flatten)]
     launch: LaunchArgs,

@@ -134,6 +134,8 @@ mod tests {
 
     use super::*;
 
+    const HOME: (&str, &str) = ("HOME", "~");
+
     /// Finds the login in a home with these files, where `~` in a value is the home.
     fn login(backend: &str, env: &[(&str, &str)], files: &[(&str, &str)]) -> Option<Login> {
         login_with_mode(backend, env, files, None)
@@ -167,16 +169,12 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_program_is_logged_out_only_where_no_credential_can_be() {
-        const HOME: (&str, &str) = ("HOME", "~");
+    fn claude_code_is_logged_out_only_where_no_credential_can_be() {
         let token = ("home/.claude/.credentials.json", r#"{"claudeAiOauth":{}}"#);
         let rest = ("home/.claude/.credentials.json", r#"{"mcpOAuth":{}}"#);
         let file = |path: &str| Some(Login::File(path.into()));
         for (backend, env, files, expected) in [
-            ("mock", &[HOME][..], &[][..], None),
-            ("command", &[HOME], &[], None),
-            ("acp", &[HOME], &[], None),
-            ("claude", &[HOME], &[], Some(Login::LoggedOut)),
+            ("claude", &[HOME][..], &[][..], Some(Login::LoggedOut)),
             ("claude", &[], &[], Some(Login::Unknown)),
             ("claude", &[("HOME", "")], &[], Some(Login::Unknown)),
             (
@@ -217,6 +215,19 @@ mod tests {
                 &[("home/.claude.json", r#"{"primaryApiKey":"x"}"#)],
                 Some(Login::Unknown),
             ),
+        ] {
+            assert_eq!(login(backend, env, files), expected, "{backend} {env:?} {files:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn each_other_program_has_its_own_places_of_credentials() {
+        let file = |path: &str| Some(Login::File(path.into()));
+        for (backend, env, files, expected) in [
+            ("mock", &[HOME][..], &[][..], None),
+            ("command", &[HOME], &[], None),
+            ("acp", &[HOME], &[], None),
             ("codex", &[HOME], &[], Some(Login::LoggedOut)),
             ("codex", &[HOME], &[("home/.codex/auth.json", "{}")], file("home/.codex/auth.json")),
             (

@@ -136,10 +136,11 @@ fn the_examples_are_valid_and_a_misspelt_key_anywhere_is_not() {
     let validator = validator();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let examples = fs::read_dir(root.join("examples")).unwrap();
-    let first = root.join("crates/cli/src/commands/team.yaml");
+    let first = ["mock", "claude", "codex", "gemini"];
+    let first = first.map(|name| root.join(format!("crates/cli/src/commands/init/{name}.yaml")));
     let mut seen = 0;
     let is_workflow = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml");
-    for path in examples.map(|entry| entry.unwrap().path()).filter(is_workflow).chain([first]) {
+    for path in examples.map(|entry| entry.unwrap().path()).filter(is_workflow).chain(first) {
         let text = fs::read_to_string(&path).unwrap();
         if let Err(error) = validator.validate(&as_json(&text)) {
             panic!("{}: {} {error}", path.display(), error.instance_path());
