@@ -88,7 +88,7 @@ fn a_misspelt_command_gets_a_suggestion() {
     !
     !   hint: a similar subcommand exists: 'peek'
     !
-    ! Usage: agent-worker [COMMAND]
+    ! Usage: agent-worker [OPTIONS] [COMMAND]
     !
     ! For more information, try '--help'.
     (exit 2)

@@ -128,7 +128,10 @@ fn a_command_of_the_file_gets_a_question_and_the_end_as_json_and_no_shell_reads_
     assert_eq!(world.run(&["answer", "1", "yes"]).code, 0);
     wait_for("the end", || (lines_of(&world, "got").len() == 2).then_some(()));
     assert_eq!(lines_of(&world, "got")[1]["occasion"], "done");
-    let args = fs::read_to_string(world.project().join("args")).unwrap();
+    let args = wait_for("the arguments of both calls", || {
+        let args = fs::read_to_string(world.project().join("args")).ok()?;
+        (args.lines().count() == 2).then_some(args)
+    });
     assert_eq!(args, "2 --fast a b $(touch owned)\n".repeat(2));
     assert!(!world.project().join("owned").exists());
     wait_for("the state to be removed", || state_files(&world).is_empty().then_some(()));

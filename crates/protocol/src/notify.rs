@@ -38,7 +38,7 @@ pub enum NotifyOccasion {
 }
 
 impl NotifyOccasion {
-    /// Every occasion.
+    /// All occasions, in the order of the documentation.
     pub const ALL: [Self; 5] =
         [Self::Question, Self::Approval, Self::Limit, Self::Failed, Self::Done];
 }
@@ -64,7 +64,7 @@ pub enum NotifyWhen {
     /// No person follows the run at a terminal.
     #[default]
     Unwatched,
-    /// No condition.
+    /// Notifications are also sent while a person follows the run.
     Always,
 }
 
@@ -89,12 +89,12 @@ pub enum NotifyChannel {
     Desktop,
     /// A command of the user.
     Command,
-    /// A URL.
+    /// A URL that gets a request.
     Webhook,
 }
 
 impl NotifyChannel {
-    /// Every channel.
+    /// All channels, in the order of delivery.
     pub const ALL: [Self; 3] = [Self::Desktop, Self::Command, Self::Webhook];
 }
 

@@ -119,12 +119,7 @@ fn read_agent(
 ) -> Option<AgentSettings> {
     let default = backend::default_spec(sources.defaults);
     let empty = Node { at: field.node.at.clone(), value: Yaml::Map(Vec::new()) };
-    let is_absent = matches!(field.node.value, Yaml::Null);
-    if is_absent && default.is_none() {
-        diagnostics.add(backend::missing_backend(key));
-        return None;
-    }
-    let field = &if is_absent { field.with_node(&empty) } else { field.clone() };
+    let field = &diagnostics.ok_or_add(or_default_agent(key, field, &empty, default))?;
     let folder = sources.folder;
     let fields = field.fields(&AGENT_KEYS, diagnostics)?;
     let span = |field: &YamlField<'_>| field.span(MIN_SPAN..=MAX_SPAN);
@@ -174,10 +169,23 @@ fn read_agent(
     if let (AgentFileUse::Read(file), Some(spec)) = (file, spec) {
         file.fill(&mut settings, spec, &fields, diagnostics);
     }
-    if settings.model.is_none() && !fields.has("model") {
-        settings.model = spec.and_then(|spec| sources.defaults.models.get(spec.name).cloned());
-    }
+    let default_model = || sources.defaults.models.get(spec?.name).cloned();
+    settings.model = settings.model.or_else(default_model);
     Some(settings)
+}
+
+/// Returns the keys of an agent. An agent without any has the default backend, if there is one.
+fn or_default_agent<'a>(
+    key: &YamlKey<'_>,
+    field: &YamlField<'a>,
+    empty: &'a Node,
+    default: Option<&BackendSpec>,
+) -> Result<YamlField<'a>, Diagnostic> {
+    match (&field.node.value, default) {
+        (Yaml::Null, None) => Err(backend::missing_backend(key)),
+        (Yaml::Null, Some(_)) => Ok(field.with_node(empty)),
+        _ => Ok(field.clone()),
+    }
 }
 
 /// Reads the name of an agent of the team, whose names are as written in the file. The reader of the agents reports a

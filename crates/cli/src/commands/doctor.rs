@@ -81,7 +81,7 @@ struct DoctorReport {
 pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let mut findings = home_checks::check_home(ctx.settings);
     findings.extend(home_checks::check_disk(ctx.settings));
-    findings.push(config_checks::check_config(ctx.settings));
+    findings.extend(config_checks::check_config(ctx.settings));
     findings.extend(config_checks::check_notifications(ctx.settings));
     findings.extend(check_daemon(ctx).await);
     findings.push(DoctorFinding::note("agents", SANDBOX_NOTICE));

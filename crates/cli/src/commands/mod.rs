@@ -219,9 +219,9 @@ impl Commands {
     #[expect(clippy::too_many_lines, reason = "one line for each command")]
     pub(crate) async fn run(self, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
         match self {
-            Self::Run(args) => run::run(args, ctx).await,
-            Self::Start(args) => start::run(args, ctx).await,
-            Self::Up(args) => up::run(args, ctx).await,
+            Self::Run(args) => Box::pin(run::run(args, ctx)).await,
+            Self::Start(args) => Box::pin(start::run(args, ctx)).await,
+            Self::Up(args) => Box::pin(up::run(args, ctx)).await,
             Self::Attach(args) => Box::pin(attach::run(args, ctx)).await,
             Self::Pause(args) => pause::run(args, ctx).await,
             Self::Resume(args) => resume::run(args, ctx).await,

@@ -201,9 +201,12 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSet
     let (name, target) = resolve_name_and_instance(args.name, workflow, args.tag)?;
     let create_instance = is_tag_alone && target.as_ref().is_some_and(|it| it.tag.is_none());
     let command = args.command.map(|text| split_command(&text)).transpose()?.unwrap_or_default();
-    let is_implied = !mock.is_empty() || !command.is_empty();
+    let implied = match (mock.is_empty(), command.is_empty()) {
+        (true, true) => ImpliedBackend::None,
+        (_, _) => ImpliedBackend::Some,
+    };
     let chosen = (args.backend, args.model);
-    let (backend, model) = choose_backend(chosen, is_implied, &config.content.defaults);
+    let (backend, model) = choose_backend(chosen, implied, &config.content.defaults);
     let has_backend = backend.is_some() || model.is_some() || !command.is_empty();
     if name.is_none() && !has_backend && mock.is_empty() {
         let message =
@@ -242,14 +245,22 @@ fn request(args: Args, settings: &CliSettings) -> Result<(AgentRequest, AgentSet
     Ok((request, agent))
 }
 
-/// Completes the backend and the model of the arguments with the defaults of the user. `is_implied` is true if other
-/// arguments imply a backend.
+/// The backend that arguments other than `--backend` and `--model` imply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ImpliedBackend {
+    /// No argument implies one.
+    None,
+    /// A script or a command implies one.
+    Some,
+}
+
+/// Completes the backend and the model of the arguments with the defaults of the user.
 fn choose_backend(
     (backend, model): (Option<String>, Option<String>),
-    is_implied: bool,
+    implied: ImpliedBackend,
     defaults: &RunDefaults,
 ) -> (Option<String>, Option<String>) {
-    let is_open = model.is_none() && !is_implied;
+    let is_open = model.is_none() && implied == ImpliedBackend::None;
     let backend = backend.or_else(|| defaults.backend.clone().filter(|_| is_open));
     let spec = backend.as_deref().and_then(find_backend);
     let of_backend = spec.and_then(|spec| defaults.models.get(spec.name).cloned());
@@ -385,15 +396,15 @@ mod tests {
             models: [("claude".to_owned(), "opus".to_owned())].into(),
             ..RunDefaults::default()
         };
-        for (backend, model, is_implied, expected) in [
-            (None, None, false, (Some("claude"), Some("opus"))),
-            (None, None, true, (None, None)),
-            (Some("codex"), None, false, (Some("codex"), None)),
-            (Some("claude"), Some("haiku"), false, (Some("claude"), Some("haiku"))),
-            (None, Some("gemini/pro"), false, (None, Some("gemini/pro"))),
+        for (backend, model, implied, expected) in [
+            (None, None, ImpliedBackend::None, (Some("claude"), Some("opus"))),
+            (None, None, ImpliedBackend::Some, (None, None)),
+            (Some("codex"), None, ImpliedBackend::None, (Some("codex"), None)),
+            (Some("claude"), Some("haiku"), ImpliedBackend::None, (Some("claude"), Some("haiku"))),
+            (None, Some("gemini/pro"), ImpliedBackend::None, (None, Some("gemini/pro"))),
         ] {
             let typed = (backend.map(str::to_owned), model.map(str::to_owned));
-            let (backend, model) = choose_backend(typed, is_implied, &defaults);
+            let (backend, model) = choose_backend(typed, implied, &defaults);
             assert_eq!((backend.as_deref(), model.as_deref()), expected);
         }
     }

@@ -36,9 +36,9 @@ const DESKTOP_VARIABLES: [&str; 5] =
 /// The origin of a setting outside of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathOrigin {
-    /// `--config`.
+    /// The option `--config` before the command.
     Flag,
-    /// A variable.
+    /// A variable with this name.
     Environment(&'static str),
     /// The default path.
     Default,
@@ -81,12 +81,11 @@ impl ConfigPath {
         }
         // A relative folder is invalid and ignored, according to the specification of this variable.
         let xdg = set("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let (folder, origin) = match xdg {
-            Some(folder) => (Some(folder), PathOrigin::Environment("XDG_CONFIG_HOME")),
-            None => {
-                let home = set("HOME").map(|home| settings.cwd.join(home));
-                (home.map(|home| home.join(".config")), PathOrigin::Default)
-            }
+        let (folder, origin) = if let Some(folder) = xdg {
+            (Some(folder), PathOrigin::Environment("XDG_CONFIG_HOME"))
+        } else {
+            let home = set("HOME").map(|home| settings.cwd.join(home));
+            (home.map(|home| home.join(".config")), PathOrigin::Default)
         };
         Self { path: folder.map(|folder| folder.join("agent-worker/config.toml")), origin }
     }

@@ -221,7 +221,7 @@ pub fn parse(
     console: &mut Console,
 ) -> Result<CliInvocation, ExitCode> {
     let (config, words) = split_config_flag(words.into_iter().collect());
-    let mut invocation = parse_without_config(words, console)?;
+    let mut invocation = parse_without_config(&words, console)?;
     if let CliInvocation::Command(command) = &mut invocation {
         command.config = config;
     }
@@ -249,24 +249,24 @@ fn split_config_flag(mut words: Vec<OsString>) -> (Option<OsString>, Vec<OsStrin
 }
 
 fn parse_without_config(
-    words: Vec<OsString>,
+    words: &[OsString],
     console: &mut Console,
 ) -> Result<CliInvocation, ExitCode> {
-    let without_grammar = match (typed_topic(&words), completion_request(&words)) {
+    let without_grammar = match (typed_topic(words), completion_request(words)) {
         (Some(topic), _) => Some(Commands::HelpTopic(topic)),
         (None, request) => request.map(Commands::Complete),
     };
     if let Some(command) = without_grammar {
         return Ok(CliInvocation::Command(CliCommand::new(Box::new(command))));
     }
-    match parse_words(&words) {
+    match parse_words(words) {
         Ok(cli) => Ok(into_invocation(cli.command)),
-        Err(error) => match (file_help_command(&error, &words), parse_list_item(&error, &words)) {
+        Err(error) => match (file_help_command(&error, words), parse_list_item(&error, words)) {
             (Some(command), _) => Ok(CliInvocation::Command(CliCommand::new(Box::new(command)))),
             (None, Some(cli)) => Ok(into_invocation(cli.command)),
             (None, None) => {
-                let error = with_variable_name(with_suggestion(error, &words), &words);
-                Err(print_parse_error(error, &words, console))
+                let error = with_variable_name(with_suggestion(error, words), words);
+                Err(print_parse_error(error, words, console))
             }
         },
     }

@@ -73,15 +73,13 @@ fn desktop_words(program: &str, message: &Notification) -> Vec<String> {
         "" => message.next.clone(),
         text => format!("{text}\n{}", message.next),
     };
-    let words: Vec<&str> = match program {
-        "osascript" => vec![program, "-e", OSASCRIPT, "--", &message.title, &text],
-        _ => {
-            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-            let words = [program, "--app-name=agent-worker", "--", &message.title, &text];
-            return words.map(str::to_owned).to_vec();
-        }
-    };
-    words.into_iter().map(str::to_owned).collect()
+    if program == "osascript" {
+        let words = [program, "-e", OSASCRIPT, "--", &message.title, &text];
+        return words.map(str::to_owned).to_vec();
+    }
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let words = [program, "--app-name=agent-worker", "--", &message.title, &text];
+    words.map(str::to_owned).to_vec()
 }
 
 #[cfg(test)]

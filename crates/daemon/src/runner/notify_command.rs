@@ -56,17 +56,16 @@ impl ProcessRunner {
             .kill_on_drop(true);
         let (mut child, pid) = self.children.spawn(&mut process)?;
         let ended = tokio::time::timeout(timeout, exchange(&mut child, &stdin)).await;
-        let end = match ended {
-            Ok(end) => end,
-            Err(_) => {
-                let tree = move || {
-                    let mut tree = descendants(pid);
-                    tree.extend(Process::of(pid).filter(|process| process.is_alive()));
-                    tree
-                };
-                end_processes_off_thread(tree, Vec::new(), Duration::ZERO).await;
-                child.wait().await.map(|_| NotifyCommandEnd::TimedOut)
-            }
+        let end = if let Ok(end) = ended {
+            end
+        } else {
+            let tree = move || {
+                let mut tree = descendants(pid);
+                tree.extend(Process::of(pid).filter(|process| process.is_alive()));
+                tree
+            };
+            end_processes_off_thread(tree, Vec::new(), Duration::ZERO).await;
+            child.wait().await.map(|_| NotifyCommandEnd::TimedOut)
         };
         self.children.remove(pid);
         end

@@ -172,7 +172,7 @@ fn agent() -> Value {
             ("permissions", permissions()),
             ("sandbox", sandbox()),
             ("command", command()),
-            ("args", args()),
+            ("args", list("Further arguments of a vendor's program.", &text("An argument."))),
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
             (
                 "session",
@@ -225,10 +225,6 @@ fn system_prompt() -> Value {
     text(
         "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
     )
-}
-
-fn args() -> Value {
-    list("Further arguments of a vendor's program.", &text("An argument."))
 }
 
 fn fallback() -> Value {

@@ -98,7 +98,7 @@ fn file_settings(file: &ConfigFile) -> Vec<SettingView> {
         };
         SettingView { key: key.to_owned(), value: value.unwrap_or(otherwise), from }
     };
-    let mut all = vec![setting("backend", json_of(&defaults.backend), Value::Null)];
+    let mut all = vec![setting("backend", json_of(defaults.backend.as_ref()), Value::Null)];
     for spec in available_backends().filter(|spec| spec.kind == BackendKind::Program) {
         let model = defaults.models.get(spec.name).map(|model| json!(model));
         all.push(setting(&format!("models.{}", spec.name), model, Value::Null));
@@ -106,12 +106,12 @@ fn file_settings(file: &ConfigFile) -> Vec<SettingView> {
     let (limits, built_in) = (&defaults.limits, |mode| LimitSettings::default().for_mode(mode));
     let by_mode = |get: fn(&Limits) -> Value| json!({ "run": get(&built_in(RunMode::Run)), "start": get(&built_in(RunMode::Start)) });
     all.extend([
-        setting("limits.hops", json_of(&limits.hops), by_mode(|one| json!(one.hops))),
-        setting("limits.turns", json_of(&limits.turns), by_mode(|one| json!(one.turns))),
-        setting("limits.wall", json_of(&limits.wall), by_mode(|one| json!(one.wall))),
+        setting("limits.hops", json_of(limits.hops), by_mode(|one| json!(one.hops))),
+        setting("limits.turns", json_of(limits.turns), by_mode(|one| json!(one.turns))),
+        setting("limits.wall", json_of(limits.wall), by_mode(|one| json!(one.wall))),
         setting(
             "limits.wall_grace",
-            json_of(&limits.wall_grace),
+            json_of(limits.wall_grace),
             by_mode(|one| json!(one.wall_grace)),
         ),
     ]);
@@ -119,12 +119,12 @@ fn file_settings(file: &ConfigFile) -> Vec<SettingView> {
     let command = notify.command.as_ref().filter(|words| !words.is_empty());
     let webhook = notify.webhook.as_ref().filter(|url| !url.is_empty());
     all.extend([
-        setting("notify.bell", json_of(&file.content.bell), json!(true)),
-        setting("notify.desktop", json_of(&notify.desktop), json!(false)),
+        setting("notify.bell", json_of(file.content.bell.as_ref()), json!(true)),
+        setting("notify.desktop", json_of(notify.desktop.as_ref()), json!(false)),
         setting("notify.command", command.map(|words| json!(words)), Value::Null),
         setting("notify.webhook", webhook.map(|url| json!(url)), Value::Null),
-        setting("notify.when", json_of(&notify.when), json!("unwatched")),
-        setting("notify.on", json_of(&notify.on), json!(NotifyOccasion::ALL)),
+        setting("notify.when", json_of(notify.when.as_ref()), json!("unwatched")),
+        setting("notify.on", json_of(notify.on.as_ref()), json!(NotifyOccasion::ALL)),
     ]);
     all
 }
@@ -170,9 +170,9 @@ fn origin_of_variable(variable: &str, settings: &CliSettings) -> SettingOrigin {
     }
 }
 
-fn json_of(value: &Option<impl Serialize>) -> Option<Value> {
+fn json_of(value: Option<impl Serialize>) -> Option<Value> {
     // Plain data always has a JSON form.
-    value.as_ref().map(|value| serde_json::to_value(value).unwrap_or_default())
+    value.map(|value| serde_json::to_value(value).unwrap_or_default())
 }
 
 #[cfg(test)]

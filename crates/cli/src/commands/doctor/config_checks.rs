@@ -6,24 +6,17 @@ use agent_worker_protocol::{NotifyFailure, NotifyFailures, Target};
 
 use super::DoctorFinding;
 use crate::{
-    input::{
-        config_file::{ConfigFile, ConfigPath},
-        settings::CliSettings,
-    },
+    input::{config_file::ConfigFile, settings::CliSettings},
     output::{clock, text::format_age, text::one_line},
 };
 
-/// Checks that the configuration file can be used.
-pub(super) fn check_config(settings: &CliSettings) -> DoctorFinding {
-    match (ConfigFile::read(settings), ConfigPath::of(settings).path) {
-        (Err(error), _) => DoctorFinding::failed("config", &error),
-        (Ok(ConfigFile { path: Some(path), .. }), _) => {
+/// Checks that the configuration file can be used. Returns no finding without a file.
+pub(super) fn check_config(settings: &CliSettings) -> Option<DoctorFinding> {
+    match ConfigFile::read(settings) {
+        Err(error) => Some(DoctorFinding::failed("config", &error)),
+        Ok(ConfigFile { path, .. }) => path.map(|path| {
             DoctorFinding::ok("config", format!("{}, writable only by you", path.display()))
-        }
-        (Ok(_), Some(path)) => {
-            DoctorFinding::ok("config", format!("{} does not exist", path.display()))
-        }
-        (Ok(_), None) => DoctorFinding::ok("config", "no file is read"),
+        }),
     }
 }
 
