@@ -19,6 +19,8 @@ use crate::{
 use self::nodes::{integer, list, mapping, one_of, span, text, text_matching};
 
 const SCHEMA_DRAFT_URL: &str = "http://json-schema.org/draft-07/schema#";
+const HISTORY_HELP: &str = "History of the turns: `full` keeps prompts, words, arguments and results, `short` their beginnings, \
+     `off` no prompts and no words (full).";
 const AGENT_NAME_PATTERN: &str = "^[A-Za-z][A-Za-z0-9_-]{0,31}$";
 const INSTANCE_NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
 const VARIABLE_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
@@ -72,14 +74,7 @@ pub fn schema() -> Value {
             ),
             ("limits", limits()),
             ("gates", gates()),
-            (
-                "history",
-                one_of(
-                    "History of the turns: `full` keeps prompts, words, arguments and results, `short` their beginnings, `off` \
-                     no prompts and no words (full).",
-                    &["full", "short", "off"],
-                ),
-            ),
+            ("history", one_of(HISTORY_HELP, &["full", "short", "off"])),
         ],
     );
     if let Value::Object(fields) = &mut schema {
