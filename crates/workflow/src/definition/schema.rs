@@ -12,15 +12,13 @@ use serde_json::{Value, json};
 
 use crate::{
     agents::{self, backend, sandbox},
-    definition::params::RESERVED_OPTIONS,
+    definition::{history, params::RESERVED_OPTIONS},
 };
 
 /// Draft that the YAML support of every editor knows.
 use self::nodes::{integer, list, mapping, one_of, span, text, text_matching};
 
 const SCHEMA_DRAFT_URL: &str = "http://json-schema.org/draft-07/schema#";
-const HISTORY_HELP: &str = "History of the turns: `full` keeps prompts, words, arguments and results, `short` their beginnings, \
-     `off` no prompts and no words (full).";
 const AGENT_NAME_PATTERN: &str = "^[A-Za-z][A-Za-z0-9_-]{0,31}$";
 const INSTANCE_NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
 const VARIABLE_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
@@ -74,13 +72,11 @@ pub fn schema() -> Value {
             ),
             ("limits", limits()),
             ("gates", gates()),
-            ("history", one_of(HISTORY_HELP, &["full", "short", "off"])),
+            ("history", one_of(history::HELP, &["full", "short", "off"])),
         ],
     );
-    if let Value::Object(fields) = &mut schema {
-        fields.insert("$schema".into(), SCHEMA_DRAFT_URL.into());
-        fields.insert("title".into(), "agent-worker workflow".into());
-    }
+    schema["$schema"] = SCHEMA_DRAFT_URL.into();
+    schema["title"] = "agent-worker workflow".into();
     schema
 }
 
