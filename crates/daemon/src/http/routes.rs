@@ -1,6 +1,7 @@
 //! All routes, one list per noun.
 
 mod content;
+mod history;
 
 use agent_worker_protocol::{
     AttemptId, EventsReply, EventsRequest,
@@ -14,7 +15,7 @@ use agent_worker_protocol::{
         PermitRequest, ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply,
         QuestionView, ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView,
         SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated,
-        TokenRequest, TokenView, TurnDetail, TurnView, VoteRequest,
+        TokenRequest, TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
@@ -29,7 +30,7 @@ use super::{
         RouteAccess::{Anybody, Identified, RequiresEither, User, Workers},
         Verb::{Delete, Get, Post},
     },
-    run_streams, runs, tokens, turns, workflows,
+    run_streams, runs, tokens, workflows,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -39,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
         agents(),
         agent(),
         attempts(),
-        turn_routes(),
+        history::turns(),
         runs(),
         run_stream_routes(),
         messages(),
@@ -248,30 +249,6 @@ fn attempts() -> Vec<Route> {
         .json_body::<PermitRequest>()
         .body_limit(BodyLimit::Resource)
         .returns::<PermitReply>(),
-    ]
-}
-
-fn turn_routes() -> Vec<Route> {
-    vec![
-        Route::new(
-            Read,
-            Get,
-            "/turns",
-            turns::list,
-            "Lists the turns of an instance or of one agent, newest first; an agent gets its own.",
-        )
-        .query_params::<extractors::InstanceListQuery>()
-        .returns::<ListPage<TurnView>>(),
-        Route::new(
-            User,
-            Get,
-            "/turns/{id}",
-            turns::show,
-            "Returns one turn with a page of its history: prompts, words, calls and results.",
-        )
-        .path_param::<String>()
-        .query_params::<extractors::PageQuery>()
-        .returns::<TurnDetail>(),
     ]
 }
 

@@ -277,11 +277,9 @@ impl Kernel {
                 while kernel.store.history_expire(before).await? > 0 {}
                 Ok::<(), StoreError>(())
             };
-            match kernel.scheduler.closing.run_until_cancelled(expire).await {
-                Some(Err(error)) => {
-                    tracing::error!(%error, "could not delete the history of old turns")
-                }
-                Some(Ok(())) | None => {}
+            let expired = kernel.scheduler.closing.run_until_cancelled(expire).await;
+            if let Some(Err(error)) = expired {
+                tracing::error!(%error, "could not delete the history of old turns");
             }
         });
     }

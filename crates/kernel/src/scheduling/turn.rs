@@ -335,7 +335,7 @@ impl Kernel {
             return Ok((row, tail.damaged));
         }
         match self.store_file_events(id, tail.events).await {
-            Ok(_) | Err(StoreError::Fenced | StoreError::InvalidValue(_)) => {
+            Ok(()) | Err(StoreError::Fenced | StoreError::InvalidValue(_)) => {
                 Ok((self.store.attempt_get(id).await?, tail.damaged))
             }
             Err(error) => Err(error.into()),

@@ -51,21 +51,17 @@ pub(crate) fn page(
     range: ListRange<AttemptKey>,
 ) -> Result<Vec<AttemptRow>> {
     let (workflow, limit) = (workflow.get(), range.limit);
-    match agent {
-        Some(agent) => {
-            let epoch = range.after.map_or(i64::MAX, |key| key.epoch.get());
-            let values = params![workflow, agent.as_str(), epoch, limit];
-            let mut statement = db.prepare_cached(&page_of_agent_sql())?;
-            damage::collect_intact(statement.query_map(values, read_attempt)?)
-        }
-        None => {
-            let started = range.after.map_or(i64::MAX, |key| key.started.get());
-            let id = range.after.map_or(uuid::Uuid::max(), |key| key.id.get());
-            let values = params![workflow, started, id.as_bytes(), limit];
-            let mut statement = db.prepare_cached(&page_sql())?;
-            damage::collect_intact(statement.query_map(values, read_attempt)?)
-        }
+    if let Some(agent) = agent {
+        let epoch = range.after.map_or(i64::MAX, |key| key.epoch.get());
+        let values = params![workflow, agent.as_str(), epoch, limit];
+        let mut statement = db.prepare_cached(&page_of_agent_sql())?;
+        return damage::collect_intact(statement.query_map(values, read_attempt)?);
     }
+    let started = range.after.map_or(i64::MAX, |key| key.started.get());
+    let id = range.after.map_or(uuid::Uuid::max(), |key| key.id.get());
+    let values = params![workflow, started, id.as_bytes(), limit];
+    let mut statement = db.prepare_cached(&page_sql())?;
+    damage::collect_intact(statement.query_map(values, read_attempt)?)
 }
 
 pub(crate) const FIND_SQL: &str =

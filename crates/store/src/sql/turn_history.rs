@@ -193,7 +193,7 @@ impl EntryWriter<'_> {
             text.state
         };
         let whole = EntryText { hash: None, bytes: text.bytes, state };
-        let Some(stored) = &text.stored else { return self.insert(part, text.kind, Some(whole)) };
+        let Some(stored) = &text.stored else { return self.insert(part, text.kind, Some(&whole)) };
         let (kept, state) = if self.fits(stored)? {
             (Some(stored), state)
         } else {
@@ -205,11 +205,11 @@ impl EntryWriter<'_> {
         match kept.map(|kept| self.put(kept)).transpose() {
             Ok(_) => {
                 let hash = kept.map(|kept| &kept.hash);
-                self.insert(part, text.kind, Some(EntryText { hash, state, ..whole }))
+                self.insert(part, text.kind, Some(&EntryText { hash, state, ..whole }))
             }
             Err(error) => {
                 let lost = EntryText { state: TextState::Lost, ..whole };
-                self.insert(part, text.kind, Some(lost))?;
+                self.insert(part, text.kind, Some(&lost))?;
                 Err(error)
             }
         }
@@ -271,7 +271,7 @@ impl EntryWriter<'_> {
         Ok(())
     }
 
-    fn insert(&self, part: u32, kind: &str, text: Option<EntryText<'_>>) -> Result<()> {
+    fn insert(&self, part: u32, kind: &str, text: Option<&EntryText<'_>>) -> Result<()> {
         let sql = "INSERT INTO turn_entry (workflow, attempt, no, part, run, kind, at, position, hash, bytes, state,
             checksum) SELECT ?1, ?2, ?3, ?4, t.run, ?5, ?6, ?7, ?8, ?9, ?10,
             row_checksum('turn_entry', ?1, ?2, ?3, ?4, t.run, ?5, ?6, ?7, ?8, ?9, ?10) FROM attempt t WHERE t.id = ?2";
@@ -284,9 +284,9 @@ impl EntryWriter<'_> {
             kind,
             event.ts.min(self.now.wall).get(),
             self.position,
-            text.as_ref().and_then(|text| text.hash),
-            text.as_ref().map(|text| columns::size_column(text.bytes)),
-            text.as_ref().map(|text| text.state.word())
+            text.and_then(|text| text.hash),
+            text.map(|text| columns::size_column(text.bytes)),
+            text.map(|text| text.state.word())
         ])?;
         Ok(())
     }

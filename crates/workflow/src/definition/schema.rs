@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agents::{self, backend, sandbox},
-    definition::params::RESERVED_OPTIONS,
+    definition::{history, params::RESERVED_OPTIONS},
 };
 
 /// Draft that the YAML support of every editor knows.
@@ -74,20 +74,11 @@ pub fn schema() -> Value {
             ("limits", limits()),
             ("notify", notify::settings(PROGRAM_PATTERN)),
             ("gates", gates()),
-            (
-                "history",
-                one_of(
-                    "History of the turns: `full` keeps prompts, words, arguments and results, `short` their beginnings, `off` \
-                     no prompts and no words (full).",
-                    &["full", "short", "off"],
-                ),
-            ),
+            ("history", one_of(history::HELP, &["full", "short", "off"])),
         ],
     );
-    if let Value::Object(fields) = &mut schema {
-        fields.insert("$schema".into(), SCHEMA_DRAFT_URL.into());
-        fields.insert("title".into(), "agent-worker workflow".into());
-    }
+    schema["$schema"] = SCHEMA_DRAFT_URL.into();
+    schema["title"] = "agent-worker workflow".into();
     schema
 }
 
