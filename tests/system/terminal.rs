@@ -87,6 +87,27 @@ impl Terminal {
         })
     }
 
+    /// Waits until the last redraw contains a text.
+    pub(crate) fn wait_until_drawn(&self, text: &str) {
+        let last = || {
+            let plain = without_escapes(&self.output());
+            plain.rsplit('\u{c}').next().unwrap_or_default().to_owned()
+        };
+        wait_for(&format!("{text} in the last redraw: {}", last()), || {
+            last().contains(text).then_some(())
+        });
+    }
+
+    /// Waits until these words have appeared, one after the other, also between redraws.
+    pub(crate) fn wait_until_words(&self, words: &str) {
+        let wanted: Vec<&str> = words.split(' ').collect();
+        wait_for(&format!("`{words}` on the screen"), || {
+            let all = words_of(&self.output());
+            let mut seen = all.split(' ');
+            wanted.iter().all(|word| seen.any(|other| other == *word)).then_some(())
+        });
+    }
+
     /// Waits for the command's exit, and checks that the terminal settings are restored.
     pub(crate) fn wait_exit(mut self) -> (ExitStatus, String) {
         let status = self.script.wait().unwrap();

@@ -10,7 +10,7 @@ use crate::{
         signals::InterruptSignals,
     },
     live::{
-        follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+        follower::{FollowUntil, Follower, InputLinePolicy, OnSignal, ResumePoint},
         view::Verbosity,
     },
     output::{
@@ -61,6 +61,7 @@ pub(crate) async fn follow_existing_run(
             Some(_) | None => ResumePoint::Start,
         },
         detail: args.detail(),
+        input: InputLinePolicy::Offered,
         answer_destination: exit_report::answer_destination(args.format()),
         client,
     };

@@ -6,6 +6,7 @@ mod approve;
 mod ask;
 mod attach;
 mod backends;
+mod chat;
 mod clear;
 pub(crate) mod complete;
 mod completions;
@@ -94,6 +95,7 @@ pub(crate) enum Commands {
     Send(send::Args),
     New(Box<new::Args>),
     Ask(ask::Args),
+    Chat(chat::Args),
     Agent(agent::Args),
     Use(use_agent::Args),
     Session(session::Args),
@@ -172,6 +174,7 @@ impl Commands {
             Self::Send(args) => args.output.format(),
             Self::New(args) => args.output.format(),
             Self::Ask(args) => args.output.format(),
+            Self::Chat(args) => args.output.format(),
             Self::Agent(args) => args.format(),
             Self::Use(args) => args.output.format(),
             Self::Session(args) => args.format(),
@@ -240,6 +243,7 @@ impl Commands {
             Self::Send(args) => send::run(args, ctx).await,
             Self::New(args) => new::run(*args, ctx).await,
             Self::Ask(args) => ask::run(args, ctx).await,
+            Self::Chat(args) => Box::pin(chat::run(args, ctx)).await,
             Self::Agent(args) => agent::run(args, ctx).await,
             Self::Use(args) => use_agent::run(args, ctx).await,
             Self::Session(args) => session::run(args, ctx).await,

@@ -16,7 +16,7 @@ use crate::{
         signals::InterruptSignals,
         target_args::{TargetArgs, TargetEffect},
     },
-    live::follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+    live::follower::{FollowUntil, Follower, InputLinePolicy, OnSignal, ResumePoint},
     output::{
         exit_report::{self, finish_follow},
         restart_method::RestartMethod,
@@ -83,6 +83,7 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
         until: if args.detach { FollowUntil::Running } else { FollowUntil::Ended },
         resume_point: ResumePoint::Start,
         detail: args.follow.detail(),
+        input: if args.detach { InputLinePolicy::Absent } else { InputLinePolicy::Offered },
         answer_destination: exit_report::answer_destination(format),
         client,
     };

@@ -90,7 +90,9 @@ mod tests {
             (&["a\u{1b}[2J"], "a␛[2J"),
         ] {
             let mut speech = Speech::default();
-            pieces.iter().for_each(|piece| speech.push(piece));
+            for piece in pieces {
+                speech.push(piece);
+            }
             assert_eq!(speech.last_words().as_deref(), Some(expected), "{pieces:?}");
         }
         let mut speech = Speech::default();
