@@ -76,6 +76,7 @@ mod suspension;
 mod targets;
 mod terminal;
 mod token_folders;
+mod top;
 mod transcript;
 mod voters;
 mod voting;

@@ -11,6 +11,7 @@ mod error;
 mod input;
 mod live;
 mod output;
+mod top;
 
 pub use commands::sandbox::{SandboxArgs, exec_sandboxed, run_sandbox};
 pub use dispatch::run;

@@ -52,6 +52,7 @@ mod stats;
 mod status;
 mod stop;
 mod token;
+mod top;
 mod up;
 mod use_agent;
 mod validate;
@@ -85,6 +86,7 @@ pub(crate) enum Commands {
     Status(status::Args),
     Why(why::Args),
     Peek(peek::Args),
+    Top(top::Args),
     Logs(logs::Args),
     Runs(runs::Args),
     Stats(stats::Args),
@@ -139,6 +141,7 @@ pub(crate) enum Commands {
 
 impl Commands {
     /// Returns the format of a failure; commands that follow a run report theirs in its envelope.
+    #[expect(clippy::too_many_lines, reason = "one line for each command")]
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Run(_)
@@ -152,7 +155,8 @@ impl Commands {
             | Self::Man(_)
             | Self::Complete(_)
             | Self::HelpTopic(_)
-            | Self::Overview => Format::Text,
+            | Self::Overview
+            | Self::Top(_) => Format::Text,
             Self::Pause(args) => args.output.format(),
             Self::Interrupt(args) => args.output.format(),
             Self::Stop(args) => args.output.format(),
@@ -232,6 +236,7 @@ impl Commands {
             Self::Status(args) => status::run(args, ctx).await,
             Self::Why(args) => why::run(args, ctx).await,
             Self::Peek(args) => peek::run(args, ctx).await,
+            Self::Top(args) => Box::pin(top::run(args, ctx)).await,
             Self::Logs(args) => logs::run(args, ctx).await,
             Self::Runs(args) => runs::run(args, ctx).await,
             Self::Stats(args) => stats::run(args, ctx).await,

@@ -24,8 +24,8 @@ use crate::{
 };
 
 /// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
-const PLANNED_COMMANDS: [&str; 13] = [
-    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "top", "turns", "rerun", "task",
+const PLANNED_COMMANDS: [&str; 12] = [
+    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "turns", "rerun", "task",
     "tasks",
 ];
 

@@ -46,6 +46,21 @@ impl RunProgress {
         lines.into_iter().map(|line| line.cut(width)).collect()
     }
 
+    /// Returns the names of the agents, in the order of their rows.
+    pub(crate) fn agent_names(&self) -> impl Iterator<Item = &AgentName> {
+        self.agents.iter().map(|row| &row.name)
+    }
+
+    /// Returns the line of the run with its figures.
+    pub(crate) fn run_line(&self, now: Millis, columns: usize) -> StyledLine {
+        self.head_line(now, columns).cut(columns)
+    }
+
+    /// Returns the tokens and cost of the run.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
     /// Returns the row of one agent.
     pub(crate) fn agent_line(
         &self,
