@@ -1,6 +1,7 @@
 //! A pseudo-terminal for a command, with a simulated keyboard.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write as _,
     path::PathBuf,
@@ -87,6 +88,34 @@ impl Terminal {
         })
     }
 
+    /// Waits until a full screen shows a text.
+    pub(crate) fn wait_until_shown(&self, text: &str) {
+        wait_for(&format!("`{text}` on the screen"), || {
+            full_screen(&self.output()).iter().any(|line| line.contains(text)).then_some(())
+        });
+    }
+
+    /// Waits until the last redraw contains a text.
+    pub(crate) fn wait_until_drawn(&self, text: &str) {
+        let last = || {
+            let plain = without_escapes(&self.output());
+            plain.rsplit('\u{c}').next().unwrap_or_default().to_owned()
+        };
+        wait_for(&format!("{text} in the last redraw: {}", last()), || {
+            last().contains(text).then_some(())
+        });
+    }
+
+    /// Waits until these words have appeared, one after the other, also between redraws.
+    pub(crate) fn wait_until_words(&self, words: &str) {
+        let wanted: Vec<&str> = words.split(' ').collect();
+        wait_for(&format!("`{words}` on the screen"), || {
+            let all = words_of(&self.output());
+            let mut seen = all.split(' ');
+            wanted.iter().all(|word| seen.any(|other| other == *word)).then_some(())
+        });
+    }
+
     /// Waits for the command's exit, and checks that the terminal settings are restored.
     pub(crate) fn wait_exit(mut self) -> (ExitStatus, String) {
         let status = self.script.wait().unwrap();
@@ -119,4 +148,44 @@ fn without_escapes(output: &str) -> String {
         rest = escape.get(end + 1..).unwrap_or_default();
     }
     plain + rest
+}
+
+/// Returns the lines of a full screen after all output: each sequence `ESC [ row ; column H` moves the cursor, and `ESC [ 2 J`
+/// clears the screen.
+fn full_screen(output: &str) -> Vec<String> {
+    let mut cells: BTreeMap<(usize, usize), char> = BTreeMap::new();
+    let (mut row, mut column) = (1, 1);
+    let mut rest = output.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character != '\u{1b}' {
+            cells.insert((row, column), character);
+            column += 1;
+            continue;
+        }
+        let mut sequence = String::new();
+        for next in rest.by_ref() {
+            sequence.push(next);
+            if next.is_ascii_alphabetic() {
+                break;
+            }
+        }
+        match sequence.strip_prefix('[').and_then(|rest| rest.split_at_checked(rest.len() - 1)) {
+            Some((place, "H")) => {
+                let mut numbers = place.split(';').map(|number| number.parse().unwrap_or(1));
+                row = numbers.next().unwrap_or(1);
+                column = numbers.next().unwrap_or(1);
+            }
+            Some(("2", "J")) => cells.clear(),
+            _ => {}
+        }
+    }
+    let mut lines = vec![String::new(); cells.keys().map(|(row, _)| *row).max().unwrap_or(0) + 1];
+    for ((row, column), character) in cells {
+        let line = &mut lines[row];
+        while line.chars().count() + 1 < column {
+            line.push(' ');
+        }
+        line.push(character);
+    }
+    lines
 }

@@ -12,6 +12,7 @@ mod input;
 mod live;
 mod output;
 mod programs;
+mod top;
 
 pub use commands::sandbox::{SandboxArgs, exec_sandboxed, run_sandbox};
 pub use dispatch::run;

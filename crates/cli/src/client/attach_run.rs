@@ -11,7 +11,7 @@ use crate::{
     },
     live::{
         bell::BellSetting,
-        follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+        follower::{FollowUntil, Follower, InputLinePolicy, OnSignal, ResumePoint},
         view::Verbosity,
     },
     output::{
@@ -62,6 +62,7 @@ pub(crate) async fn follow_existing_run(
             Some(_) | None => ResumePoint::Start,
         },
         detail: args.detail(),
+        input: InputLinePolicy::Offered,
         answer_destination: exit_report::answer_destination(args.format()),
         bell: BellSetting::read_or_warn(ctx)?,
         client,

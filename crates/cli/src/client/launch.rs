@@ -28,7 +28,7 @@ use crate::{
     },
     live::{
         bell::BellSetting,
-        follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+        follower::{FollowUntil, Follower, InputLinePolicy, OnSignal, ResumePoint},
         view::Verbosity,
     },
     output::{
@@ -189,6 +189,10 @@ async fn launch_run(
         until: if switches.detach { FollowUntil::Running } else { FollowUntil::Ended },
         resume_point: ResumePoint::Start,
         detail: if switches.verbose { Verbosity::Verbose } else { Verbosity::Normal },
+        input: match (mode, switches.detach) {
+            (RunMode::Start, false) => InputLinePolicy::Offered,
+            (RunMode::Start, true) | (RunMode::Run, _) => InputLinePolicy::Absent,
+        },
         answer_destination: exit_report::answer_destination(format),
         bell,
         client,

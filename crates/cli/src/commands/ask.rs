@@ -63,8 +63,21 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
         Some(target) => Some(target),
         None => ctx.selected_target(TargetEffect::Change)?,
     };
-    let target = require_single_agent(target)?;
-    let request = question_request(&target, question, ctx);
+    let target = require_single_agent(target, "ask")?;
+    let mut signals = None;
+    ask_agent(&target, question, format, &mut signals, ctx).await
+}
+
+/// Sends a question to one agent and prints the answer. Signals that are not listened to yet are from the moment at which
+/// the message is sent.
+pub(super) async fn ask_agent(
+    target: &Target,
+    question: String,
+    format: Format,
+    signals: &mut Option<InterruptSignals>,
+    ctx: &mut CommandContext<'_>,
+) -> Result<RunVerdict, CliError> {
+    let request = question_request(target, question, ctx);
     let client = ctx.connect_existing().await?;
     let when = match format {
         Format::Text if ctx.console.is_stdout_interactive() => AnswerDisplayMode::Streaming,
@@ -72,10 +85,13 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     };
     // The event stream is opened before the message is sent, so that no text is missed.
     let from_now = None;
-    let watched = FeedSource::Scope(ctx.scope(Some(target), ScopeReach::CurrentProject));
+    let watched = FeedSource::Scope(ctx.scope(Some(target.clone()), ScopeReach::CurrentProject));
     let events = client.events(&watched, from_now).await?;
-    let mut signals = InterruptSignals::listen_or_fail()?;
-    let reply = send::send_unless_interrupted(&request, &mut signals, ctx).await?;
+    let signals = match signals {
+        Some(signals) => signals,
+        None => signals.insert(InterruptSignals::listen_or_fail()?),
+    };
+    let reply = send::send_unless_interrupted(&request, signals, ctx).await?;
     send::warn_unknown_mentions(&reply, ctx)?;
     let mut words =
         AnswerStream { seq: reply.seq, display_mode: when, attempt: None, shown: String::new() };
@@ -121,16 +137,24 @@ fn question_request(target: &Target, question: String, ctx: &CommandContext<'_>)
     }
 }
 
-/// Refuses a missing agent and a whole team: a question goes to one agent.
-fn require_single_agent(target: Option<Target>) -> Result<Target, CliError> {
-    let hint = "name one: agent-worker ask agent@workflow \"…\"; or choose one for this folder: agent-worker use agent";
+/// Refuses a missing agent and a whole team.
+pub(super) fn require_single_agent(
+    target: Option<Target>,
+    command: &str,
+) -> Result<Target, CliError> {
+    let (text, what) = match command {
+        "ask" => (" \"…\"", "a question goes to one agent"),
+        _ => ("", "a conversation is with one agent"),
+    };
+    let hint = format!(
+        "name one: agent-worker {command} agent@workflow{text}; or choose one for this folder: agent-worker use agent"
+    );
     match target {
         Some(target) if target.agent.is_some() => Ok(target),
-        Some(team) => Err(CliError::new(
-            CliErrorKind::Usage,
-            format!("`{team}` is a team, and a question goes to one agent"),
-        )
-        .with_hint(hint)),
+        Some(team) => {
+            Err(CliError::new(CliErrorKind::Usage, format!("`{team}` is a team, and {what}"))
+                .with_hint(hint))
+        }
         None => Err(CliError::new(CliErrorKind::Usage, "no agent is named").with_hint(hint)),
     }
 }

@@ -54,7 +54,7 @@ async fn attach(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, 
     if let (Format::Text, Some(words)) = (args.follow.format(), follow_notice(&run)) {
         ctx.console.note(&words)?;
     }
-    follow_existing_run(run, client, args.follow, ctx).await
+    Box::pin(follow_existing_run(run, client, args.follow, ctx)).await
 }
 
 /// Returns the notice for a run that may print nothing for a while; an ended or paused run prints its state at once.

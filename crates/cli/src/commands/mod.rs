@@ -6,6 +6,7 @@ mod approve;
 mod ask;
 mod attach;
 mod backends;
+mod chat;
 mod clear;
 pub(crate) mod complete;
 mod completions;
@@ -52,6 +53,7 @@ mod stats;
 mod status;
 mod stop;
 mod token;
+mod top;
 mod turns;
 mod up;
 mod use_agent;
@@ -86,6 +88,7 @@ pub(crate) enum Commands {
     Status(status::Args),
     Why(why::Args),
     Peek(peek::Args),
+    Top(top::Args),
     Logs(logs::Args),
     Turns(turns::Args),
     Runs(runs::Args),
@@ -97,6 +100,7 @@ pub(crate) enum Commands {
     Send(send::Args),
     New(Box<new::Args>),
     Ask(ask::Args),
+    Chat(chat::Args),
     Agent(agent::Args),
     Use(use_agent::Args),
     Session(session::Args),
@@ -141,6 +145,7 @@ pub(crate) enum Commands {
 
 impl Commands {
     /// Returns the format of a failure; commands that follow a run report theirs in its envelope.
+    #[expect(clippy::too_many_lines, reason = "one line for each command")]
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Run(_)
@@ -154,7 +159,8 @@ impl Commands {
             | Self::Man(_)
             | Self::Complete(_)
             | Self::HelpTopic(_)
-            | Self::Overview => Format::Text,
+            | Self::Overview
+            | Self::Top(_) => Format::Text,
             Self::Pause(args) => args.output.format(),
             Self::Interrupt(args) => args.output.format(),
             Self::Stop(args) => args.output.format(),
@@ -177,6 +183,7 @@ impl Commands {
             Self::Send(args) => args.output.format(),
             Self::New(args) => args.output.format(),
             Self::Ask(args) => args.output.format(),
+            Self::Chat(args) => args.output.format(),
             Self::Agent(args) => args.format(),
             Self::Use(args) => args.output.format(),
             Self::Session(args) => args.format(),
@@ -235,6 +242,7 @@ impl Commands {
             Self::Status(args) => status::run(args, ctx).await,
             Self::Why(args) => why::run(args, ctx).await,
             Self::Peek(args) => peek::run(args, ctx).await,
+            Self::Top(args) => Box::pin(top::run(args, ctx)).await,
             Self::Logs(args) => logs::run(args, ctx).await,
             Self::Turns(args) => turns::run(args, ctx).await,
             Self::Runs(args) => runs::run(args, ctx).await,
@@ -247,6 +255,7 @@ impl Commands {
             Self::Send(args) => send::run(args, ctx).await,
             Self::New(args) => new::run(*args, ctx).await,
             Self::Ask(args) => ask::run(args, ctx).await,
+            Self::Chat(args) => Box::pin(chat::run(args, ctx)).await,
             Self::Agent(args) => agent::run(args, ctx).await,
             Self::Use(args) => use_agent::run(args, ctx).await,
             Self::Session(args) => session::run(args, ctx).await,

@@ -19,7 +19,7 @@ use crate::{
     },
     live::{
         bell::BellSetting,
-        follower::{FollowUntil, Follower, OnSignal, ResumePoint},
+        follower::{FollowUntil, Follower, InputLinePolicy, OnSignal, ResumePoint},
     },
     output::{
         exit_report::{self, finish_follow},
@@ -91,6 +91,7 @@ async fn restart(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict,
         until: if args.detach { FollowUntil::Running } else { FollowUntil::Ended },
         resume_point: ResumePoint::Start,
         detail: args.follow.detail(),
+        input: if args.detach { InputLinePolicy::Absent } else { InputLinePolicy::Offered },
         answer_destination: exit_report::answer_destination(format),
         bell,
         client,

@@ -87,7 +87,7 @@ async fn resume(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, 
         let started = RunStarted { run: run.run, instance: run.instance, agents };
         return exit_report::print_detached_run(&started, args.follow.format(), ctx);
     }
-    follow_existing_run(run, client, args.follow, ctx).await
+    Box::pin(follow_existing_run(run, client, args.follow, ctx)).await
 }
 
 async fn resume_agent(

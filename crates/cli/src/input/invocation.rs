@@ -24,9 +24,9 @@ use crate::{
 };
 
 /// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
-const PLANNED_COMMANDS: [&str; 14] = [
-    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "chat", "top", "turns",
-    "rerun", "task", "tasks",
+const PLANNED_COMMANDS: [&str; 12] = [
+    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "turns", "rerun", "task",
+    "tasks",
 ];
 
 /// Subcommands that delete; no misspelt command is corrected to one of them.
@@ -586,7 +586,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 41] = [
+    const WITHOUT_TARGET: [&str; 42] = [
         "run",
         "start",
         "up",
@@ -603,6 +603,7 @@ mod tests {
         "demo",
         "init",
         "validate",
+        "sandbox",
         "schema",
         "doctor",
         "backends",

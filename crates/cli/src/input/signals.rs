@@ -15,6 +15,15 @@ pub(crate) struct InterruptSignals {
     received: u32,
 }
 
+/// The origin of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignalSource {
+    /// Ctrl-C at the terminal.
+    Keyboard,
+    /// A request to end: SIGTERM, or SIGHUP of a closed terminal.
+    System,
+}
+
 impl InterruptSignals {
     /// Starts listening; from now on these signals do not end the process by themselves.
     pub(crate) fn listen() -> io::Result<Self> {
@@ -46,19 +55,21 @@ impl InterruptSignals {
         while self.received < 2 {
             tokio::select! {
                 done = &mut work => return Some(done),
-                () = self.next_signal() => {}
+                _ = self.next_signal() => {}
             }
         }
         None
     }
 
-    async fn next_signal(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-            _ = self.hangup.recv() => {}
-        }
+    /// Waits for the next signal. Cancel safe.
+    pub(crate) async fn next_signal(&mut self) -> SignalSource {
+        let source = tokio::select! {
+            _ = self.interrupt.recv() => SignalSource::Keyboard,
+            _ = self.terminate.recv() => SignalSource::System,
+            _ = self.hangup.recv() => SignalSource::System,
+        };
         self.received += 1;
+        source
     }
 }
 

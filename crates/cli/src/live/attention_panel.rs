@@ -13,22 +13,23 @@ use agent_worker_protocol::{
 use super::{
     attention_text::{self, DrawnItem},
     line_editor::{LineEditor, LineEnd},
+    typed_key::TypedKey,
 };
 use crate::output::{console::TerminalSize, styled_line::StyledLine};
 
 /// Minimum time with a visible item and without a key before a key counts as an answer.
 const MIN_DISPLAY_TIME: Duration = Duration::from_millis(500);
-const APPROVE_KEYS: [u8; 2] = [b'y', b'Y'];
-const APPROVE_FOR_RUN_KEYS: [u8; 2] = [b'a', b'A'];
-const DENY_KEYS: [u8; 2] = [b'n', b'N'];
-const REASON_KEYS: [u8; 2] = [b'r', b'R'];
-const TYPE_KEYS: [u8; 2] = [b't', b'T'];
+const APPROVE_KEYS: [char; 2] = ['y', 'Y'];
+const APPROVE_FOR_RUN_KEYS: [char; 2] = ['a', 'A'];
+const DENY_KEYS: [char; 2] = ['n', 'N'];
+const REASON_KEYS: [char; 2] = ['r', 'R'];
+const TYPE_KEYS: [char; 2] = ['t', 'T'];
 /// Largest number of answers with a key.
 pub(super) const MAX_ANSWER_KEYS: usize = 9;
 
 /// A request or a question without an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum AttentionItem {
+pub(crate) enum OpenItem {
     Approval(ApprovalView),
     Question(QuestionView),
 }
@@ -79,7 +80,7 @@ pub(crate) enum Extent {
     Part,
 }
 
-impl AttentionItem {
+impl OpenItem {
     /// Returns the number of the item.
     pub(crate) fn id(&self) -> ItemId {
         match self {
@@ -114,7 +115,7 @@ impl AttentionPanel {
     /// Draws the first open item, or the one that is being answered, within `size`, and notes since when it is visible.
     pub(crate) fn draw(
         &mut self,
-        open: &[AttentionItem],
+        open: &[OpenItem],
         size: TerminalSize,
         now: Millis,
     ) -> Vec<StyledLine> {
@@ -139,8 +140,22 @@ impl AttentionPanel {
         self.shown = None;
     }
 
+    /// Notes a key that is for something else: a key that follows soon is part of that typing.
+    pub(crate) fn note_other_key(&mut self, now: Millis) {
+        self.last_key = now;
+    }
+
+    /// Returns whether the person types a line about an item.
+    pub(crate) fn is_typing(&self) -> bool {
+        self.typed.is_some()
+    }
+
     /// Returns the decision that keys pressed together make about the visible item.
-    pub(crate) fn decision_for_keys(&mut self, keys: &[u8], now: Millis) -> Option<PanelDecision> {
+    pub(crate) fn decision_for_keys(
+        &mut self,
+        keys: &[TypedKey],
+        now: Millis,
+    ) -> Option<PanelDecision> {
         if keys.is_empty() {
             return None;
         }
@@ -160,7 +175,7 @@ impl AttentionPanel {
         }
         let is_settled = |shown: &&ShownItem| now.since(shown.since).min(still) >= MIN_DISPLAY_TIME;
         let shown = self.shown.as_ref().filter(is_settled)?;
-        let [key] = keys else { return None };
+        let [TypedKey::Character(key)] = keys else { return None };
         match single_key(shown, *key)? {
             KeyEffect::Decide(decision) => Some(decision),
             KeyEffect::Type => {
@@ -183,7 +198,7 @@ pub(super) fn is_typed(options: &[String]) -> bool {
 }
 
 /// Returns the effect of a single key on the visible item.
-fn single_key(shown: &ShownItem, key: u8) -> Option<KeyEffect> {
+fn single_key(shown: &ShownItem, key: char) -> Option<KeyEffect> {
     let decision = match (shown.id, &shown.extent) {
         (ItemId::Approval(id), _) if DENY_KEYS.contains(&key) => PanelDecision::Deny(id, None),
         (ItemId::Approval(_), _) if REASON_KEYS.contains(&key) => return Some(KeyEffect::Type),
@@ -203,7 +218,7 @@ fn single_key(shown: &ShownItem, key: u8) -> Option<KeyEffect> {
             return Some(KeyEffect::Type);
         }
         (ItemId::Question(id), Extent::Answers(answers)) => {
-            let index = usize::from(key.checked_sub(b'1')?);
+            let index = usize::try_from(key.to_digit(10)?.checked_sub(1)?).ok()?;
             let answer = answers.get(index).filter(|_| index < MAX_ANSWER_KEYS)?;
             PanelDecision::Answer(id, answer.clone())
         }

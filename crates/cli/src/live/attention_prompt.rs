@@ -3,11 +3,11 @@
 //! The open requests and questions are read from the daemon, by the run's own id and folder; events only trigger that
 //! read.
 
-use std::{collections::BTreeSet, future::pending, pin::Pin, time::Duration};
+use std::{collections::BTreeSet, future::pending, path::PathBuf, pin::Pin, time::Duration};
 
 use agent_worker_host::DialError;
 use agent_worker_protocol::{
-    Consent, ConsentScope, Millis, Target,
+    Consent, ConsentScope, InstanceRef, Millis, Target,
     api::{AnswerRequest, ConsentRequest, RunStarted, RunView},
 };
 use uuid::Uuid;
@@ -16,8 +16,9 @@ use crate::{
     client::daemon_client::{CommandScope, DaemonClient, ScopeReach},
     error::CliError,
     live::{
-        attention_panel::{AttentionItem, AttentionPanel, ItemId, PanelDecision},
-        keyboard::{KeyCapture, KeyReader},
+        attention_panel::{AttentionPanel, ItemId, OpenItem, PanelDecision},
+        controls::ItemInput,
+        typed_key::TypedKey,
     },
     output::{
         console::TerminalSize,
@@ -35,14 +36,13 @@ pub(crate) struct OpenItemIds {
     pub(crate) questions: BTreeSet<i64>,
 }
 
-/// The open requests and questions of a run, and the keyboard that answers them.
+/// The open requests and questions of a run, and the panel that answers them.
 pub(crate) struct AttentionPrompt {
     run: RunStarted,
     interactivity: Interactivity,
-    keys: KeyReader,
     panel: AttentionPanel,
     /// Items that were open at the last read: requests before questions, each oldest first.
-    open_items: Vec<AttentionItem>,
+    open_items: Vec<OpenItem>,
     /// Ids that were known to be open at that read.
     fetched_ids: OpenItemIds,
     refetch_at: Option<Millis>,
@@ -62,7 +62,7 @@ pub(crate) enum Interactivity {
 }
 
 enum PromptTaskResult {
-    Fetched(OpenItemIds, Result<Vec<AttentionItem>, DialError>),
+    Fetched(OpenItemIds, Result<Vec<OpenItem>, DialError>),
     Submitted(ItemId, Result<(), DialError>),
 }
 
@@ -71,7 +71,6 @@ impl AttentionPrompt {
         Self {
             run,
             interactivity,
-            keys: KeyReader::default(),
             panel: AttentionPanel::default(),
             open_items: Vec::new(),
             fetched_ids: OpenItemIds::default(),
@@ -81,21 +80,46 @@ impl AttentionPrompt {
         }
     }
 
-    /// Processes the ids that are open now and the keys that were pressed.
-    pub(crate) fn update(&mut self, wanted: OpenItemIds, client: &DaemonClient, now: Millis) {
+    /// Forgets the items that are no longer open.
+    pub(crate) fn retain_open(&mut self, wanted: &OpenItemIds) {
+        self.open_items.retain(|item| wanted.contains(item.id()));
+        if self.open_items.is_empty() {
+            self.panel.hide();
+        }
+    }
+
+    /// Returns the input that the open items take.
+    pub(crate) fn item_input(&self) -> ItemInput {
+        match (self.open_items.is_empty(), self.panel.is_typing()) {
+            (true, _) => ItemInput::None,
+            (false, false) => ItemInput::Key,
+            (false, true) => ItemInput::Text,
+        }
+    }
+
+    /// Notes a key that is not for the items.
+    pub(crate) fn note_other_key(&mut self, now: Millis) {
+        self.panel.note_other_key(now);
+    }
+
+    /// Notes that no item is visible.
+    pub(crate) fn hide(&mut self) {
+        self.panel.hide();
+    }
+
+    /// Applies keys for the items, and reads the items again if other ids are open now.
+    pub(crate) fn update(
+        &mut self,
+        wanted: OpenItemIds,
+        keys: &[TypedKey],
+        client: &DaemonClient,
+        now: Millis,
+    ) {
         if self.interactivity == Interactivity::NonInteractive {
             return;
         }
-        self.open_items.retain(|item| wanted.contains(item.id()));
-        if self.open_items.is_empty() {
-            self.keys.stop_capture();
-            self.panel.hide();
-        } else {
-            match self.keys.start_capture() {
-                KeyCapture::Active => {}
-                KeyCapture::Started | KeyCapture::Unavailable => self.panel.hide(),
-            }
-            let decision = self.panel.decision_for_keys(&self.keys.read_pressed(), now);
+        if !self.open_items.is_empty() {
+            let decision = self.panel.decision_for_keys(keys, now);
             if let (Some(decision), None) = (decision, self.submitting) {
                 // This drops a read in progress; it is repeated afterwards.
                 self.submitting = Some(decision.id());
@@ -114,11 +138,7 @@ impl AttentionPrompt {
     /// Draws the item that can be answered now, within the given size.
     pub(crate) fn draw(&mut self, size: TerminalSize, now: Millis) -> Vec<StyledLine> {
         match (self.interactivity, self.submitting) {
-            (Interactivity::Interactive, None)
-                if self.keys.start_capture() != KeyCapture::Unavailable =>
-            {
-                self.panel.draw(&self.open_items, size, now)
-            }
+            (Interactivity::Interactive, None) => self.panel.draw(&self.open_items, size, now),
             (Interactivity::Interactive | Interactivity::NonInteractive, _) => {
                 self.panel.hide();
                 Vec::new()
@@ -126,10 +146,10 @@ impl AttentionPrompt {
         }
     }
 
-    /// Restores the terminal's modes.
+    /// Ends the answers by key.
     pub(crate) fn close(&mut self) {
         self.interactivity = Interactivity::NonInteractive;
-        self.keys.stop_capture();
+        self.panel.hide();
     }
 
     /// Waits for the call in progress, forever if there is none. Cancel safe.
@@ -187,12 +207,12 @@ async fn fetch_open_items(
         if !wanted.approvals.is_empty() {
             let mut requests = client.approvals(&scope).await?;
             requests.retain(|request| request.run == run.run);
-            open.extend(requests.into_iter().map(AttentionItem::Approval));
+            open.extend(requests.into_iter().map(OpenItem::Approval));
         }
         if !wanted.questions.is_empty() {
             let mut questions = client.questions(&scope).await?;
             questions.retain(|question| question.run == run.run);
-            open.extend(questions.into_iter().map(AttentionItem::Question));
+            open.extend(questions.into_iter().map(OpenItem::Question));
         }
         Ok(open)
     };
@@ -206,28 +226,38 @@ async fn submit_decision(
     decision: PanelDecision,
 ) -> PromptTaskResult {
     let id = decision.id();
-    let key = Uuid::now_v7().to_string();
     let answered = async {
         let RunView { project, .. } = client.run(run.run).await?;
-        let (target, project) = (Some(Target::instance(&run.instance)), Some(project));
-        let request = ConsentRequest { target, project, ..ConsentRequest::default() };
-        let (id, consent, request) = match decision {
-            PanelDecision::Approve(id) => (id, Consent::Approved, request),
-            PanelDecision::ApproveForRun(id, pattern) => {
-                // The user has seen this pattern.
-                let (scope, pattern) = (ConsentScope::Run, Some(pattern));
-                (id, Consent::Approved, ConsentRequest { scope, pattern, ..request })
-            }
-            PanelDecision::Deny(id, reason) => {
-                (id, Consent::Denied, ConsentRequest { reason, ..request })
-            }
-            PanelDecision::Answer(id, answer) => {
-                let ConsentRequest { target, project, .. } = request;
-                let request = AnswerRequest { target, project, answer };
-                return client.question_answer(&key, id, &request).await.map(drop);
-            }
-        };
-        client.approval_decide(&key, id, consent, &request).await.map(drop)
+        send_decision(&client, &run.instance, project, decision).await
     };
     PromptTaskResult::Submitted(id, answered.await)
+}
+
+/// Sends an answer to a request or a question of an instance.
+pub(crate) async fn send_decision(
+    client: &DaemonClient,
+    instance: &InstanceRef,
+    project: PathBuf,
+    decision: PanelDecision,
+) -> Result<(), DialError> {
+    let key = Uuid::now_v7().to_string();
+    let (target, project) = (Some(Target::instance(instance)), Some(project));
+    let request = ConsentRequest { target, project, ..ConsentRequest::default() };
+    let (id, consent, request) = match decision {
+        PanelDecision::Approve(id) => (id, Consent::Approved, request),
+        PanelDecision::ApproveForRun(id, pattern) => {
+            // The user has seen this pattern.
+            let (scope, pattern) = (ConsentScope::Run, Some(pattern));
+            (id, Consent::Approved, ConsentRequest { scope, pattern, ..request })
+        }
+        PanelDecision::Deny(id, reason) => {
+            (id, Consent::Denied, ConsentRequest { reason, ..request })
+        }
+        PanelDecision::Answer(id, answer) => {
+            let ConsentRequest { target, project, .. } = request;
+            let request = AnswerRequest { target, project, answer };
+            return client.question_answer(&key, id, &request).await.map(drop);
+        }
+    };
+    client.approval_decide(&key, id, consent, &request).await.map(drop)
 }

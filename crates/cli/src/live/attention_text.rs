@@ -6,7 +6,7 @@ use agent_worker_protocol::{
 };
 
 use super::{
-    attention_panel::{AttentionItem, Extent, MAX_ANSWER_KEYS, is_typed},
+    attention_panel::{Extent, MAX_ANSWER_KEYS, OpenItem, is_typed},
     line_editor::LineEditor,
 };
 use crate::output::{
@@ -34,7 +34,7 @@ pub(super) struct DrawnItem {
 
 /// Draws an item within `size`; `editor` is the line that is being typed about it, `others` the number of further items.
 pub(super) fn draw(
-    item: &AttentionItem,
+    item: &OpenItem,
     others: usize,
     size: TerminalSize,
     editor: Option<&LineEditor>,
@@ -42,8 +42,8 @@ pub(super) fn draw(
     // One column stays free: a full line would wrap in some terminals.
     let frame = Frame { width: size.width.saturating_sub(1), height: size.height, others, editor };
     let drawn = match item {
-        AttentionItem::Approval(request) => frame.draw_request(request),
-        AttentionItem::Question(question) => frame.draw_question(question),
+        OpenItem::Approval(request) => frame.draw_request(request),
+        OpenItem::Question(question) => frame.draw_question(question),
     };
     let lines = drawn.lines.into_iter().map(|line| line.cut(frame.width));
     DrawnItem { lines: lines.collect(), ..drawn }

@@ -21,9 +21,11 @@ use crate::{
     error::{CliError, CliErrorKind},
     input::{context::CommandContext, settings::CliSettings, signals::InterruptSignals},
     live::{
-        attention_prompt::{AttentionPrompt, Interactivity},
+        attention_prompt::Interactivity,
         bell::BellSetting,
+        controls::{ControlsWake, LiveControls},
         feed::{DAEMON_BACK, DAEMON_LOST, FeedUpdate, ReconnectingFeed},
+        input_line::MessageRecipient,
         screen::{AnswerDestination, Screen},
         view::{Replay, RunProgress, TranscriptLine, Verbosity},
     },
@@ -36,7 +38,7 @@ use crate::{
 };
 
 /// Minimum time between two redraws of a terminal.
-const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 /// Poll interval for the end of a run that is being stopped.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time limit for the daemon's response to a stop request.
@@ -56,6 +58,8 @@ pub(crate) struct Follower {
     pub(crate) resume_point: ResumePoint,
     /// Level of detail.
     pub(crate) detail: Verbosity,
+    /// Line below the view for messages of the person.
+    pub(crate) input: InputLinePolicy,
     /// Destination of the messages.
     pub(crate) answer_destination: AnswerDestination,
     /// Sound of the terminal when the run needs a person.
@@ -71,6 +75,15 @@ pub(crate) enum OnSignal {
     Stop,
     /// The signal only ends the following.
     Leave,
+}
+
+/// The line below the view in which a person types messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputLinePolicy {
+    /// A person at a terminal has the line.
+    Offered,
+    /// The view has no such line.
+    Absent,
 }
 
 /// The point at which the following ends.
@@ -111,10 +124,10 @@ enum FollowStep {
     Signal,
 }
 
-/// The screen, the prompt for answers and the state that they show.
+/// The screen, the controls and the state that they show.
 struct LiveView {
     screen: Screen,
-    attention_prompt: AttentionPrompt,
+    controls: LiveControls,
     replay: Replay,
     /// Id of the last shown event.
     last_event_id: String,
@@ -129,7 +142,7 @@ impl Follower {
     ) -> Result<FollowOutcome, CliError> {
         let mut show = self.live_view(ctx);
         let step = self.follow_events(ctx, signals, &mut show).await;
-        show.attention_prompt.close();
+        show.controls.close(ctx.console)?;
         show.screen.close(ctx.console)?;
         if !matches!(&step, Ok(FollowStep::Over(report)) if !report.view.state.is_live()) {
             self.save_position(&show.last_event_id, ctx)?;
@@ -163,14 +176,32 @@ impl Follower {
             (EventConsumer::Person, Some(_)) => Interactivity::Interactive,
             (EventConsumer::Person | EventConsumer::Program, _) => Interactivity::NonInteractive,
         };
-        let attention_prompt = AttentionPrompt::new(self.started.clone(), interactivity);
+        let controls = LiveControls::new(self.started.clone(), interactivity);
+        let controls = match self.input {
+            InputLinePolicy::Offered => {
+                controls.with_line(self.team_recipient(), ctx.settings.clone())
+            }
+            InputLinePolicy::Absent => controls,
+        };
         let (replay, last) = match &self.resume_point {
             ResumePoint::Start => (Replay::from_start(new(), new()), String::new()),
             ResumePoint::After { event, run } => {
                 (Replay::from_snapshot(run, new(), self.detail, folder), event.clone())
             }
         };
-        LiveView { screen, attention_prompt, replay, last_event_id: last }
+        LiveView { screen, controls, replay, last_event_id: last }
+    }
+
+    /// Returns the recipient of the messages that the person types: the whole team.
+    fn team_recipient(&self) -> MessageRecipient {
+        let RunStarted { run, instance, agents } = &self.started;
+        let example = agents.first().map(|agent| format!(", such as: @{agent} and the tests?"));
+        MessageRecipient {
+            run: *run,
+            target: Target::instance(instance),
+            alone: false,
+            placeholder: format!("message the team{}", example.unwrap_or_default()),
+        }
     }
 
     async fn follow_events(
@@ -186,12 +217,13 @@ impl Follower {
             let lines = tokio::select! {
                 () = signals.wait_for_first() => return Ok(FollowStep::Signal),
                 _ = tick.tick() => {
-                    show.attention_prompt.update(show.replay.progress().open_item_ids(), &self.client, clock::now());
-                    show.draw(ctx)?;
+                    show.update(ControlsWake::Tick, &self.client, ctx)?;
                     continue;
                 }
-                notice = show.attention_prompt.wait_in_flight(clock::now) => {
-                    show.screen.print(ctx.console, notice.map(TranscriptLine::Notice).into_iter().collect())?;
+                update = show.controls.wait(clock::now) => {
+                    let lines = update.into_notices();
+                    show.print_notices(lines, ctx)?;
+                    show.update(ControlsWake::Keys, &self.client, ctx)?;
                     continue;
                 }
                 news = feed.next() => match news? {
@@ -225,8 +257,7 @@ impl Follower {
                     }
                 },
             };
-            let lines = lines.into_iter().map(TranscriptLine::Notice).collect();
-            show.screen.print(ctx.console, lines)?;
+            show.print_notices(lines, ctx)?;
         }
     }
 
@@ -342,13 +373,34 @@ async fn wait_until_ended(settings: &CliSettings, run: RunId) {
 }
 
 impl LiveView {
+    /// Applies the pressed keys and redraws.
+    fn update(
+        &mut self,
+        wake: ControlsWake,
+        client: &DaemonClient,
+        ctx: &mut CommandContext<'_>,
+    ) -> Result<(), CliError> {
+        let open = self.replay.progress().open_item_ids();
+        // The end of the input does not end the following.
+        let _ = self.controls.update(wake, open, client, ctx.console)?;
+        self.draw(ctx)
+    }
+
+    fn print_notices(
+        &mut self,
+        lines: Vec<StyledLine>,
+        ctx: &mut CommandContext<'_>,
+    ) -> Result<(), CliError> {
+        self.screen.print(ctx.console, lines.into_iter().map(TranscriptLine::Notice).collect())
+    }
+
     fn draw(&mut self, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
         let Some(size) = ctx.console.drawable_size() else { return Ok(()) };
         let now = clock::now();
         let mut lines = self.replay.progress().status_lines(now, size);
         // The cursor rests on a line of its own.
         let height = size.height.saturating_sub(lines.len() + 1);
-        lines.extend(self.attention_prompt.draw(TerminalSize { height, ..size }, now));
+        lines.extend(self.controls.draw(TerminalSize { height, ..size }, now));
         self.screen.draw(ctx.console, lines)
     }
 

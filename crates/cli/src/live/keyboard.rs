@@ -1,8 +1,10 @@
-//! Reads keys from a terminal while a request on it can be answered with one.
+//! Reads keys from a terminal while a request on it can be answered with one, or a line can be typed.
 //!
 //! Meanwhile a key is read without Enter and not echoed; Ctrl-C and Ctrl-Z work as usual. Afterwards the terminal's
 //! modes are restored; after SIGKILL the shell has to do that. A background process does neither: the terminal belongs
 //! to another process.
+
+use std::future::pending;
 
 use rustix::{
     process::getpgrp,
@@ -13,11 +15,22 @@ use rustix::{
     },
 };
 
+use super::{
+    key_watcher::KeyWatcher,
+    typed_key::{KeyDecoder, TypedKey},
+};
+
+/// Maximum number of bytes that one read of the pressed keys returns.
+const MAX_READ_BYTES: usize = 64 * 1024;
+
 /// Captures the keys of the terminal on request.
 #[derive(Default)]
 pub(crate) struct KeyReader {
     /// Terminal modes before the capture.
     saved_modes: Option<Termios>,
+    decoder: KeyDecoder,
+    /// Reports that keys were pressed; `None` before the first wait.
+    watcher: Option<KeyWatcher>,
 }
 
 /// The state of the key capture.
@@ -50,16 +63,39 @@ impl KeyReader {
             return KeyCapture::Unavailable;
         }
         self.saved_modes = Some(now);
+        self.decoder = KeyDecoder::default();
         KeyCapture::Started
     }
 
+    /// Waits until keys are pressed, forever without a capture. Cancel safe. A caller that does not own the terminal may
+    /// not wait: it cannot read the keys that would wake it.
+    pub(crate) async fn wait_pressed(&mut self) {
+        match self.saved_modes {
+            Some(_) => self.watcher.get_or_insert_with(KeyWatcher::start).wait().await,
+            None => pending().await,
+        }
+    }
+
     /// Returns the keys pressed since the last read.
-    pub(crate) fn read_pressed(&self) -> Vec<u8> {
-        let mut pressed = vec![0; 64];
-        let is_active = self.saved_modes.is_some() && is_foreground_terminal();
-        let count = if is_active { rustix::io::read(stdin(), &mut *pressed) } else { Ok(0) };
-        pressed.truncate(count.unwrap_or(0));
-        pressed
+    pub(crate) fn read_pressed(&mut self) -> Vec<TypedKey> {
+        let mut keys = Vec::new();
+        let mut bytes = [0; 1024];
+        let mut total = 0;
+        while total < MAX_READ_BYTES && self.saved_modes.is_some() && is_foreground_terminal() {
+            let count = rustix::io::read(stdin(), &mut bytes).unwrap_or(0);
+            if count == 0 {
+                break;
+            }
+            keys.extend(self.decoder.decode(&bytes[..count]));
+            total += count;
+        }
+        keys
+    }
+
+    /// Returns the keys pressed since the last read, a while after it: an Escape that nothing has followed is a key.
+    pub(crate) fn read_pressed_after_pause(&mut self) -> Vec<TypedKey> {
+        let keys = self.read_pressed();
+        if keys.is_empty() { self.decoder.finish().into_iter().collect() } else { keys }
     }
 
     /// Ends the capture and restores the terminal's modes.

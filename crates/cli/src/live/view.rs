@@ -6,43 +6,38 @@
 
 mod agent_row;
 mod event_text;
+mod open_items;
 mod replay;
 mod speech;
 mod status;
+mod words;
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use agent_worker_protocol::{
-    AgentName, ApprovalAnsweredData, ApprovalOpenData, AttemptEnd, AttemptEndedData, DocumentPath,
-    Event, EventBody, EventKind, InstanceRef, Message, Millis, QuestionId, RunId, RunState, Seq,
-    SuggestionAnsweredData, TextData, ToolCallData, ToolResultData, Usage, api::RunView,
+    AgentName, AttemptEnd, AttemptEndedData, DocumentPath, Event, EventBody, EventKind,
+    InstanceRef, Message, Millis, RunId, RunState, Seq, SuggestionAnsweredData, ToolCallData,
+    ToolResultData, Usage, api::RunView,
 };
 
 use self::{
-    agent_row::{AgentActivity, AgentRow},
+    agent_row::{AgentActivity, AgentStatusRow},
     event_text::{
         agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, grant_use_notice,
         granted_notice, is_tool_failure, message_lines_in_tone, retry_text, revoked_notice,
-        setup_text, spoken_line, tool_call_text, tool_result_text, unheard_notice, unsent_notice,
-        verdict_notice, vote_text, wanted_text, written_text,
+        setup_text, tool_call_text, tool_result_text, unheard_notice, unsent_notice,
+        verdict_notice, vote_text, written_text,
     },
-    speech::Speech,
 };
 pub(crate) use self::{
     event_text::{attachment_text, message_lines, reply_suffix},
     replay::Replay,
 };
-use crate::{
-    live::attention_prompt::OpenItemIds,
-    output::{
-        call_text::call_text,
-        report::ObservedRun,
-        styled_line::{StyledLine, Tone},
-        text::{self, one_line},
-    },
+use crate::output::{
+    call_text::call_text,
+    report::ObservedRun,
+    styled_line::{StyledLine, Tone},
+    text::{self, one_line},
 };
 
 /// The level of detail in addition to messages.
@@ -74,7 +69,7 @@ pub(crate) struct RunProgress {
     messages: usize,
     /// Tokens and cost that all agents reported so far.
     usage: Usage,
-    agents: Vec<AgentRow>,
+    agents: Vec<AgentStatusRow>,
     /// Number of agents that had a row so far, which is the colour of the next.
     colours: usize,
     /// Paths below this folder are shown relative to it.
@@ -85,7 +80,7 @@ impl RunProgress {
     /// Creates the progress of a run without any event.
     pub(crate) fn new(instance: InstanceRef, agents: &[AgentName], detail: Verbosity) -> Self {
         let row = |(colour, name): (usize, &AgentName)| {
-            AgentRow::new(name.clone(), colour, Millis::default())
+            AgentStatusRow::new(name.clone(), colour, Millis::default())
         };
         Self {
             instance,
@@ -103,7 +98,7 @@ impl RunProgress {
 
     /// Creates the progress from the daemon's view of a run.
     pub(crate) fn from_run(run: &RunView, detail: Verbosity) -> Self {
-        let row = |(colour, agent)| AgentRow::from_view(agent, colour, run.started);
+        let row = |(colour, agent)| AgentStatusRow::from_view(agent, colour, run.started);
         Self {
             phase: run.state.to_string(),
             started: Some(run.started),
@@ -134,17 +129,6 @@ impl RunProgress {
         }
     }
 
-    /// Returns the numbers of all approval requests and questions without an answer.
-    pub(crate) fn open_item_ids(&self) -> OpenItemIds {
-        let ids = |of: fn(&AgentRow) -> &BTreeSet<i64>| {
-            self.agents.iter().flat_map(|row| of(row).iter().copied()).collect()
-        };
-        OpenItemIds {
-            approvals: ids(|row| &row.open_approvals),
-            questions: ids(|row| &row.open_questions),
-        }
-    }
-
     /// Applies an event and returns the lines to print above the status.
     pub(crate) fn apply(&mut self, event: &Event) -> Vec<TranscriptLine> {
         self.started.get_or_insert(event.ts);
@@ -158,36 +142,6 @@ impl RunProgress {
             (line, _) => line,
         }));
         lines
-    }
-
-    /// Returns the words that an agent said before an event of another kind.
-    fn take_words(&mut self, event: &Event) -> Vec<TranscriptLine> {
-        match &event.body {
-            EventBody::Text(_) | EventBody::Heartbeat | EventBody::Usage(_) => Vec::new(),
-            // The message repeats the words of its author.
-            EventBody::Message(message) => {
-                let (author, body) = (message.from.to_string(), one_line(&message.body));
-                let row = self.agents.iter_mut().find(|row| row.name.as_str() == author);
-                let said = row.map(|row| spoken_lines(row, Speech::take_rest, self.detail));
-                let is_new = |(words, _): &(String, _)| !body.contains(words);
-                said.into_iter().flatten().filter(is_new).map(|(_, line)| line).collect()
-            }
-            _ => self.words_of(event, Speech::take_rest),
-        }
-    }
-
-    /// Notes words of a model.
-    fn words_added(&mut self, event: &Event, data: &TextData) -> Vec<TranscriptLine> {
-        if let Some(row) = self.row_of(event) {
-            row.add_words(&data.text);
-        }
-        self.words_of(event, Speech::take_complete)
-    }
-
-    fn words_of(&mut self, event: &Event, take: TakeWords) -> Vec<TranscriptLine> {
-        let detail = self.detail;
-        let said = self.row_of(event).map(|row| spoken_lines(row, take, detail));
-        said.into_iter().flatten().map(|(_, line)| line).collect()
     }
 
     fn usage_added(&mut self, event: &Event, part: &Usage) -> Vec<TranscriptLine> {
@@ -363,44 +317,6 @@ impl RunProgress {
         self.verbose_notice(event, "left")
     }
 
-    /// Prints nothing: the message with the question follows.
-    fn question_opened(&mut self, event: &Event, question: QuestionId) -> Vec<TranscriptLine> {
-        if let Some(row) = self.row_of(event) {
-            row.open_questions.insert(question.get());
-        }
-        Vec::new()
-    }
-
-    /// Prints nothing: the message with the answer follows.
-    fn question_answered(&mut self, event: &Event, question: QuestionId) -> Vec<TranscriptLine> {
-        if let Some(row) = self.row_of(event) {
-            row.open_questions.remove(&question.get());
-        }
-        Vec::new()
-    }
-
-    fn approval_opened(&mut self, event: &Event, data: &ApprovalOpenData) -> Vec<TranscriptLine> {
-        if let Some(row) = self.row_of(event) {
-            row.open_approvals.insert(data.approval.get());
-        }
-        let wanted = wanted_text(data, &self.folder);
-        agent_notice(event, Tone::Warn, &format!("wants #{}: {wanted}", data.approval))
-    }
-
-    fn approval_answered(
-        &mut self,
-        event: &Event,
-        data: &ApprovalAnsweredData,
-    ) -> Vec<TranscriptLine> {
-        if let Some(row) = self.row_of(event) {
-            row.open_approvals.remove(&data.approval.get());
-        }
-        let (tool, by) = (one_line(&data.tool), event.by.as_deref().unwrap_or_default());
-        let basis = data.grant.map(|grant| format!(" (grant #{grant})")).unwrap_or_default();
-        let text = format!("request #{} ({tool}) is {} by {by}{basis}", data.approval, data.answer);
-        agent_notice(event, Tone::Plain, &text)
-    }
-
     fn suggestion_changed(
         &self,
         event: &Event,
@@ -418,7 +334,7 @@ impl RunProgress {
         }
         let sender = message.from.to_string();
         let row = self.agents.iter().find(|row| row.name.as_str() == sender);
-        let lines = message_lines_in_tone(message, row.map(AgentRow::tone));
+        let lines = message_lines_in_tone(message, row.map(AgentStatusRow::tone));
         lines.into_iter().map(TranscriptLine::Message).collect()
     }
 
@@ -474,7 +390,7 @@ impl RunProgress {
     }
 
     /// Returns the row of the agent that an event is about.
-    fn row_of(&mut self, event: &Event) -> Option<&mut AgentRow> {
+    fn row_of(&mut self, event: &Event) -> Option<&mut AgentStatusRow> {
         self.agents.iter_mut().find(|row| Some(&row.name) == event.agent.as_ref())
     }
 
@@ -492,7 +408,7 @@ impl RunProgress {
     fn set_activity(&mut self, event: &Event, activity: AgentActivity) {
         let Some(name) = &event.agent else { return };
         if self.row_of(event).is_none() {
-            self.agents.push(AgentRow::new(name.clone(), self.colours, event.ts));
+            self.agents.push(AgentStatusRow::new(name.clone(), self.colours, event.ts));
             self.colours += 1;
         }
         if let Some(row) = self.row_of(event) {
@@ -505,28 +421,6 @@ impl RunProgress {
             Verbosity::Normal => Vec::new(),
             Verbosity::Verbose => agent_notice(event, Tone::Dim, words),
         }
-    }
-}
-
-/// Removes words of an agent that were not printed yet.
-type TakeWords = fn(&mut Speech) -> Vec<String>;
-
-/// Returns the next words of an agent, each with its line; none unless all is printed.
-fn spoken_lines(
-    row: &mut AgentRow,
-    take: TakeWords,
-    detail: Verbosity,
-) -> Vec<(String, TranscriptLine)> {
-    let said = take(&mut row.speech);
-    match detail {
-        Verbosity::Normal => Vec::new(),
-        Verbosity::Verbose => said
-            .into_iter()
-            .map(|words| {
-                let line = spoken_line(row, &words);
-                (words, line)
-            })
-            .collect(),
     }
 }
 

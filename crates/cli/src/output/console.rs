@@ -191,6 +191,16 @@ impl Console {
         }
     }
 
+    /// Returns whether stdout is a terminal that can be drawn on.
+    pub(crate) fn is_stdout_drawable(&self) -> bool {
+        self.stdout.device == OutputDevice::Terminal
+    }
+
+    /// Returns the use of colours on stdout.
+    pub(crate) fn stdout_colour(&self) -> Colour {
+        self.stdout.colour
+    }
+
     /// Prints one JSON document, on one line.
     pub(crate) fn print_json(&mut self, document: &impl Serialize) -> PrintResult {
         self.print_json_after("", document)

@@ -80,6 +80,11 @@ impl StyledLine {
         self
     }
 
+    /// Returns the text segments with their tones.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = (Tone, &str)> {
+        self.0.iter().map(|(tone, text)| (*tone, text.as_str()))
+    }
+
     /// Returns the bare text.
     pub(crate) fn text(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()

@@ -14,7 +14,10 @@ use super::{
 use crate::{
     error::{CliError, CliErrorKind},
     input::signals::InterruptSignals,
-    live::keyboard::{KeyCapture, KeyReader},
+    live::{
+        keyboard::{KeyCapture, KeyReader},
+        typed_key::TypedKey,
+    },
     output::{
         console::Console,
         styled_line::{StyledLine, Tone},
@@ -196,7 +199,7 @@ impl<'a> Stage<'a> {
                 return Ok(KeyOutcome::Unavailable);
             }
             let pressed = keyboard.read_pressed();
-            let index = pressed.iter().find_map(|key| key_index(*key, number));
+            let index = pressed.iter().find_map(|key| key_index(key, number));
             if let Some(index) = index {
                 return Ok(KeyOutcome::Pressed(index));
             }
@@ -218,8 +221,9 @@ impl<'a> Stage<'a> {
 }
 
 /// Returns the index of the key `1`, `2`, … among `number` keys.
-fn key_index(key: u8, number: usize) -> Option<usize> {
-    let index = usize::from(key.checked_sub(b'1')?);
+fn key_index(key: &TypedKey, number: usize) -> Option<usize> {
+    let TypedKey::Character(character) = key else { return None };
+    let index = usize::try_from(character.to_digit(10)?.checked_sub(1)?).ok()?;
     (index < number.min(9)).then_some(index)
 }
 
@@ -235,14 +239,11 @@ mod tests {
 
     #[test]
     fn only_the_keys_of_the_options_count() {
-        for (key, number, expected) in [
-            (b'1', 2, Some(0)),
-            (b'2', 2, Some(1)),
-            (b'3', 2, None),
-            (b'0', 2, None),
-            (b'y', 2, None),
-        ] {
-            assert_eq!(key_index(key, number), expected, "{}", char::from(key));
+        for (key, number, expected) in
+            [('1', 2, Some(0)), ('2', 2, Some(1)), ('3', 2, None), ('0', 2, None), ('y', 2, None)]
+        {
+            let pressed = TypedKey::Character(key);
+            assert_eq!(key_index(&pressed, number), expected, "{key}");
         }
     }
 }

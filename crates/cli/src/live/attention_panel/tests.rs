@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use crate::output::styled_line::Colour;
+use crate::{live::typed_key::KeyDecoder, output::styled_line::Colour};
 
 const SIZE: TerminalSize = TerminalSize { width: 60, height: 12 };
 
@@ -25,8 +25,8 @@ fn request(id: i64, args: Value) -> ApprovalView {
     }
 }
 
-fn open_request(id: i64, args: Value) -> AttentionItem {
-    AttentionItem::Approval(request(id, args))
+fn open_request(id: i64, args: Value) -> OpenItem {
+    OpenItem::Approval(request(id, args))
 }
 
 fn push_request(command: &str) -> ApprovalView {
@@ -34,17 +34,17 @@ fn push_request(command: &str) -> ApprovalView {
     ApprovalView { exact_pattern, ..request(3, json!({ "command": command })) }
 }
 
-fn edit_request() -> AttentionItem {
+fn edit_request() -> OpenItem {
     let args = json!({
         "file_path": "src/parser.rs",
         "old_string": "fn parse(line: &str) -> Token {\n    Token::new(line)\n}\n",
         "new_string": "fn parse(line: &str) -> Option<Token> {\n    (line.len() > 2).then(|| Token::new(line))\n}\n",
     });
-    AttentionItem::Approval(ApprovalView { tool: "Edit".into(), ..request(3, args) })
+    OpenItem::Approval(ApprovalView { tool: "Edit".into(), ..request(3, args) })
 }
 
-fn question(options: &[&str]) -> AttentionItem {
-    AttentionItem::Question(QuestionView {
+fn question(options: &[&str]) -> OpenItem {
+    OpenItem::Question(QuestionView {
         instance: "review".parse().unwrap(),
         project: "/p".into(),
         id: QuestionId::new(1),
@@ -61,12 +61,22 @@ fn at(millis: i64) -> Millis {
     Millis::new(1_000_000 + millis)
 }
 
-fn approve(id: i64) -> PanelDecision {
-    PanelDecision::Approve(ApprovalId::new(id))
+/// Returns the keys that a terminal sends as these bytes.
+fn pressed(bytes: &[u8]) -> Vec<TypedKey> {
+    let mut decoder = KeyDecoder::default();
+    let mut keys = decoder.decode(bytes);
+    keys.extend(decoder.finish());
+    keys
 }
 
-fn deny(id: i64, reason: Option<&str>) -> PanelDecision {
-    PanelDecision::Deny(ApprovalId::new(id), reason.map(str::to_owned))
+#[expect(clippy::unnecessary_wraps, reason = "compared with an optional decision")]
+fn approve(id: i64) -> Option<PanelDecision> {
+    Some(PanelDecision::Approve(ApprovalId::new(id)))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "compared with an optional decision")]
+fn deny(id: i64, reason: Option<&str>) -> Option<PanelDecision> {
+    Some(PanelDecision::Deny(ApprovalId::new(id), reason.map(str::to_owned)))
 }
 
 fn painted(lines: &[StyledLine]) -> String {
@@ -74,7 +84,7 @@ fn painted(lines: &[StyledLine]) -> String {
 }
 
 /// Returns the panel with one item at a width.
-fn shown(item: AttentionItem, width: usize) -> String {
+fn shown(item: OpenItem, width: usize) -> String {
     let lines = AttentionPanel::default().draw(&[item], TerminalSize { width, height: 20 }, at(0));
     assert!(lines.iter().all(|line| line.width() < width), "{lines:?}");
     painted(&lines)
@@ -84,7 +94,7 @@ fn shown(item: AttentionItem, width: usize) -> String {
 fn a_command_is_shown_at_every_width_with_its_keys() {
     let mut push = push_request("git push origin main --force-with-lease");
     push.args["description"] = json!("Publishes the branch");
-    let push = || AttentionItem::Approval(push.clone());
+    let push = || OpenItem::Approval(push.clone());
     insta::assert_snapshot!(shown(push(), 120), @r#"
     #3 coder wants Bash
     │ $ git push origin main --force-with-lease
@@ -233,23 +243,23 @@ fn what_does_not_fit_is_cut_and_can_only_be_denied() {
     let expected =
         "  too long for here: agent-worker pending 3 · n deny\n  r deny with a reason · 1 more\n";
     assert_eq!(foot, expected);
-    assert_eq!(panel.decision_for_keys(b"y", at(1_000)), None);
-    assert_eq!(panel.decision_for_keys(b"n", at(2_000)), Some(deny(3, None)));
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(1_000)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"n"), at(2_000)), deny(3, None));
     // A larger terminal shows all of it, and the display time starts again.
     let large = TerminalSize { width: 60, height: 24 };
     assert!(painted(&panel.draw(&long, large, at(3_000))).ends_with(" a reason · 1 more\n"));
-    assert_eq!(panel.decision_for_keys(b"y", at(3_400)), None);
-    assert_eq!(panel.decision_for_keys(b"y", at(4_000)), Some(approve(3)));
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(3_400)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(4_000)), approve(3));
     for size in [TerminalSize { width: 8, height: 24 }, TerminalSize { width: 60, height: 3 }] {
         panel.draw(&[open_request(3, json!({}))], size, at(5_000));
-        assert_eq!(panel.decision_for_keys(b"y", at(9_000)), None, "{size:?}");
+        assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(9_000)), None, "{size:?}");
     }
 }
 
 #[test]
 fn a_key_allows_for_the_run_the_pattern_that_is_visible_as_a_whole() {
     let push = push_request("git push origin");
-    let open = [AttentionItem::Approval(push.clone())];
+    let open = [OpenItem::Approval(push.clone())];
     let mut panel = AttentionPanel::default();
     let lines = panel.draw(&open, SIZE, at(0));
     insta::assert_snapshot!(painted(&lines), @r"
@@ -259,28 +269,28 @@ fn a_key_allows_for_the_run_the_pattern_that_is_visible_as_a_whole() {
     y once · a for this run · n deny · r deny with a reason
     ");
     let allowed = PanelDecision::ApproveForRun(push.id, push.exact_pattern.unwrap());
-    assert_eq!(panel.decision_for_keys(b"a", at(499)), None);
-    assert_eq!(panel.decision_for_keys(b"a", at(1_000)), Some(allowed));
-    assert_eq!(panel.decision_for_keys(b"y", at(2_000)), Some(approve(3)));
+    assert_eq!(panel.decision_for_keys(&pressed(b"a"), at(499)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"a"), at(1_000)), Some(allowed));
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(2_000)), approve(3));
     // One line less: the request fits, and its pattern does not.
     let small = TerminalSize { height: lines.len() - 1, ..SIZE };
     let lines = panel.draw(&open, small, at(3_000));
     let foot = lines.last().unwrap().paint(Colour::Off);
     assert_eq!(foot, "  y once · n deny · r deny with a reason");
-    assert_eq!(panel.decision_for_keys(b"a", at(5_000)), None);
-    assert_eq!(panel.decision_for_keys(b"y", at(6_000)), Some(approve(3)));
+    assert_eq!(panel.decision_for_keys(&pressed(b"a"), at(5_000)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(6_000)), approve(3));
     // Without a pattern that names the call there is no such key.
     panel.draw(&[open_request(3, json!({"anything": 1}))], SIZE, at(7_000));
-    assert_eq!(panel.decision_for_keys(b"a", at(9_000)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"a"), at(9_000)), None);
 }
 
 #[test]
 fn only_a_single_key_after_the_request_was_shown_is_an_answer() {
     let open = [open_request(3, json!({"command": "ls"}))];
     for (keys, pauses, expected) in [
-        (&[&b"y"[..]][..], &[500][..], Some(approve(3))),
-        (&[b"Y"], &[500], Some(approve(3))),
-        (&[b"n"], &[500], Some(deny(3, None))),
+        (&[&b"y"[..]][..], &[500][..], approve(3)),
+        (&[b"Y"], &[500], approve(3)),
+        (&[b"n"], &[500], deny(3, None)),
         (&[b"y"], &[499], None),
         (&[b"yes\n"], &[900], None),
         (&[b"\x1b[A"], &[900], None),
@@ -289,14 +299,14 @@ fn only_a_single_key_after_the_request_was_shown_is_an_answer() {
         (&[b"1"], &[900], None),
         // The user types a command for later.
         (&[b"t", b"y"], &[900, 200], None),
-        (&[b"t", b"y"], &[900, 600], Some(approve(3))),
+        (&[b"t", b"y"], &[900, 600], approve(3)),
     ] {
         let mut panel = AttentionPanel::default();
         panel.draw(&open, SIZE, at(0));
         let (mut now, mut decision) = (0, None);
         for (keys, pause) in keys.iter().zip(pauses) {
             now += pause;
-            decision = panel.decision_for_keys(keys, at(now));
+            decision = panel.decision_for_keys(&pressed(keys), at(now));
             panel.draw(&open, SIZE, at(now));
         }
         assert_eq!(decision, expected, "{keys:?} {pauses:?}");
@@ -308,11 +318,11 @@ fn a_reason_is_typed_at_a_prompt_and_sent_with_enter() {
     let open = [open_request(3, json!({"command": "ls"})), question(&["yes"])];
     let mut panel = AttentionPanel::default();
     panel.draw(&open, SIZE, at(0));
-    assert_eq!(panel.decision_for_keys(b"r", at(499)), None);
-    assert_eq!(panel.decision_for_keys(b"r", at(1_000)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"r"), at(499)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"r"), at(1_000)), None);
     // The prompt takes keys at once, and none of them is an answer.
     for keys in [&b"y"[..], b"n", b" not today"] {
-        assert_eq!(panel.decision_for_keys(keys, at(1_000)), None);
+        assert_eq!(panel.decision_for_keys(&pressed(keys), at(1_000)), None);
     }
     insta::assert_snapshot!(painted(&panel.draw(&open, SIZE, at(1_000))), @r"
     #3 coder wants Bash
@@ -320,13 +330,13 @@ fn a_reason_is_typed_at_a_prompt_and_sent_with_enter() {
     reason: yn not today▏
     Enter sends · Esc goes back
     ");
-    assert_eq!(panel.decision_for_keys(b"\r", at(1_001)), Some(deny(3, Some("yn not today"))));
+    assert_eq!(panel.decision_for_keys(&pressed(b"\r"), at(1_001)), deny(3, Some("yn not today")));
     // Escape goes back, and the key that follows must be settled again.
     panel.draw(&open, SIZE, at(2_000));
-    panel.decision_for_keys(b"r", at(3_000));
-    assert_eq!(panel.decision_for_keys(b"\x1b", at(3_100)), None);
-    assert_eq!(panel.decision_for_keys(b"y", at(3_200)), None);
-    assert_eq!(panel.decision_for_keys(b"y", at(4_000)), Some(approve(3)));
+    panel.decision_for_keys(&pressed(b"r"), at(3_000));
+    assert_eq!(panel.decision_for_keys(&pressed(b"\x1b"), at(3_100)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(3_200)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(4_000)), approve(3));
 }
 
 #[test]
@@ -334,11 +344,11 @@ fn a_line_about_an_item_that_is_answered_elsewhere_goes_to_no_other() {
     let open = [open_request(3, json!({})), open_request(4, json!({}))];
     let mut panel = AttentionPanel::default();
     panel.draw(&open, SIZE, at(0));
-    panel.decision_for_keys(b"r", at(1_000));
-    panel.decision_for_keys(b"not this", at(1_100));
+    panel.decision_for_keys(&pressed(b"r"), at(1_000));
+    panel.decision_for_keys(&pressed(b"not this"), at(1_100));
     panel.draw(&open[1..], SIZE, at(1_200));
-    assert_eq!(panel.decision_for_keys(b"\r", at(2_000)), None);
-    assert_eq!(panel.decision_for_keys(b"n", at(3_000)), Some(deny(4, None)));
+    assert_eq!(panel.decision_for_keys(&pressed(b"\r"), at(2_000)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"n"), at(3_000)), deny(4, None));
 }
 
 #[test]
@@ -346,13 +356,13 @@ fn a_request_that_arrives_does_not_interrupt_a_line() {
     let (asked, request) = (question(&[]), open_request(3, json!({})));
     let mut panel = AttentionPanel::default();
     panel.draw(std::slice::from_ref(&asked), SIZE, at(0));
-    assert_eq!(panel.decision_for_keys(b"1", at(1_000)), None, "it has no options");
-    panel.decision_for_keys(b"t", at(2_000));
-    panel.decision_for_keys(b"wait", at(2_100));
+    assert_eq!(panel.decision_for_keys(&pressed(b"1"), at(1_000)), None, "it has no options");
+    panel.decision_for_keys(&pressed(b"t"), at(2_000));
+    panel.decision_for_keys(&pressed(b"wait"), at(2_100));
     let drawn = painted(&panel.draw(&[request, asked], SIZE, at(2_200)));
     assert!(drawn.contains("question #1 of lead") && drawn.contains("  answer: wait"), "{drawn}");
     let answer = PanelDecision::Answer(QuestionId::new(1), "wait".into());
-    assert_eq!(panel.decision_for_keys(b"\r", at(2_300)), Some(answer));
+    assert_eq!(panel.decision_for_keys(&pressed(b"\r"), at(2_300)), Some(answer));
 }
 
 #[test]
@@ -368,13 +378,17 @@ fn a_number_key_gives_the_answer_with_that_number() {
     ] {
         let mut panel = AttentionPanel::default();
         panel.draw(&[question(&["today", "later"])], SIZE, at(0));
-        assert_eq!(panel.decision_for_keys(key, at(499)), None);
-        assert_eq!(panel.decision_for_keys(key, at(1_000)), expected, "{key:?}");
+        assert_eq!(panel.decision_for_keys(&pressed(key), at(499)), None);
+        assert_eq!(panel.decision_for_keys(&pressed(key), at(1_000)), expected, "{key:?}");
     }
     let small = TerminalSize { height: 4, ..SIZE };
     let mut panel = AttentionPanel::default();
     panel.draw(&[question(&["today", "later"])], small, at(0));
-    assert_eq!(panel.decision_for_keys(b"1", at(1_000)), None, "not all of it is visible");
+    assert_eq!(
+        panel.decision_for_keys(&pressed(b"1"), at(1_000)),
+        None,
+        "not all of it is visible"
+    );
 }
 
 #[test]
@@ -384,9 +398,9 @@ fn a_key_meant_for_one_request_never_answers_the_next() {
     panel.draw(&[first, next.clone()], SIZE, at(0));
     // The request is answered elsewhere just before the key.
     panel.draw(std::slice::from_ref(&next), SIZE, at(2_000));
-    assert_eq!(panel.decision_for_keys(b"y", at(2_050)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(2_050)), None);
     panel.hide();
-    assert_eq!(panel.decision_for_keys(b"y", at(9_000)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(9_000)), None);
     panel.draw(&[], SIZE, at(9_000));
-    assert_eq!(panel.decision_for_keys(b"y", at(19_000)), None);
+    assert_eq!(panel.decision_for_keys(&pressed(b"y"), at(19_000)), None);
 }

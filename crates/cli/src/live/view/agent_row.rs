@@ -11,7 +11,7 @@ use crate::output::{styled_line::Tone, text::one_line};
 
 /// An agent and its current turn.
 #[derive(Debug)]
-pub(super) struct AgentRow {
+pub(super) struct AgentStatusRow {
     pub(super) name: AgentName,
     /// Number of the agent's colour, which it keeps for the whole following.
     colour: usize,
@@ -51,7 +51,7 @@ pub(super) enum AgentActivity {
     Stopped { why: String },
 }
 
-impl AgentRow {
+impl AgentStatusRow {
     pub(super) fn new(name: AgentName, colour: usize, since: Millis) -> Self {
         let (pending_messages, open_questions, open_approvals) =
             (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

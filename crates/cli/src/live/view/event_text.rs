@@ -9,7 +9,7 @@ use agent_worker_protocol::{
     SetupRanData, ToolCallData, ToolResultData, VerdictOutcome, size_text,
 };
 
-use super::{AgentRow, TranscriptLine};
+use super::{AgentStatusRow, TranscriptLine};
 use crate::output::{
     call_text::call_text,
     styled_line::{StyledLine, Tone},
@@ -41,7 +41,7 @@ pub(super) fn grant_use_notice(event: &Event, data: &PermissionUsedData) -> Vec<
 }
 
 /// Formats words of a model during its turn.
-pub(super) fn spoken_line(row: &AgentRow, words: &str) -> TranscriptLine {
+pub(super) fn spoken_line(row: &AgentStatusRow, words: &str) -> TranscriptLine {
     let line = StyledLine::new(row.tone(), row.name.as_str()).with(Tone::Dim, " │ ");
     TranscriptLine::Notice(line.with(Tone::Plain, words))
 }

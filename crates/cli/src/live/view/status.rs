@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use agent_worker_protocol::{Millis, Usage};
+use agent_worker_protocol::{AgentName, Millis, Usage};
 
 use super::{
     RunProgress,
-    agent_row::{AgentActivity, AgentRow},
+    agent_row::{AgentActivity, AgentStatusRow},
 };
 use crate::output::{
     console::TerminalSize,
@@ -29,7 +29,7 @@ impl RunProgress {
         // One column stays free: a full line would wrap in some terminals.
         let width = size.width.saturating_sub(1);
         let max_rows = (size.height / 2).saturating_sub(1).max(1);
-        let mut rows: Vec<&AgentRow> = self.agents.iter().collect();
+        let mut rows: Vec<&AgentStatusRow> = self.agents.iter().collect();
         if rows.len() > max_rows {
             rows.sort_by_key(|row| {
                 matches!(row.activity, AgentActivity::Idle) && row.open_questions.is_empty()
@@ -44,6 +44,33 @@ impl RunProgress {
             lines.push(StyledLine::new(Tone::Dim, format!("  … and {hidden} more")));
         }
         lines.into_iter().map(|line| line.cut(width)).collect()
+    }
+
+    /// Returns the names of the agents, in the order of their rows.
+    pub(crate) fn agent_names(&self) -> impl Iterator<Item = &AgentName> {
+        self.agents.iter().map(|row| &row.name)
+    }
+
+    /// Returns the line of the run with its figures.
+    pub(crate) fn run_line(&self, now: Millis, columns: usize) -> StyledLine {
+        self.head_line(now, columns).cut(columns)
+    }
+
+    /// Returns the tokens and cost of the run.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Returns the row of one agent.
+    pub(crate) fn agent_line(
+        &self,
+        agent: &AgentName,
+        now: Millis,
+        columns: usize,
+    ) -> Option<StyledLine> {
+        let names = self.agents.iter().map(|row| text::width(row.name.as_str())).max();
+        let row = self.agents.iter().find(|row| row.name == *agent)?;
+        Some(row.status_line(names.unwrap_or(0), now, columns).cut(columns))
     }
 
     /// Returns the line of the run, with as many of its figures as fit.
@@ -75,7 +102,7 @@ impl RunProgress {
     }
 }
 
-impl AgentRow {
+impl AgentStatusRow {
     fn status_line(&self, names: usize, now: Millis, width: usize) -> StyledLine {
         let name = format!("{:names$}", self.name.as_str());
         let start = StyledLine::plain("  ").with(self.tone(), name).with(Tone::Plain, "  ");

@@ -1,0 +1,382 @@
+//! The keyboard of a live view and its two receivers: the open item and the input line.
+//!
+//! Invariant: a key has one receiver. An open item has priority, unless a message is being typed when the item opens: no
+//! key of a message answers an item.
+
+use std::future::pending;
+
+use agent_worker_protocol::{
+    Millis,
+    api::{RunStarted, SendReply},
+};
+
+use super::{
+    attention_prompt::{AttentionPrompt, Interactivity, OpenItemIds},
+    input_line::{InputLine, LineEffect, MessageRecipient, SendOutcome, reply_notices},
+    keyboard::{KeyCapture, KeyReader},
+    message_draft::DraftFocus,
+    typed_key::TypedKey,
+};
+use crate::{
+    client::daemon_client::DaemonClient,
+    error::CliError,
+    input::settings::CliSettings,
+    output::{
+        clock,
+        console::{Console, TerminalSize},
+        styled_line::StyledLine,
+    },
+};
+/// Control sequences with which a terminal starts and ends to mark pasted text.
+pub(crate) const MARK_PASTES: &str = "\x1b[?2004h";
+pub(crate) const UNMARK_PASTES: &str = "\x1b[?2004l";
+
+/// The keyboard, the open item and the input line.
+pub(crate) struct LiveControls {
+    interactivity: Interactivity,
+    keys: KeyReader,
+    router: KeyRouter,
+    capture: KeyCapture,
+    prompt: AttentionPrompt,
+    line: Option<InputLine>,
+}
+
+/// A change that the controls report.
+pub(crate) enum ControlsUpdate {
+    /// Keys were pressed.
+    Keys,
+    /// Lines for the person.
+    Notices(Vec<StyledLine>),
+    /// The daemon has a message of the person.
+    Sent(Box<SendReply>),
+}
+
+/// The cause of an update of the controls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ControlsWake {
+    /// Keys were pressed just now.
+    Keys,
+    /// The redraw interval has elapsed.
+    Tick,
+}
+
+impl LiveControls {
+    pub(crate) fn new(run: RunStarted, interactivity: Interactivity) -> Self {
+        Self {
+            interactivity,
+            keys: KeyReader::default(),
+            router: KeyRouter::default(),
+            capture: KeyCapture::Unavailable,
+            prompt: AttentionPrompt::new(run, interactivity),
+            line: None,
+        }
+    }
+
+    /// Adds a line for messages to `recipient`.
+    #[must_use]
+    pub(crate) fn with_line(self, recipient: MessageRecipient, settings: CliSettings) -> Self {
+        let line = match self.interactivity {
+            Interactivity::Interactive => Some(InputLine::new(recipient, settings)),
+            Interactivity::NonInteractive => None,
+        };
+        Self { line, ..self }
+    }
+
+    /// Returns the line for messages.
+    pub(crate) fn line(&mut self) -> Option<&mut InputLine> {
+        self.line.as_mut()
+    }
+
+    /// Applies the ids that are open now and the keys that were pressed.
+    pub(crate) fn update(
+        &mut self,
+        wake: ControlsWake,
+        wanted: OpenItemIds,
+        client: &DaemonClient,
+        console: &mut Console,
+    ) -> Result<LineEffect, CliError> {
+        if self.interactivity == Interactivity::NonInteractive {
+            return Ok(LineEffect::Continues);
+        }
+        let now = clock::now();
+        self.prompt.retain_open(&wanted);
+        self.update_capture(console)?;
+        let pressed = match wake {
+            ControlsWake::Keys => self.keys.read_pressed(),
+            ControlsWake::Tick => self.keys.read_pressed_after_pause(),
+        };
+        let facts = RouterFacts {
+            item: self.prompt.item_input(),
+            line: match &self.line {
+                None => LineState::Absent,
+                Some(line) if line.is_blank() => LineState::Blank,
+                Some(_) => LineState::Typed,
+            },
+        };
+        let routed = self.router.route(pressed, facts, wake);
+        if !routed.line.is_empty() {
+            self.prompt.note_other_key(now);
+        }
+        self.prompt.update(wanted, &routed.item, client, now);
+        match &mut self.line {
+            Some(line) => Ok(line.press(&routed.line, client)),
+            None => Ok(LineEffect::Continues),
+        }
+    }
+
+    /// Captures the keys while there is a receiver for them.
+    fn update_capture(&mut self, console: &mut Console) -> Result<(), CliError> {
+        if self.line.is_none() && self.prompt.item_input() == ItemInput::None {
+            return self.end_capture(console);
+        }
+        self.capture = self.keys.start_capture();
+        match self.capture {
+            KeyCapture::Active => Ok(()),
+            KeyCapture::Started => {
+                self.prompt.hide();
+                console.redraw(MARK_PASTES, &[])
+            }
+            KeyCapture::Unavailable => {
+                self.prompt.hide();
+                Ok(())
+            }
+        }
+    }
+
+    fn end_capture(&mut self, console: &mut Console) -> Result<(), CliError> {
+        self.prompt.hide();
+        let was_captured = self.capture != KeyCapture::Unavailable;
+        self.capture = KeyCapture::Unavailable;
+        self.keys.stop_capture();
+        if was_captured { console.redraw(UNMARK_PASTES, &[]) } else { Ok(()) }
+    }
+
+    /// Draws the item that can be answered now and the line below it, within the given size.
+    pub(crate) fn draw(&mut self, size: TerminalSize, now: Millis) -> Vec<StyledLine> {
+        if self.capture == KeyCapture::Unavailable {
+            self.prompt.hide();
+            return Vec::new();
+        }
+        let focus = self.router.draft_focus(self.prompt.item_input());
+        // One column stays free: a full line would wrap in some terminals.
+        let columns = size.width.saturating_sub(1);
+        let line = self.line.as_ref().map(|line| line.draw(focus, columns));
+        let height = size.height.saturating_sub(usize::from(line.is_some()));
+        let mut lines = self.prompt.draw(TerminalSize { height, ..size }, now);
+        lines.extend(line);
+        lines
+    }
+
+    /// Waits for keys, for the result of an answer or for that of a message. Cancel safe.
+    pub(crate) async fn wait(&mut self, now: impl Fn() -> Millis) -> ControlsUpdate {
+        let pressed = async {
+            match self.capture {
+                KeyCapture::Started | KeyCapture::Active => self.keys.wait_pressed().await,
+                KeyCapture::Unavailable => pending().await,
+            }
+        };
+        let sent = async {
+            match &mut self.line {
+                Some(line) => line.wait_in_flight().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = pressed => ControlsUpdate::Keys,
+            notice = self.prompt.wait_in_flight(now) => {
+                ControlsUpdate::Notices(notice.into_iter().collect())
+            }
+            sent = sent => match sent {
+                SendOutcome::Sent(reply) => ControlsUpdate::Sent(reply),
+                SendOutcome::Unsent(lines) => ControlsUpdate::Notices(lines),
+            },
+        }
+    }
+
+    /// Restores the terminal's modes.
+    pub(crate) fn close(&mut self, console: &mut Console) -> Result<(), CliError> {
+        self.interactivity = Interactivity::NonInteractive;
+        self.prompt.close();
+        self.end_capture(console)
+    }
+}
+
+impl ControlsUpdate {
+    /// Returns the lines for the person.
+    pub(crate) fn into_notices(self) -> Vec<StyledLine> {
+        match self {
+            Self::Keys => Vec::new(),
+            Self::Notices(lines) => lines,
+            Self::Sent(reply) => reply_notices(&reply),
+        }
+    }
+}
+
+/// The input that an open item takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ItemInput {
+    /// No item is open.
+    None,
+    /// A key answers the item.
+    Key,
+    /// The person types a text about the item.
+    Text,
+}
+
+/// The line for messages, as far as the receiver of the keys depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineState {
+    Absent,
+    Blank,
+    Typed,
+}
+
+/// The facts that decide about the receiver of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RouterFacts {
+    item: ItemInput,
+    line: LineState,
+}
+
+/// Decides about the receiver of each key. Pure.
+#[derive(Debug, Default)]
+struct KeyRouter {
+    receiver: KeyReceiver,
+    had_item: bool,
+    /// Keys for an item since the last tick. An item reads keys that were pressed together as other typing, so they are
+    /// collected for a tick.
+    collected: Vec<TypedKey>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum KeyReceiver {
+    #[default]
+    Item,
+    Line,
+}
+
+/// Keys by their receiver.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct RoutedKeys {
+    item: Vec<TypedKey>,
+    line: Vec<TypedKey>,
+}
+
+impl KeyRouter {
+    fn route(&mut self, keys: Vec<TypedKey>, facts: RouterFacts, wake: ControlsWake) -> RoutedKeys {
+        let has_item = facts.item != ItemInput::None;
+        if !has_item {
+            self.collected.clear();
+        } else if !self.had_item {
+            self.receiver = match facts.line {
+                LineState::Absent | LineState::Blank => KeyReceiver::Item,
+                LineState::Typed => KeyReceiver::Line,
+            };
+        }
+        self.had_item = has_item;
+        let mut routed = RoutedKeys::default();
+        for key in keys {
+            match (has_item, facts.line, self.receiver) {
+                (false, _, _) => routed.line.push(key),
+                (true, LineState::Absent, _) => self.collected.push(key),
+                (true, _, KeyReceiver::Item)
+                    if key == TypedKey::Tab && facts.item == ItemInput::Key =>
+                {
+                    self.receiver = KeyReceiver::Line;
+                }
+                (true, _, KeyReceiver::Item) => self.collected.push(key),
+                (true, _, KeyReceiver::Line) if key == TypedKey::Tab => {
+                    self.receiver = KeyReceiver::Item;
+                }
+                (true, _, KeyReceiver::Line) => {
+                    if matches!(key, TypedKey::Enter | TypedKey::Escape) {
+                        self.receiver = KeyReceiver::Item;
+                    }
+                    routed.line.push(key);
+                }
+            }
+        }
+        // A text about the item shows each key at once.
+        if wake == ControlsWake::Tick || facts.item == ItemInput::Text {
+            routed.item = std::mem::take(&mut self.collected);
+        }
+        routed
+    }
+
+    /// Returns the receiver of the keys for the drawing of the line.
+    fn draft_focus(&self, item: ItemInput) -> DraftFocus {
+        match (item, self.receiver) {
+            (ItemInput::None, _) => DraftFocus::Line,
+            (ItemInput::Key | ItemInput::Text, KeyReceiver::Item) => DraftFocus::Item,
+            (ItemInput::Key | ItemInput::Text, KeyReceiver::Line) => DraftFocus::LineBeforeItem,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(item: ItemInput, line: LineState) -> RouterFacts {
+        RouterFacts { item, line }
+    }
+
+    /// Returns the keys that a terminal sends as these characters; `⇥` is Tab, `⏎` Enter, `⎋` Escape.
+    fn keys(text: &str) -> Vec<TypedKey> {
+        let key = |character| match character {
+            '⇥' => TypedKey::Tab,
+            '⏎' => TypedKey::Enter,
+            '⎋' => TypedKey::Escape,
+            other => TypedKey::Character(other),
+        };
+        text.chars().map(key).collect()
+    }
+
+    fn routed(item: &str, line: &str) -> RoutedKeys {
+        RoutedKeys { item: keys(item), line: keys(line) }
+    }
+
+    #[test]
+    fn an_open_item_has_the_keys_unless_a_message_is_being_typed() {
+        use {ControlsWake::Tick, ItemInput::*, LineState::*};
+        for (states, typed, expected) in [
+            (&[(None, Blank)][..], "y", routed("", "y")),
+            (&[(Key, Blank)], "y", routed("y", "")),
+            (&[(Key, Absent)], "⇥y", routed("⇥y", "")),
+            (&[(None, Typed), (Key, Typed)], "y", routed("", "y")),
+            (&[(None, Blank), (Key, Blank)], "y", routed("y", "")),
+            // Tab changes the receiver, and the end of a message gives the keys back.
+            (&[(Key, Blank)], "n⇥ok⏎y", routed("ny", "ok⏎")),
+            (&[(Key, Blank)], "⇥ok⎋y", routed("y", "ok⎋")),
+            (&[(None, Typed), (Key, Typed)], "a⇥y", routed("y", "a")),
+            // In a text about the item, Tab is no command.
+            (&[(Text, Blank)], "no⇥w", routed("no⇥w", "")),
+            // The next item has priority again.
+            (&[(Key, Typed), (None, Blank), (Key, Blank)], "y", routed("y", "")),
+        ] {
+            let mut router = KeyRouter::default();
+            let (last, before) = states.split_last().unwrap();
+            for (item, line) in before {
+                router.route(Vec::new(), facts(*item, *line), Tick);
+            }
+            let found = router.route(keys(typed), facts(last.0, last.1), Tick);
+            assert_eq!(found, expected, "{states:?} {typed}");
+        }
+    }
+
+    #[test]
+    fn keys_for_an_item_are_collected_for_a_tick_and_those_of_a_text_are_not() {
+        let item = facts(ItemInput::Key, LineState::Blank);
+        let mut router = KeyRouter::default();
+        assert_eq!(router.route(keys("y"), item, ControlsWake::Keys), routed("", ""));
+        assert_eq!(router.route(keys("e"), item, ControlsWake::Keys), routed("", ""));
+        assert_eq!(router.route(keys("s"), item, ControlsWake::Tick), routed("yes", ""));
+        assert_eq!(router.route(keys(""), item, ControlsWake::Tick), routed("", ""));
+        let text = facts(ItemInput::Text, LineState::Blank);
+        assert_eq!(router.route(keys("n"), text, ControlsWake::Keys), routed("n", ""));
+        // A key for an item that is gone goes to no other.
+        router.route(keys("y"), item, ControlsWake::Keys);
+        router.route(keys(""), facts(ItemInput::None, LineState::Blank), ControlsWake::Keys);
+        assert_eq!(router.route(keys(""), item, ControlsWake::Tick), routed("", ""));
+    }
+}
