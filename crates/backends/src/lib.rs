@@ -21,7 +21,10 @@ pub use acp_agents::{
 pub use models::{
     ModelNames, ModelPrice, PriceSource, find_price, model_name, model_prices, request_window,
 };
-pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
+pub use providers::{
+    EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS, ProviderErrorPhrase,
+    ProviderSpec, WireShape, find_provider,
+};
 pub use registry::{
     BACKENDS, available_backends, backend_programs, find_backend, install_command,
     joins_running_turns,
