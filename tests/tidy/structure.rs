@@ -20,7 +20,7 @@ const DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
     ("worker", &["protocol", "backends", "host", "models", "sandbox"]),
-    ("cli", &["protocol", "backends", "host", "sandbox", "workflow"]),
+    ("cli", &["protocol", "backends", "host", "models", "sandbox", "workflow"]),
 ];
 
 #[test]

@@ -19,7 +19,8 @@ pub use acp_agents::{
     find_acp_agent,
 };
 pub use models::{
-    ModelNames, ModelPrice, PriceSource, find_price, model_name, model_prices, request_window,
+    ApiModel, ModelNames, ModelPrice, PriceSource, api_model, find_price, model_name, model_names,
+    model_prices, request_window,
 };
 pub use providers::{
     EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS, ProviderErrorPhrase,
@@ -34,4 +35,7 @@ pub use spec::{
     ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
     PermissionSupport, TEAM_SERVER_NAME,
 };
-pub use variables::{CloudVariables, NETWORK_VARIABLES, backend_variables, takes_variable};
+pub use variables::{
+    CloudVariables, NETWORK_VARIABLES, backend_variables, endpoint_variables, named_variable,
+    takes_variable,
+};

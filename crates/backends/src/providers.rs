@@ -251,6 +251,13 @@ pub struct EndpointVariables {
     pub keys: Vec<String>,
 }
 
+impl ProviderSpec {
+    /// Returns true if every request needs a key.
+    pub fn needs_key(&self) -> bool {
+        self.key_need == KeyNeed::Required
+    }
+}
+
 /// Returns a provider by its name.
 pub fn find_provider(name: &str) -> Option<&'static ProviderSpec> {
     PROVIDERS.iter().find(|provider| provider.name == name)

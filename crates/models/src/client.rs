@@ -182,8 +182,12 @@ async fn read_error(mut response: Response, phrases: &[ProviderErrorPhrase]) -> 
 
 /// Returns the failure of a connection. Addresses of a request and of a proxy stay out of the message: they may contain a key.
 fn network_failure(error: &reqwest::Error) -> ModelFailure {
-    let doing = if error.is_connect() { "could not connect" } else { "the connection broke" };
-    let why = format!("{doing} to the provider: {}", root_cause(error));
+    let what = if error.is_connect() {
+        "could not connect to the provider"
+    } else {
+        "the connection to the provider broke"
+    };
+    let why = format!("{what}: {}", root_cause(error));
     ModelFailure::new(FailureClass::Transient, why)
 }
 

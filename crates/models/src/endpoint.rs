@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use agent_worker_backends::{
-    EndpointVariables, KeyHeader, KeyNeed, ProviderErrorPhrase, ProviderSpec, WireShape,
-    find_provider,
+    EndpointVariables, KeyHeader, KeyNeed, ProviderErrorPhrase, WireShape, find_provider,
+    named_variable,
 };
 
 /// Settings of an agent that replace those of the provider's row.
@@ -12,7 +12,7 @@ use agent_worker_backends::{
 pub struct ProviderOverrides {
     /// Endpoint of the provider.
     pub base_url: Option<String>,
-    /// The key as `$NAME`, or the variable without `$`.
+    /// Variable with the key, as `$NAME`.
     pub api_key: Option<String>,
     /// Further headers; a value may be `$NAME`.
     pub headers: BTreeMap<String, String>,
@@ -83,6 +83,29 @@ impl fmt::Debug for ProviderEndpoint {
 }
 
 impl ProviderEndpoint {
+    /// Returns the URL of a provider with the path of the version.
+    pub fn base_url(
+        provider: &str,
+        overrides: &ProviderOverrides,
+        env: &BTreeMap<String, String>,
+    ) -> Result<String, EndpointError> {
+        let row = find_provider(provider);
+        let variable = EndpointVariables::of_provider(provider).base_url.unwrap_or_default();
+        let own = row.map(|row| row.base_url).filter(|url| !url.is_empty()).map(str::to_owned);
+        let url = overrides.base_url.clone().or_else(|| set_value(env, &variable)).or(own);
+        let url = url.ok_or_else(|| EndpointError::MissingUrl {
+            provider: provider.to_owned(),
+            variable: variable.clone(),
+        })?;
+        let url = url.trim_end_matches('/');
+        let version = row.map_or("", |row| row.version_path);
+        Ok(if version.is_empty() || names_version(url) {
+            url.to_owned()
+        } else {
+            format!("{url}{version}")
+        })
+    }
+
     /// Returns the endpoint of a provider. One without a row is a Chat Completions server with variables by the convention.
     pub fn resolve(
         provider: &str,
@@ -91,7 +114,7 @@ impl ProviderEndpoint {
     ) -> Result<Self, EndpointError> {
         let row = find_provider(provider);
         let variables = EndpointVariables::of_provider(provider);
-        let base_url = base_url(provider, row, overrides, env)?;
+        let base_url = Self::base_url(provider, overrides, env)?;
         let header = row.map_or(KeyHeader::Bearer, |row| row.key_header);
         let (key, header) = if let Some(written) = &overrides.api_key {
             (Some(expand("provider.api_key", written, env)?), header)
@@ -125,28 +148,6 @@ impl ProviderEndpoint {
     }
 }
 
-fn base_url(
-    provider: &str,
-    row: Option<&ProviderSpec>,
-    overrides: &ProviderOverrides,
-    env: &BTreeMap<String, String>,
-) -> Result<String, EndpointError> {
-    let variable = EndpointVariables::of_provider(provider).base_url.unwrap_or_default();
-    let own = row.map(|row| row.base_url).filter(|url| !url.is_empty()).map(str::to_owned);
-    let url = overrides.base_url.clone().or_else(|| set_value(env, &variable)).or(own);
-    let url = url.ok_or_else(|| EndpointError::MissingUrl {
-        provider: provider.to_owned(),
-        variable: variable.clone(),
-    })?;
-    let url = url.trim_end_matches('/');
-    let version = row.map_or("", |row| row.version_path);
-    Ok(if version.is_empty() || names_version(url) {
-        url.to_owned()
-    } else {
-        format!("{url}{version}")
-    })
-}
-
 /// Returns true if the last segment of a URL is a version: `v1`, `v1beta`.
 fn names_version(url: &str) -> bool {
     let last = url.rsplit('/').next().unwrap_or_default();
@@ -163,7 +164,7 @@ fn expand(
     written: &str,
     env: &BTreeMap<String, String>,
 ) -> Result<String, EndpointError> {
-    let name = written.trim_start_matches('$').trim_start_matches('{').trim_end_matches('}');
+    let name = named_variable(written).unwrap_or(written);
     set_value(env, name).ok_or_else(|| EndpointError::UnsetVariable {
         key: key.to_owned(),
         variable: name.to_owned(),

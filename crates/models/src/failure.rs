@@ -84,10 +84,24 @@ fn class_of(
         Some(402) => FailureClass::Billing,
         Some(413) => FailureClass::ContextOverflow,
         Some(429) => FailureClass::RateLimited,
+        Some(_) if fields.codes.iter().any(|code| PASSING_CODES.contains(&code.as_str())) => {
+            FailureClass::Transient
+        }
         Some(408 | 409 | 425 | 500..=599) | None => FailureClass::Transient,
         Some(_) => FailureClass::Fatal,
     }
 }
+
+/// Codes of failures that pass. Providers also use them where the status says more.
+const PASSING_CODES: [&str; 7] = [
+    "overloaded_error",
+    "api_error",
+    "timeout_error",
+    "server_error",
+    "UNAVAILABLE",
+    "INTERNAL",
+    "DEADLINE_EXCEEDED",
+];
 
 /// Returns the class of a code that means the same at every provider.
 fn class_of_code(code: &str) -> Option<FailureClass> {
@@ -107,8 +121,6 @@ fn class_of_code(code: &str) -> Option<FailureClass> {
         "rate_limit_error" | "rate_limit_exceeded" | "RESOURCE_EXHAUSTED" => {
             FailureClass::RateLimited
         }
-        "overloaded_error" | "api_error" | "timeout_error" | "server_error" | "UNAVAILABLE"
-        | "INTERNAL" | "DEADLINE_EXCEEDED" => FailureClass::Transient,
         _ => return None,
     })
 }

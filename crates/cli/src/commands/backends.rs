@@ -12,7 +12,8 @@ use agent_worker_backends::{
     install_command,
 };
 use agent_worker_host::{ProgramDefect, find_program};
-use agent_worker_protocol::Backend;
+use agent_worker_models::{ProviderEndpoint, ProviderOverrides};
+use agent_worker_protocol::{Api, Backend};
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
@@ -238,12 +239,15 @@ pub(super) struct ProgramProblem {
     pub(super) hint: String,
 }
 
-/// Checks the program of a backend; `folder` is the agent's working folder.
+/// Checks the program of a backend, or the key of its provider; `folder` is the agent's working folder.
 pub(super) fn find_program_problem(
     backend: &Backend,
     folder: &Path,
     settings: &CliSettings,
 ) -> Option<ProgramProblem> {
+    if let Backend::Api(api) = backend {
+        return find_key_problem(api, settings);
+    }
     let path = settings.env.get("PATH").map(String::as_str).unwrap_or_default();
     let mut defects: Vec<ProgramDefect> = Vec::new();
     for program in backend_programs(backend) {
@@ -258,6 +262,16 @@ pub(super) fn find_program_problem(
     };
     let correction = defect.correction(install_command(defect.name()));
     let hint = correction.unwrap_or_else(|| otherwise.to_owned());
+    Some(ProgramProblem { message: defect.to_string(), hint })
+}
+
+/// Checks that the key and the endpoint of a provider are in the environment.
+fn find_key_problem(api: &Api, settings: &CliSettings) -> Option<ProgramProblem> {
+    let Api { provider, base_url, api_key, headers, .. } = api;
+    let (base_url, api_key, headers) = (base_url.clone(), api_key.clone(), headers.clone());
+    let overrides = ProviderOverrides { base_url, api_key, headers };
+    let defect = ProviderEndpoint::resolve(provider, &overrides, &settings.env).err()?;
+    let hint = "the agent fails until a run is started with it".to_owned();
     Some(ProgramProblem { message: defect.to_string(), hint })
 }
 
