@@ -6,6 +6,7 @@ mod agent_attacks;
 mod agents;
 mod answers;
 mod api;
+mod api_agents;
 mod approvals;
 mod attachments;
 mod binding_votes;

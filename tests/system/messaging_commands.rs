@@ -74,27 +74,27 @@ fn an_invalid_agent_is_reported_before_a_daemon_is_started_for_it() {
         agent-worker new
         agent-worker new alice -b sdk
         agent-worker new alice -b mok
-        agent-worker new alice -m openai/gpt-5
+        agent-worker new alice -m acme/gpt-5
         agent-worker new alice@review --workflow review -b mock
         agent-worker new alice -b mock --mock bad.yaml
         agent-worker new alice -b mock -f nowhere.md
         agent-worker new all -b mock
     "), @r#"
     $ agent-worker new
-    ! error: an agent needs a backend: direct access to a model (`api`) is not in this version
-    ! hint: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
+    ! error: an agent needs a backend: there is no default
+    ! hint: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `api`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice -b sdk
-    ! error: the backend `sdk` is not in this version
-    ! hint: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
+    ! error: backend `api` needs a model
+    ! hint: such as `anthropic/claude-sonnet-5-5`
     (exit 2)
     $ agent-worker new alice -b mok
     ! error: there is no backend `mok`
     ! hint: did you mean `mock`?
     (exit 2)
-    $ agent-worker new alice -m openai/gpt-5
-    ! error: the model `openai/gpt-5` needs the backend `api`, which is not in this version
-    ! hint: add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
+    $ agent-worker new alice -m acme/gpt-5
+    ! error: the model `acme/gpt-5` does not imply a backend
+    ! hint: add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `api`, `acp`, `command`, `mock`, such as: agent-worker new -b mock --say "Hello."
     (exit 2)
     $ agent-worker new alice@review --workflow review -b mock
     ! error: the workflow or tag to join is given twice

@@ -9,17 +9,18 @@ const MEANINGLESS_NAMES: [&str; 7] =
     ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs", "manager.rs", "service.rs"];
 
 /// The crates that each crate may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 10] = [
+const DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("protocol", &[]),
     ("backends", &["protocol"]),
     ("host", &["protocol"]),
+    ("models", &["protocol", "backends"]),
     ("sandbox", &["protocol", "host"]),
     ("store", &["protocol"]),
     ("workflow", &["protocol", "backends"]),
     ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
-    ("worker", &["protocol", "backends", "host", "sandbox"]),
-    ("cli", &["protocol", "backends", "host", "sandbox", "workflow"]),
+    ("worker", &["protocol", "backends", "host", "models", "sandbox"]),
+    ("cli", &["protocol", "backends", "host", "models", "sandbox", "workflow"]),
 ];
 
 #[test]

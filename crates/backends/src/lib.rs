@@ -21,9 +21,13 @@ pub use acp_agents::{
 };
 pub use logins::{CredentialHint, LoginAbsence, LoginSpec};
 pub use models::{
-    ModelNames, ModelPrice, PriceSource, find_price, model_name, model_prices, request_window,
+    ApiModel, ModelNames, ModelPrice, PriceSource, api_model, find_price, model_name, model_names,
+    model_prices, request_window,
 };
-pub use providers::{EndpointSource, EndpointVariables, ProviderSpec, find_provider};
+pub use providers::{
+    EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS, ProviderErrorPhrase,
+    ProviderSpec, WireShape, find_provider,
+};
 pub use registry::{
     BACKENDS, available_backends, backend_programs, find_backend, find_program_backend,
     install_command, joins_running_turns,
@@ -34,5 +38,6 @@ pub use spec::{
     PermissionSupport, TEAM_SERVER_NAME,
 };
 pub use variables::{
-    CloudVariables, NETWORK_VARIABLES, backend_variables, selected_cloud, takes_variable,
+    CloudVariables, NETWORK_VARIABLES, backend_variables, endpoint_variables, named_variable,
+    selected_cloud, takes_variable,
 };

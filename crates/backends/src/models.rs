@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
+use crate::providers::find_provider;
+
 /// An empty table stands for a file that cannot be read. A test reads the file.
 static MODEL_TABLE: LazyLock<ModelTable> =
     LazyLock::new(|| toml::from_str(include_str!("models.toml")).unwrap_or_default());
@@ -115,9 +117,42 @@ pub fn model_name(program: &str, names: ModelNames, written: Option<&str>) -> Op
     }
 }
 
+/// A model behind the API of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiModel {
+    /// Name of the provider.
+    pub provider: String,
+    /// Name of the model, as the provider spells it.
+    pub model: String,
+}
+
+/// Returns the provider and the name of a model. Without a provider, the name must say it: `provider/model`, or a name of the
+/// table.
+pub fn api_model(provider: Option<&str>, written: &str) -> Option<ApiModel> {
+    let prefix = written.split_once(['/', ':']).map(|(word, _)| word);
+    let named = provider.or(prefix.filter(|word| find_provider(word).is_some()));
+    let accepts = |word: &str| named.map_or_else(|| find_provider(word).is_some(), |it| it == word);
+    match (MODEL_TABLE.full_name("api", written, accepts)?, named) {
+        (FullName::Known(full), _) => {
+            let (provider, model) = full.split_once('/')?;
+            Some(ApiModel { provider: provider.to_owned(), model: model.to_owned() })
+        }
+        (FullName::Unknown(model), Some(provider)) => {
+            Some(ApiModel { provider: provider.to_owned(), model })
+        }
+        (FullName::Unknown(_), None) => None,
+    }
+}
+
 /// Returns the price of a model, by its name with or without a provider, and with or without the date of a snapshot.
 pub fn find_price(model: &str) -> Option<&'static ModelPrice> {
     MODEL_TABLE.price(model)
+}
+
+/// Returns the names of the table without their providers: short names, and models with a price.
+pub fn model_names() -> impl Iterator<Item = &'static str> {
+    let prices = MODEL_TABLE.price.iter().map(ModelPrice::bare_name);
+    MODEL_TABLE.alias.iter().map(|row| row.name.as_str()).chain(prices)
 }
 
 /// Returns the prices of all models, grouped by provider.
@@ -315,6 +350,35 @@ mod tests {
             }
         }
         assert!(models > 2, "only {models} models found");
+    }
+
+    #[test]
+    fn a_model_of_an_api_has_a_provider() {
+        for (provider, written, expected) in [
+            (None, "anthropic/claude-opus-4-8", Some("anthropic claude-opus-4-8")),
+            (None, "anthropic:opus", Some("anthropic claude-opus-5-5")),
+            (None, "sonnet", Some("anthropic claude-sonnet-5-5")),
+            (None, "gpt-6-sol", Some("openai gpt-6-sol")),
+            (None, "openrouter/anthropic/claude-x", Some("openrouter anthropic/claude-x")),
+            (None, "ollama/llama3:8b", Some("ollama llama3:8b")),
+            (None, "acme/large", None),
+            (None, "large", None),
+            (None, "auto", None),
+            (None, "anthropic/auto", None),
+            (Some("acme"), "large", Some("acme large")),
+            (Some("acme"), "acme/large", Some("acme large")),
+            (Some("acme"), "org/large", Some("acme org/large")),
+            (Some("anthropic"), "opus", Some("anthropic claude-opus-5-5")),
+            (
+                Some("openrouter"),
+                "anthropic/claude-opus-4-8",
+                Some("openrouter anthropic/claude-opus-4-8"),
+            ),
+        ] {
+            let found = api_model(provider, written);
+            let found = found.map(|it| format!("{} {}", it.provider, it.model));
+            assert_eq!(found.as_deref(), expected, "{provider:?} {written}");
+        }
     }
 
     #[test]

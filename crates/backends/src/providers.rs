@@ -1,5 +1,7 @@
 //! Providers of models: their environment variables and their own endpoints.
 
+use agent_worker_protocol::FailureClass;
+
 /// A provider of models, as a row of the registry.
 #[derive(Debug)]
 pub struct ProviderSpec {
@@ -9,27 +11,116 @@ pub struct ProviderSpec {
     pub base_url_variable: &'static str,
     /// Variables that may hold a key, in order.
     pub key_variables: &'static [&'static str],
-    /// Its own endpoint.
+    /// Its own endpoint; empty for a provider whose endpoint depends on the account.
     pub base_url: &'static str,
     /// The path of the API version beneath an endpoint that names none.
     pub version_path: &'static str,
+    /// The shape of its API.
+    pub shape: WireShape,
+    /// The header with the key.
+    pub key_header: KeyHeader,
+    /// The need of a key.
+    pub key_need: KeyNeed,
+    /// Phrases of its error bodies that say more than status and code.
+    pub error_phrases: &'static [ProviderErrorPhrase],
 }
 
+/// The shape of an API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WireShape {
+    /// The Messages API of Anthropic.
+    Messages,
+    /// The Responses API of `OpenAI`.
+    Responses,
+    /// Chat Completions, which most providers have.
+    Chat,
+    /// The Gemini API of Google.
+    Gemini,
+}
+
+/// The header with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyHeader {
+    /// `Authorization: Bearer KEY`.
+    Bearer,
+    /// The key alone, in the header of this name.
+    Named(&'static str),
+}
+
+/// The need of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyNeed {
+    /// Every request needs a key.
+    Required,
+    /// A server of the user, which usually has no key.
+    Optional,
+}
+
+/// A phrase of a provider's error bodies, for a failure that has no code of its own.
+#[derive(Debug)]
+pub struct ProviderErrorPhrase {
+    /// A part of the message, in lower case.
+    pub words: &'static str,
+    /// The class of the failure.
+    pub class: FailureClass,
+    /// A message with the phrase, as recorded.
+    pub recorded: &'static str,
+}
+
+/// The phrase of servers that report a long conversation as an invalid request.
+const LONG_CONTEXT: ProviderErrorPhrase = ProviderErrorPhrase {
+    words: "maximum context length",
+    class: FailureClass::ContextOverflow,
+    recorded: "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens.",
+};
+
+/// A row of a provider with Chat Completions and a key.
+const CHAT: ProviderSpec = ProviderSpec {
+    name: "",
+    base_url_variable: "",
+    key_variables: &[],
+    base_url: "",
+    version_path: "",
+    shape: WireShape::Chat,
+    key_header: KeyHeader::Bearer,
+    key_need: KeyNeed::Required,
+    error_phrases: &[LONG_CONTEXT],
+};
+
+/// A row of a local server.
+const LOCAL: ProviderSpec = ProviderSpec { key_need: KeyNeed::Optional, ..CHAT };
+
 /// Providers whose variables do not follow the convention `NAME_BASE_URL` and `NAME_API_KEY`, or whose endpoint is known.
-static PROVIDERS: [ProviderSpec; 3] = [
+pub static PROVIDERS: [ProviderSpec; 14] = [
     ProviderSpec {
         name: "anthropic",
         base_url_variable: "ANTHROPIC_BASE_URL",
         key_variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
         base_url: "https://api.anthropic.com",
         version_path: "/v1",
+        shape: WireShape::Messages,
+        key_header: KeyHeader::Named("x-api-key"),
+        error_phrases: &[
+            ProviderErrorPhrase {
+                words: "prompt is too long",
+                class: FailureClass::ContextOverflow,
+                recorded: "prompt is too long: 203454 tokens > 200000 maximum",
+            },
+            ProviderErrorPhrase {
+                words: "credit balance is too low",
+                class: FailureClass::Billing,
+                recorded: "Your credit balance is too low to access the Anthropic API.",
+            },
+        ],
+        ..CHAT
     },
     ProviderSpec {
         name: "openai",
         base_url_variable: "OPENAI_BASE_URL",
         key_variables: &["CODEX_API_KEY", "OPENAI_API_KEY"],
         base_url: "https://api.openai.com/v1",
-        version_path: "",
+        shape: WireShape::Responses,
+        ..CHAT
     },
     ProviderSpec {
         name: "google",
@@ -37,6 +128,99 @@ static PROVIDERS: [ProviderSpec; 3] = [
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
         base_url: "https://generativelanguage.googleapis.com",
         version_path: "/v1beta",
+        shape: WireShape::Gemini,
+        key_header: KeyHeader::Named("x-goog-api-key"),
+        error_phrases: &[
+            ProviderErrorPhrase {
+                words: "exceeds the maximum number of tokens",
+                class: FailureClass::ContextOverflow,
+                recorded: "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+            },
+            ProviderErrorPhrase {
+                words: "api key not valid",
+                class: FailureClass::Auth,
+                recorded: "API key not valid. Please pass a valid API key.",
+            },
+        ],
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "azure",
+        base_url_variable: "AZURE_OPENAI_BASE_URL",
+        key_variables: &["AZURE_OPENAI_API_KEY", "AZURE_API_KEY"],
+        shape: WireShape::Responses,
+        key_header: KeyHeader::Named("api-key"),
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "openrouter",
+        base_url_variable: "OPENROUTER_BASE_URL",
+        key_variables: &["OPENROUTER_API_KEY"],
+        base_url: "https://openrouter.ai/api/v1",
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "deepseek",
+        base_url_variable: "DEEPSEEK_BASE_URL",
+        key_variables: &["DEEPSEEK_API_KEY"],
+        base_url: "https://api.deepseek.com/v1",
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "groq",
+        base_url_variable: "GROQ_BASE_URL",
+        key_variables: &["GROQ_API_KEY"],
+        base_url: "https://api.groq.com/openai/v1",
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "mistral",
+        base_url_variable: "MISTRAL_BASE_URL",
+        key_variables: &["MISTRAL_API_KEY"],
+        base_url: "https://api.mistral.ai/v1",
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "xai",
+        base_url_variable: "XAI_BASE_URL",
+        key_variables: &["XAI_API_KEY"],
+        base_url: "https://api.x.ai/v1",
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "together",
+        base_url_variable: "TOGETHER_BASE_URL",
+        key_variables: &["TOGETHER_API_KEY"],
+        base_url: "https://api.together.xyz/v1",
+        ..CHAT
+    },
+    ProviderSpec {
+        name: "ollama",
+        base_url_variable: "OLLAMA_BASE_URL",
+        key_variables: &["OLLAMA_API_KEY"],
+        base_url: "http://127.0.0.1:11434/v1",
+        ..LOCAL
+    },
+    ProviderSpec {
+        name: "lmstudio",
+        base_url_variable: "LMSTUDIO_BASE_URL",
+        key_variables: &["LMSTUDIO_API_KEY"],
+        base_url: "http://127.0.0.1:1234/v1",
+        ..LOCAL
+    },
+    ProviderSpec {
+        name: "vllm",
+        base_url_variable: "VLLM_BASE_URL",
+        key_variables: &["VLLM_API_KEY"],
+        base_url: "http://127.0.0.1:8000/v1",
+        ..LOCAL
+    },
+    ProviderSpec {
+        name: "llamacpp",
+        base_url_variable: "LLAMACPP_BASE_URL",
+        key_variables: &["LLAMACPP_API_KEY"],
+        base_url: "http://127.0.0.1:8080/v1",
+        ..LOCAL
     },
 ];
 
@@ -65,6 +249,13 @@ pub struct EndpointVariables {
     pub base_url: Option<String>,
     /// Variables that may hold the key, in order.
     pub keys: Vec<String>,
+}
+
+impl ProviderSpec {
+    /// Returns true if every request needs a key.
+    pub fn needs_key(&self) -> bool {
+        self.key_need == KeyNeed::Required
+    }
 }
 
 /// Returns a provider by its name.

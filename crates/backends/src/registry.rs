@@ -99,9 +99,20 @@ pub static BACKENDS: [BackendSpec; 9] = [
     },
     BackendSpec {
         name: "api",
-        aliases: &["sdk"],
+        aliases: &["sdk", "default"],
         description: "a model's API, called directly",
-        kind: BackendKind::Planned,
+        kind: BackendKind::Api,
+        can: BackendCapabilities {
+            stream: Yes,
+            cost: Limited("by list price"),
+            max_steps: Yes,
+            max_tokens: Yes,
+            effort: Yes,
+            mid_turn: CapabilitySupport::JOINS,
+            ..BackendCapabilities::NONE
+        },
+        efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
+        unverified: &["the providers' own servers"],
         ..EMPTY
     },
     BackendSpec {
@@ -308,6 +319,7 @@ pub fn joins_running_turns(backend: &Backend) -> bool {
     match backend {
         Backend::Native(native) => find_backend(native.cli.word())
             .is_some_and(|spec| spec.can.mid_turn == CapabilitySupport::JOINS),
+        Backend::Api(_) => true,
         Backend::Acp(_) | Backend::Mock { .. } | Backend::Command { .. } => false,
     }
 }
@@ -320,16 +332,16 @@ pub fn find_backend(word: &str) -> Option<&'static BackendSpec> {
 /// Returns the backends of this version in the order in which messages and the schema list them: programs first.
 pub fn available_backends() -> impl Iterator<Item = &'static BackendSpec> {
     let of_kind = |kind| BACKENDS.iter().filter(move |spec| spec.kind == kind);
-    let others = [BackendKind::Acp, BackendKind::Command, BackendKind::Mock].into_iter();
+    let others = [BackendKind::Api, BackendKind::Acp, BackendKind::Command, BackendKind::Mock];
     let programs = for_each_program!(names).into_iter().filter_map(find_backend);
-    programs.chain(others.flat_map(of_kind))
+    programs.chain(others.into_iter().flat_map(of_kind))
 }
 
 /// Returns the names or paths under which the program of a backend is searched for; empty if it needs none. A command
 /// of the workflow file replaces the usual names.
 pub fn backend_programs(backend: &Backend) -> Vec<&str> {
     let (command, usual): (&[String], &[&str]) = match backend {
-        Backend::Mock { .. } => (&[], &[]),
+        Backend::Mock { .. } | Backend::Api(_) => (&[], &[]),
         Backend::Command { command } => (command, &[]),
         Backend::Native(native) => {
             let row = find_backend(native.cli.word());

@@ -80,6 +80,8 @@ pub enum BackendKind {
     Acp,
     /// Any executable that speaks our own protocol.
     Command,
+    /// The tool loop with a model behind the API of its provider.
+    Api,
     /// The tool loop with a script instead of a model.
     Mock,
     /// Not in this version.

@@ -3,11 +3,14 @@
 //! Variables of the network and of the vendor always reach it. The credentials of a cloud reach it only if the variable
 //! that selects this cloud is set: an agent's shell must not have credentials that its program does not use.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
-use agent_worker_protocol::Backend;
+use agent_worker_protocol::{Api, Backend};
 
-use crate::{acp_agents::find_acp_agent, registry::find_backend, spec::BackendSpec};
+use crate::{
+    acp_agents::find_acp_agent, providers::EndpointVariables, registry::find_backend,
+    spec::BackendSpec,
+};
 
 /// Variables of the network: proxies and certificates.
 pub const NETWORK_VARIABLES: [&str; 12] = [
@@ -120,6 +123,7 @@ impl ProgramVariables {
                 let agent = acp.agent.as_ref().and_then(|agent| find_acp_agent(agent.word()));
                 agent.map_or((&[], &[]), |spec| (spec.variables, spec.clouds))
             }
+            Backend::Api(_) => (&[], &[]),
             Backend::Mock { .. } | Backend::Command { .. } => {
                 return Self { own: &[], network: &[], clouds: &[] };
             }
@@ -130,12 +134,37 @@ impl ProgramVariables {
 
 /// Returns every variable that may reach the program of a backend, in addition to the common ones and those that the
 /// workflow file names.
-pub fn backend_variables(backend: &Backend) -> impl Iterator<Item = &'static str> {
+pub fn backend_variables(backend: &Backend) -> impl Iterator<Item = Cow<'static, str>> {
     let ProgramVariables { own, network, clouds } = ProgramVariables::of(backend);
     let clouds = clouds
         .iter()
         .flat_map(|cloud| std::iter::once(cloud.switch).chain(cloud.variables.iter().copied()));
-    own.iter().chain(network).copied().chain(clouds)
+    let fixed = own.iter().chain(network).copied().chain(clouds).map(Cow::Borrowed);
+    fixed.chain(endpoint_variables(backend).map(Cow::Owned))
+}
+
+/// Returns the variables of a backend without a program: the endpoint and the key of its provider, and the values of its
+/// headers. The worker reads them itself, and no child of it gets them.
+pub fn endpoint_variables(backend: &Backend) -> impl Iterator<Item = String> {
+    let of_api = |api: &Api| {
+        let usual = EndpointVariables::of_provider(&api.provider);
+        let named = api.api_key.iter().chain(api.headers.values());
+        let named = named.filter_map(|written| named_variable(written)).map(str::to_owned);
+        usual.base_url.into_iter().chain(usual.keys).chain(named).collect::<Vec<_>>()
+    };
+    let found = match backend {
+        Backend::Api(api) => of_api(api),
+        Backend::Native(_) | Backend::Acp(_) | Backend::Mock { .. } | Backend::Command { .. } => {
+            Vec::new()
+        }
+    };
+    found.into_iter()
+}
+
+/// Returns the name in `$NAME` or `${NAME}`; none for a value that names no variable.
+pub fn named_variable(written: &str) -> Option<&str> {
+    let name = written.strip_prefix('$')?;
+    Some(name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name))
 }
 
 /// Returns the variable of `env` that selects a cloud of a backend.
@@ -149,6 +178,7 @@ pub fn takes_variable(backend: &Backend, name: &str, env: &BTreeMap<String, Stri
     let is_selected = |cloud: &&CloudVariables| cloud.is_selected(env);
     own.contains(&name)
         || network.contains(&name)
+        || endpoint_variables(backend).any(|one| one == name)
         || clouds.iter().any(|cloud| cloud.switch == name)
         || clouds.iter().filter(is_selected).any(|cloud| cloud.variables.contains(&name))
 }
@@ -169,6 +199,15 @@ mod tests {
             session: SessionPolicy::Continue,
         });
         let command = Backend::Command { command: vec!["agent".to_owned()] };
+        let api = Backend::Api(Api {
+            provider: "openai".to_owned(),
+            model: "gpt-6-sol".to_owned(),
+            base_url: None,
+            api_key: Some("$MINE".to_owned()),
+            headers: [("x-team".to_owned(), "${TEAM}".to_owned())].into(),
+            temperature: None,
+            extra: serde_json::Map::new(),
+        });
         for (backend, env, name, expected) in [
             (&claude, &[][..], "ANTHROPIC_API_KEY", true),
             (&claude, &[], "https_proxy", true),
@@ -180,6 +219,12 @@ mod tests {
             (&claude, &[("CLAUDE_CODE_USE_VERTEX", "1")], "GOOGLE_CLOUD_PROJECT", true),
             (&claude, &[], "OPENAI_API_KEY", false),
             (&command, &[], "HTTPS_PROXY", false),
+            (&api, &[], "HTTPS_PROXY", true),
+            (&api, &[], "OPENAI_API_KEY", true),
+            (&api, &[], "OPENAI_BASE_URL", true),
+            (&api, &[], "MINE", true),
+            (&api, &[], "TEAM", true),
+            (&api, &[], "ANTHROPIC_API_KEY", false),
         ] {
             let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             let env: BTreeMap<String, String> = env.collect();

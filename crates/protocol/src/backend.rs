@@ -1,9 +1,12 @@
-//! Backends of agents: a vendor's program, an agent of a protocol, any other program, or a script.
+//! Backends of agents: a model's API, a vendor's program, an agent of a protocol, any other program, or a script.
 //!
 //! The shape of the setting only: which vendors and agents there are is in the registry (`crates/backends`).
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use strum::{Display, EnumString, IntoStaticStr};
 
 use crate::mock::MockRule;
@@ -17,6 +20,8 @@ pub enum Backend {
         /// The rules of the script.
         rules: Vec<MockRule>,
     },
+    /// A model, called through the API of its provider.
+    Api(Api),
     /// A vendor's own agent, started for every turn.
     Native(Native),
     /// An agent that speaks the Agent Client Protocol, started for every turn.
@@ -26,6 +31,30 @@ pub enum Backend {
         /// The program and its arguments.
         command: Vec<String>,
     },
+}
+
+/// A model behind the API of a provider.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Api {
+    /// Provider of the model; the registry has the rows of those whose endpoints are known.
+    pub provider: String,
+    /// Name of the model, as the provider spells it.
+    pub model: String,
+    /// Endpoint, if it is not the provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Variable with the key, as `$NAME`, if it is not one of the provider's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+    /// Further headers of each request; a value that is `$NAME` comes from the environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Randomness of the answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Further fields of the body of each request.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
 }
 
 /// A vendor's own agent.
@@ -149,6 +178,7 @@ impl Backend {
     pub fn word(&self) -> &str {
         match self {
             Self::Mock { .. } => "mock",
+            Self::Api(_) => "api",
             Self::Native(native) => native.cli.word(),
             Self::Acp(_) => "acp",
             Self::Command { .. } => "command",

@@ -48,7 +48,7 @@ pub use attachment::{
     MAX_ATTACHMENTS, MAX_ATTACHMENTS_BYTES, attachments_line, is_binary, is_image, media_type_of,
     size_text,
 };
-pub use backend::{Acp, AcpAgent, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
+pub use backend::{Acp, AcpAgent, Api, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
 pub use display_text::{plain_line, sanitize_for_display};
 pub use effect::{EffectKey, Hash, canonical_json, hash, hmac};
 pub use event::{

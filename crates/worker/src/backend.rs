@@ -5,9 +5,10 @@ use agent_worker_protocol::{Backend, WorkerJob};
 use async_trait::async_trait;
 
 use crate::{
+    api_backend::ApiBackend,
     mock::MockModel,
     program::{AcpBackend, ProgramBackend},
-    tool_loop::ToolLoop,
+    tool_loop::{StepAuthor, ToolLoop},
     turn::{TurnAnswer, TurnContext, TurnFailure},
 };
 
@@ -24,7 +25,10 @@ pub(crate) trait AgentBackend: Send {
 /// Returns the backend of a job. Fails for a backend that the registry does not have.
 pub(crate) fn backend_for(job: &WorkerJob) -> Result<Box<dyn AgentBackend>, TurnFailure> {
     Ok(match &job.backend {
-        Backend::Mock { rules } => Box::new(ToolLoop::new(MockModel::new(rules, job))),
+        Backend::Mock { rules } => {
+            Box::new(ToolLoop::new(MockModel::new(rules, job), StepAuthor::Script))
+        }
+        Backend::Api(api) => Box::new(ApiBackend::new(api.clone(), job.env.clone())),
         Backend::Native(native) => Box::new(ProgramBackend::native(native)?),
         Backend::Acp(acp) => Box::new(AcpBackend::new(acp)?),
         Backend::Command { command } => Box::new(ProgramBackend::executable(command)),
@@ -59,6 +63,7 @@ mod tests {
     async fn every_backend_ends_by_itself_when_its_turn_is_cancelled() {
         for backend in [
             json!({"backend": "mock", "rules": [{"fail": "hang"}]}),
+            json!({"backend": "api", "provider": "ollama", "model": "any"}),
             json!({"backend": "native", "cli": "claude", "command": ["cat"]}),
             json!({"backend": "acp", "command": ["cat"]}),
             json!({"backend": "command", "command": ["cat"]}),

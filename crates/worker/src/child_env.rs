@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use agent_worker_backends::endpoint_variables;
 use agent_worker_host::{ATTEMPT_MARKER, ProgramDefect, find_program};
 use agent_worker_protocol::WorkerJob;
 use tokio::{
@@ -44,6 +45,10 @@ pub(crate) struct ChildEnv {
 impl ChildEnv {
     pub(crate) fn new(job: &WorkerJob) -> Self {
         let mut env = job.env.clone();
+        // The worker alone calls the model.
+        for name in endpoint_variables(&job.backend) {
+            env.remove(&name);
+        }
         env.insert(ATTEMPT_MARKER.to_owned(), job.attempt.to_string());
         env.insert(ACTIVATION_MARKER.to_owned(), job.activation.clone());
         // `agent-worker` in an agent's shell calls the daemon of the agent, not the user's default daemon.

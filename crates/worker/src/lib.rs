@@ -3,6 +3,8 @@
 //! A worker is an ordinary client of the daemon: it reports events over the socket, calls tools over MCP, and
 //! continues for a while without a daemon. The daemon decides if the work counts.
 
+mod api_backend;
+mod api_model;
 mod approval_gate;
 mod attachments;
 mod attempt;
@@ -15,6 +17,7 @@ mod journal;
 mod mcp_client;
 mod mock;
 mod model;
+mod model_retries;
 mod post_schedule;
 mod pricing;
 mod program;

@@ -3,7 +3,6 @@
 //! A model is constructed with the constant parts (its settings, the tools it may offer) and called with the
 //! conversation so far.
 
-use agent_worker_protocol::Usage;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
@@ -12,7 +11,7 @@ use crate::{event_reporter::EventReporter, turn::TurnFailure};
 /// Produces one step at a time.
 #[async_trait]
 pub(crate) trait Model: Send {
-    /// Takes the next step. Streams text through `report` as it arrives, and records its own retries there.
+    /// Takes the next step. Streams text through `report` as it arrives, and records its tokens and retries there.
     async fn step(
         &mut self,
         so_far: &ModelConversation,
@@ -22,7 +21,6 @@ pub(crate) trait Model: Send {
 
 /// The whole conversation of this attempt.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
 pub(crate) struct ModelConversation {
     /// Instructions that describe the agent's identity.
     pub(crate) system_prompt: String,
@@ -32,16 +30,15 @@ pub(crate) struct ModelConversation {
     pub(crate) exchanges: Vec<ToolExchange>,
 }
 
-/// A step that called tools, and their results.
+/// A step of the model, and what it gets for the next one. The model itself keeps the text of its step.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "a script reads only the results; an LLM reads all of it")]
 pub(crate) struct ToolExchange {
-    /// Text of the model next to its calls.
-    pub(crate) text: String,
     /// The calls of this step.
     pub(crate) calls: Vec<ModelToolCall>,
     /// One result for each call, in the same order.
     pub(crate) results: Vec<ToolResult>,
+    /// Messages that joined the turn after this step.
+    pub(crate) messages: Vec<String>,
 }
 
 /// The next step of a model. Without calls the model is done and `text` is its answer.
@@ -49,7 +46,6 @@ pub(crate) struct ToolExchange {
 pub(crate) struct ModelStep {
     pub(crate) text: String,
     pub(crate) calls: Vec<ModelToolCall>,
-    pub(crate) usage: Usage,
 }
 
 /// One tool call of a model.

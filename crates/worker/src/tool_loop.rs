@@ -1,14 +1,22 @@
 //! The backend for models without a program: asks the model, calls its tools, returns their results to it, and
 //! repeats this until the model calls no tool.
+//!
+//! Consecutive calls that only read run in parallel; any other call runs alone, in the order of the model. A message that
+//! joins the turn reaches the model with its next step. Invariant: a joined message is recorded after a step that had it.
 
-use agent_worker_protocol::{FailureClass, Usage, WorkerEvent};
+use std::{collections::VecDeque, pin::pin};
+
+use agent_worker_protocol::{FailureClass, TurnMessage};
 use async_trait::async_trait;
+use tokio::task::JoinSet;
 
 use crate::{
     backend::AgentBackend,
-    model::{Model, ModelConversation, ToolExchange},
+    model::{Model, ModelConversation, ModelToolCall, ToolExchange, ToolResult},
     shell::Shell,
+    tool_set::{ToolEffect, ToolSet},
     turn::{TurnAnswer, TurnContext, TurnFailure},
+    turn_messages::TurnMessages,
 };
 
 /// Maximum number of model calls of a turn, if the workflow file sets none.
@@ -17,45 +25,125 @@ const DEFAULT_MAX_STEPS: u32 = 30;
 /// Runs the turns of a model through its tools.
 pub(crate) struct ToolLoop<M> {
     model: M,
+    author: StepAuthor,
+}
+
+/// The author of the steps, which decides about tools and messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepAuthor {
+    /// The workflow file: it may run shell commands, and a message interrupts the turn.
+    Script,
+    /// A language model: it has only the tools that it is offered, and a message joins the turn.
+    Model,
+}
+
+/// Messages to the running turn, received and not yet with the model.
+struct TurnMailbox {
+    source: Option<TurnMessages>,
+    waiting: VecDeque<TurnMessage>,
 }
 
 impl<M: Model> ToolLoop<M> {
-    pub(crate) fn new(model: M) -> Self {
-        Self { model }
+    pub(crate) fn new(model: M, author: StepAuthor) -> Self {
+        Self { model, author }
     }
 
     async fn run(&mut self, turn: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
-        let tools = turn.tools.clone().with_shell(Shell::new(turn.child_env.clone()));
+        let tools = turn.tools.clone();
+        let (tools, source) = match self.author {
+            StepAuthor::Script => (tools.with_shell(Shell::new(turn.child_env.clone())), None),
+            StepAuthor::Model => (tools, Some(turn.new_messages())),
+        };
+        let mut mailbox = TurnMailbox { source, waiting: VecDeque::new() };
         let mut conversation = ModelConversation {
             system_prompt: turn.request.system_prompt.clone(),
             prompt: turn.request.prompt.clone(),
             exchanges: Vec::new(),
         };
+        let (mut answers, mut sent) = (Vec::new(), Vec::new());
         let max_steps = turn.limits.max_steps.unwrap_or(DEFAULT_MAX_STEPS);
         for _ in 0..max_steps {
-            let step = self.model.step(&conversation, &turn.reporter).await?;
-            if step.usage != Usage::default() {
-                turn.reporter.record(WorkerEvent::Usage(step.usage));
+            let step =
+                mailbox.receive_during(self.model.step(&conversation, &turn.reporter)).await?;
+            mailbox.record_joined(&mut sent);
+            let is_last = step.calls.is_empty();
+            if is_last && !step.text.is_empty() {
+                answers.push(step.text);
             }
-            if step.calls.is_empty() {
-                return Ok(step.text.into());
+            if is_last && mailbox.waiting.is_empty() {
+                return Ok(answers.join("\n\n").into());
             }
-            let mut results = Vec::with_capacity(step.calls.len());
-            for call in &step.calls {
-                results.push(tools.call(call).await);
-            }
-            let exchange = ToolExchange { text: step.text, calls: step.calls, results };
-            conversation.exchanges.push(exchange);
+            let results = mailbox.receive_during(call_all(&tools, &step.calls)).await;
+            sent.extend(mailbox.waiting.drain(..));
+            let messages = sent.iter().map(|message| message.text.clone()).collect();
+            conversation.exchanges.push(ToolExchange { calls: step.calls, results, messages });
         }
         let steps = if max_steps == 1 { "step" } else { "steps" };
-        let why = format!("the model still called tools after {max_steps} {steps} (max_steps)");
+        let why = format!("the model was not done after {max_steps} {steps} (max_steps)");
         Err(TurnFailure::new(FailureClass::Fatal, why))
+    }
+}
+
+/// Carries out the calls of a step, and returns one result for each in the same order.
+async fn call_all(tools: &ToolSet, calls: &[ModelToolCall]) -> Vec<ToolResult> {
+    let mut results = Vec::with_capacity(calls.len());
+    for group in calls.chunk_by(|first, second| is_read(first) && is_read(second)) {
+        match group {
+            [only] => results.push(tools.call(only).await),
+            group => results.extend(call_in_parallel(tools, group).await),
+        }
+    }
+    results
+}
+
+fn is_read(call: &ModelToolCall) -> bool {
+    ToolSet::effect(&call.tool) == ToolEffect::Read
+}
+
+async fn call_in_parallel(tools: &ToolSet, calls: &[ModelToolCall]) -> Vec<ToolResult> {
+    let mut running = JoinSet::new();
+    for (place, call) in calls.iter().cloned().enumerate() {
+        let tools = tools.clone();
+        running.spawn(async move { (place, tools.call(&call).await) });
+    }
+    let mut results = vec![ToolResult::Failed("the call was cancelled".to_owned()); calls.len()];
+    while let Some(done) = running.join_next().await {
+        if let Ok((place, result)) = done {
+            results[place] = result;
+        }
+    }
+    results
+}
+
+impl TurnMailbox {
+    /// Completes `work`, and receives messages meanwhile.
+    async fn receive_during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let Some(source) = &mut self.source else { return work.await };
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                message = source.next() => {
+                    source.accept(message.seq);
+                    self.waiting.push_back(message);
+                }
+            }
+        }
+    }
+
+    /// Records that the model has got these messages.
+    fn record_joined(&self, sent: &mut Vec<TurnMessage>) {
+        for message in sent.drain(..) {
+            if let Some(source) = &self.source {
+                source.record_joined(message.seq);
+            }
+        }
     }
 }
 
 #[async_trait]
 impl<M: Model> AgentBackend for ToolLoop<M> {
     async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
-        turn.until_cancelled(self.run(&turn)).await
+        turn.until_cancelled(Box::pin(self.run(&turn))).await
     }
 }

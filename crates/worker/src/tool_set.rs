@@ -38,6 +38,15 @@ const CALL_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 /// Timeout of a call; no tool of the daemon takes longer than 50 s.
 const TOOL_CALL_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// The effect of a tool, which decides if its calls may run in parallel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolEffect {
+    /// The tool only reads.
+    Read,
+    /// The tool changes a state, or a later call of the same step may depend on it.
+    Change,
+}
+
 /// The daemon's reply about a stored resource.
 #[derive(Deserialize)]
 struct ToolResultResource {
@@ -48,7 +57,7 @@ struct ToolResultResource {
 #[derive(Clone)]
 pub(crate) struct ToolSet {
     daemon: McpClient,
-    /// Present in the tool loop only: a program has a shell of its own, or none.
+    /// Present for scripts only: a program has a shell of its own or none, and a model has none.
     shell: Option<Shell>,
     reporter: EventReporter,
     log: WorkerLog,
@@ -97,6 +106,17 @@ impl ToolSet {
     /// Adds the worker's own shell to the tools.
     pub(crate) fn with_shell(self, shell: Shell) -> Self {
         Self { shell: Some(shell), ..self }
+    }
+
+    /// Returns the effect of a tool. A tool that is not known may change anything.
+    pub(crate) fn effect(tool: &str) -> ToolEffect {
+        match ToolName::find(tool) {
+            Some(ToolName::InboxCheck | ToolName::InboxAck | ToolName::FeedbackSubmit) | None => {
+                ToolEffect::Change
+            }
+            Some(tool) if tool.writes() => ToolEffect::Change,
+            Some(_) => ToolEffect::Read,
+        }
     }
 
     /// Returns the record of calls that the daemon failed to carry out.

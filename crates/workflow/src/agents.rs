@@ -1,6 +1,7 @@
 //! `agents:` section of the file. This code fills in every default and checks the range of every number.
 
 pub(crate) mod agent_file;
+pub(crate) mod api;
 pub(crate) mod backend;
 pub(crate) mod mock;
 pub(crate) mod permissions;
@@ -54,9 +55,12 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "args",
         "mode",
         "session",
+        "provider",
+        "temperature",
+        "extra",
         "mock",
     ],
-    planned: &["provider", "tools", "mcp_servers", "skills", "schedule"],
+    planned: &["tools", "mcp_servers", "skills", "schedule"],
 };
 const RETRY_KEYS: AllowedKeys =
     AllowedKeys { known: &["max_attempts", "backoff", "multiplier"], planned: &[] };

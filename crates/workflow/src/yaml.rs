@@ -8,6 +8,7 @@ pub(crate) mod text_file;
 use std::{fmt, ops::Range};
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 use serde_saphyr::{Error, Location, MessageFormatter, Options, Spanned, UserMessageFormatter};
 
 use crate::diagnostics::diagnostic::Diagnostic;
@@ -65,6 +66,24 @@ fn parser_options() -> Options {
         strict_booleans: true,
         reject_unsupported_tags: true,
         with_snippet: false,
+    }
+}
+
+impl Node {
+    /// Returns the value as JSON.
+    pub(crate) fn to_json(&self) -> Value {
+        match &self.value {
+            Yaml::Null => Value::Null,
+            Yaml::Bool(value) => (*value).into(),
+            Yaml::Whole(value) => (*value).into(),
+            Yaml::Decimal(value) => (*value).into(),
+            Yaml::Text(value) => value.as_str().into(),
+            Yaml::List(items) => items.iter().map(Self::to_json).collect(),
+            Yaml::Map(entries) => {
+                let pairs = entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json()));
+                Value::Object(pairs.collect::<Map<_, _>>())
+            }
+        }
     }
 }
 

@@ -128,26 +128,14 @@ pub(super) const COMMANDS: [(&str, &str, Expected); 92] = [
     (
         "002:256, as written",
         "agent-worker new reviewer -f ./prompts/reviewer.txt",
-        Refused(
-            "`reviewer` needs a backend: direct access to a model (`api`) is not in this version",
-        ),
+        Refused("`reviewer` needs a backend: there is no default"),
     ),
     (
         "000:1058, as written",
         "agent-worker new helper --context",
-        Refused(
-            "`helper` needs a backend: direct access to a model (`api`) is not in this version",
-        ),
+        Refused("`helper` needs a backend: there is no default"),
     ),
-    (
-        "002:254, as written",
-        "agent-worker agent new other -m anthropic/claude-sonnet-4-5",
-        Refused("needs the backend `api`, which is not in this version"),
-    ),
-    (
-        "004:308",
-        "agent-worker agent new other -b sdk",
-        Refused("the backend `sdk` is not in this version"),
-    ),
-    ("001:112", "agent-worker agent new other -b mock -m claude-haiku-3-5-20250514", Runs),
+    ("002:254, as written", "agent-worker agent new other -m anthropic/claude-sonnet-4-5", Runs),
+    ("004:308", "agent-worker agent new other -b sdk", Refused("backend `api` needs a model")),
+    ("001:112", "agent-worker agent new third -b mock -m claude-haiku-3-5-20250514", Runs),
 ];

@@ -2,7 +2,7 @@
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `CALL tool {json}` | call this tool; the n-th call follows n-1 results; `mcp__…` also if it is not offered |
+//! | `CALL tool {json}` | call this tool; the n-th call follows n-1 results; `mcp__…` and `shell` also if not offered |
 //! | `SAY text`, `ECHO` | the final answer: this text, or the result of the last tool |
 //! | `HOLD` | the next of these pauses in the middle of its answer until the test releases it |
 //! | `FAIL status [n]` | refuse every request, or only the first n |
@@ -218,7 +218,7 @@ fn call(rest: &str, tools: &[OfferedTool]) -> AnswerContent {
     match (tool, serde_json::from_str(args)) {
         (Some(tool), Ok(args)) => AnswerContent::Call { tool: tool.clone(), args },
         // Models also call tools that are not offered.
-        (None, Ok(args)) if name.starts_with("mcp__") => AnswerContent::Call {
+        (None, Ok(args)) if name.starts_with("mcp__") || name == "shell" => AnswerContent::Call {
             tool: OfferedTool { namespace: None, name: name.to_owned() },
             args,
         },

@@ -1,13 +1,20 @@
-//! `agent-worker providers`: lists the models whose prices are known.
+//! `agent-worker providers`: lists providers of models and the prices of models, and checks a provider with one request.
 
-use agent_worker_backends::{ModelPrice, PriceSource, model_prices};
+mod check;
+
+use agent_worker_backends::{ModelPrice, PROVIDERS, PriceSource, ProviderSpec, model_prices};
+use agent_worker_models::{ProviderEndpoint, ProviderOverrides};
 use serde::Serialize;
 
 use crate::{
     error::CliError,
-    input::context::{CommandContext, Format, OutputArgs},
+    input::{
+        context::{CommandContext, Format, OutputArgs},
+        settings::CliSettings,
+    },
     output::{
         state_text::format_dollars,
+        styled_line::StyledLine,
         table::Column::{Figure, Name, Text},
         verdict::RunVerdict,
     },
@@ -18,13 +25,32 @@ const UNKNOWN: &str = "-";
 
 /// List model providers and the prices of their models
 ///
-/// Prices are in dollars per million tokens. They apply where a program reports tokens and no cost; a model that is not
-/// listed has the cost `unknown`. This version calls no provider: each agent's program uses its own login or key.
+/// `backend: api` calls these providers. KEY is the variable that is set, or the one to set. Prices are in dollars per
+/// million tokens. They apply where a program or a provider reports tokens and no cost; a model that is not listed has the
+/// cost `unknown`. With --json the list has the prices. Only `providers check` calls a provider.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker providers --json")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<ProvidersCommand>,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ProvidersCommand {
+    Check(check::Args),
+}
+
+impl Args {
+    /// Returns the format of a failure.
+    pub(super) fn format(&self) -> Format {
+        match &self.command {
+            Some(ProvidersCommand::Check(args)) => args.output.format(),
+            None => self.output.format(),
+        }
+    }
 }
 
 /// The price of a model as a JSON document, in micro-dollars per million tokens.
@@ -59,7 +85,10 @@ impl<'a> From<&'a ModelPrice> for PriceView<'a> {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    if let Some(ProvidersCommand::Check(args)) = &args.command {
+        return check::run(args, ctx).await;
+    }
     let prices = model_prices();
     match args.output.format() {
         Format::Json => {
@@ -67,6 +96,10 @@ pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
             ctx.console.print_json_list(&views)
         }
         Format::Text => {
+            let rows: Vec<_> =
+                PROVIDERS.iter().map(|row| provider_row(row, ctx.settings)).collect();
+            ctx.console.print_table([Name("PROVIDER"), Text("KEY"), Text("ENDPOINT")], &rows)?;
+            ctx.console.print_line(&StyledLine::plain(""))?;
             let rows: Vec<_> = prices.iter().map(price_row).collect();
             let head = [
                 Name("MODEL"),
@@ -84,6 +117,19 @@ pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
         }
     }?;
     Ok(RunVerdict::Done)
+}
+
+/// Returns the provider, the variable of its key, and its endpoint in this environment.
+fn provider_row(row: &ProviderSpec, settings: &CliSettings) -> [String; 3] {
+    let is_set = |name: &&&str| settings.env.get(**name).is_some_and(|value| !value.is_empty());
+    let key = match (row.key_variables.iter().find(is_set), row.key_variables.first()) {
+        (Some(name), _) => format!("{name} is set"),
+        (None, Some(name)) if row.needs_key() => format!("set {name}"),
+        (None, Some(_) | None) => "not needed".to_owned(),
+    };
+    let found = ProviderEndpoint::base_url(row.name, &ProviderOverrides::default(), &settings.env);
+    let endpoint = found.unwrap_or_else(|_| format!("set {}", row.base_url_variable));
+    [row.name.to_owned(), key, endpoint]
 }
 
 fn price_row(price: &ModelPrice) -> [String; 7] {

@@ -1,6 +1,6 @@
 //! The next steps for a person: open questions and approvals, a limit, failures of agents. Pure.
 
-use agent_worker_backends::{BackendSpec, find_backend};
+use agent_worker_backends::{BackendKind, BackendSpec, find_backend};
 use agent_worker_protocol::{
     AgentName, AgentState, FailureClass, Outcome, PauseCause, RunState, Target,
     api::{AgentFailure, AgentView, LastFailure, QuestionView, RunView},
@@ -214,6 +214,10 @@ impl<'a> FailedAgent<'a> {
     /// with, so only a login takes effect in it.
     fn credentials_fix(&self) -> Fix {
         let Self { name, .. } = self;
+        if self.backend.is_some_and(|backend| backend.kind == BackendKind::Api) {
+            let what = format!("set a valid key of the provider of {name}");
+            return Fix { what, retry: self.restart() };
+        }
         let Some(key) = self.backend.and_then(|backend| backend.key_variables.first()) else {
             // The key may be in a file or a service, where a live run finds it.
             return Fix { what: format!("give {name} a valid key"), retry: self.resume() };

@@ -10,7 +10,8 @@ use agent_worker_backends::{
     BackendSpec, backend_programs, find_backend, find_program_backend, install_command,
 };
 use agent_worker_host::{ProgramDefect, find_program};
-use agent_worker_protocol::{AgentSettings, BASE_ENV, Backend, CredentialMode};
+use agent_worker_models::{ProviderEndpoint, ProviderOverrides};
+use agent_worker_protocol::{AgentSettings, Api, BASE_ENV, Backend, CredentialMode};
 use agent_worker_workflow::{AgentProblem, Workflow};
 
 use super::login::{CredentialPlaces, Login, find_login};
@@ -62,7 +63,7 @@ pub(crate) fn check_team(
     workflow.agents.iter().filter_map(of_agent).collect()
 }
 
-/// Checks the program of one agent.
+/// Checks the program of one agent, or the key of its provider.
 pub(crate) fn check_agent(
     agent: &AgentSettings,
     folders: AgentFolders<'_>,
@@ -72,12 +73,15 @@ pub(crate) fn check_agent(
         .or_else(|| check_login(agent, folders.work, settings))
 }
 
-/// Checks only that the program of a backend is installed.
+/// Checks only that the program of a backend is installed, or that the key of its provider is set.
 pub(crate) fn check_presence(
     backend: &Backend,
     folders: AgentFolders<'_>,
     settings: &CliSettings,
 ) -> Option<ProgramProblem> {
+    if let Backend::Api(api) = backend {
+        return check_endpoint(api, settings);
+    }
     let path = settings.env.get("PATH").map(String::as_str).unwrap_or_default();
     let mut defects: Vec<ProgramDefect> = Vec::new();
     for program in backend_programs(backend) {
@@ -97,6 +101,16 @@ pub(crate) fn check_presence(
     if let Some(login) = spec.and_then(|spec| login_step(spec, folders.work, settings)) {
         hint = format!("{hint}, then log in: {login}");
     }
+    Some(ProgramProblem { message: defect.to_string(), hint, certainty: Certainty::Certain })
+}
+
+/// Checks that the key and the endpoint of a provider are in the environment.
+fn check_endpoint(api: &Api, settings: &CliSettings) -> Option<ProgramProblem> {
+    let Api { provider, base_url, api_key, headers, .. } = api;
+    let (base_url, api_key, headers) = (base_url.clone(), api_key.clone(), headers.clone());
+    let overrides = ProviderOverrides { base_url, api_key, headers };
+    let defect = ProviderEndpoint::resolve(provider, &overrides, &settings.env).err()?;
+    let hint = "the agent fails until a run is started with it".to_owned();
     Some(ProgramProblem { message: defect.to_string(), hint, certainty: Certainty::Certain })
 }
 

@@ -36,7 +36,7 @@ impl RunContext {
         let mut backend = settings.backend.clone();
         let Some(folder) = self.file_folder_of(settings) else { return backend };
         let (command, args) = match &mut backend {
-            Backend::Mock { .. } => return backend,
+            Backend::Mock { .. } | Backend::Api(_) => return backend,
             Backend::Native(native) => (&mut native.command, native.args.as_mut_slice()),
             Backend::Acp(acp) => (&mut acp.command, Default::default()),
             Backend::Command { command } => (command, Default::default()),

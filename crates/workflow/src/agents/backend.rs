@@ -1,15 +1,15 @@
 //! Backend of an agent: from its `backend` key, or derived from the other keys.
 
 use agent_worker_backends::{
-    ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, available_backends, find_backend,
-    find_price, find_provider,
+    ACP_AGENTS, AcpAgentSpec, BACKENDS, BackendKind, BackendSpec, PROVIDERS, api_model,
+    available_backends, find_backend, model_names,
 };
 use agent_worker_protocol::{
     Acp, Backend, CredentialMode, Keyword as _, MockRule, Native, RunDefaults, SessionPolicy,
 };
 
 use crate::{
-    agents::{agent_file::AgentFileUse, mock},
+    agents::{agent_file::AgentFileUse, api, mock},
     definition::user_config::is_default_backend,
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) type BackendChoiceError = (String, String);
 
 /// The reason why no backend is the default.
-pub const NO_DEFAULT: &str = "direct access to a model (`api`) is not in this version";
+pub const NO_DEFAULT: &str = "there is no default";
 
 /// Returns the list of available backends as a sentence.
 pub fn backend_choices() -> String {
@@ -61,6 +61,15 @@ pub(crate) fn words_of_models() -> impl Iterator<Item = &'static str> {
     specs.flat_map(|spec| [spec.name].into_iter().chain(spec.aliases.iter().copied()))
 }
 
+/// Returns the pattern of the names of models that imply a backend, without its anchors.
+pub(crate) fn model_pattern() -> String {
+    let backends = words_of_models().collect::<Vec<_>>().join("|");
+    let providers = PROVIDERS.each_ref().map(|row| row.name).join("|");
+    let names: Vec<_> = model_names().map(|name| name.replace('.', "\\.")).collect();
+    let date = "(-[0-9]{8}|-[0-9]{4}-[0-9]{2}-[0-9]{2})?";
+    format!("({backends})([/:].*)?|({providers})[/:].+|({}){date}", names.join("|"))
+}
+
 fn is_implied_by_model(spec: &BackendSpec) -> bool {
     [BackendKind::Program, BackendKind::Mock].contains(&spec.kind)
 }
@@ -70,22 +79,23 @@ pub(crate) fn backend_of_model(model: &str) -> Result<&'static BackendSpec, Back
     let word = model.split(['/', ':']).next().unwrap_or_default();
     match backend_of_word(word) {
         Ok(spec) if is_implied_by_model(spec) => Ok(spec),
+        // A model of a provider, or a bare name of one, is for direct access to the provider.
+        Ok(_) | Err(_) if api_model(None, model).is_some() => Ok(of_kind(BackendKind::Api)),
         Ok(_) | Err(_) => {
-            // A model of a provider, or a bare name of one, is for direct access to the provider.
-            let is_of_provider = find_provider(word).is_some() || find_price(model).is_some();
-            let message = if is_of_provider {
-                format!("the model `{model}` needs the backend `api`, which is not in this version")
-            } else {
-                format!("the model `{model}` does not imply a backend")
-            };
+            let message = format!("the model `{model}` does not imply a backend");
             Err((message, format!("add a backend; {}", backend_choices())))
         }
     }
 }
 
+/// Keys that only programs have.
+const PROGRAM_KEYS: [&str; 3] = ["command", "mode", "session"];
+
 /// The parts of a backend that a caller gives.
 pub(crate) struct BackendInputs {
     pub(crate) rules: Vec<MockRule>,
+    /// Model, as written by the user.
+    pub(crate) model: Option<String>,
     /// Known agent of the backend `acp`.
     pub(crate) agent: Option<String>,
     /// Program and its arguments.
@@ -97,18 +107,19 @@ pub(crate) fn with_defaults(
     spec: &BackendSpec,
     inputs: BackendInputs,
 ) -> Result<Backend, BackendChoiceError> {
-    let BackendInputs { rules, agent, command } = inputs;
+    let BackendInputs { rules, model, agent, command } = inputs;
     let (mode, session) = (None, SessionPolicy::default());
     if agent.is_some() && spec.kind != BackendKind::Acp {
         let message = "`agent` is for the backend `acp`".to_owned();
         return Err((message, "omit it, or use `acp`".to_owned()));
     }
     match spec.kind {
-        BackendKind::Mock if command.is_empty() => Ok(Backend::Mock { rules }),
-        BackendKind::Mock => {
+        BackendKind::Mock | BackendKind::Api if !command.is_empty() => {
             let hint = "omit it, or use the backend `command`";
-            Err(("backend `mock` takes no command".to_owned(), hint.to_owned()))
+            Err((format!("backend `{}` takes no command", spec.name), hint.to_owned()))
         }
+        BackendKind::Mock => Ok(Backend::Mock { rules }),
+        BackendKind::Api => api::with_defaults(model.as_deref()).map(Backend::Api),
         BackendKind::Program => {
             let args = Vec::new();
             Ok(Backend::Native(Native { cli: spec.name.into(), command, args, mode, session }))
@@ -186,6 +197,11 @@ fn check_kind_of_keys(kind: BackendKind, fields: &YamlFields<'_>, diagnostics: &
             diagnostics.add(field.diagnostic(format!("`{name}` is for {what}")));
         }
     }
+    for name in api::API_KEYS {
+        if let Some(field) = fields.get(name).filter(|_| kind != BackendKind::Api) {
+            diagnostics.add(field.diagnostic(format!("`{name}` is for `backend: api`")));
+        }
+    }
 }
 
 fn read_parts(
@@ -223,6 +239,13 @@ fn read_parts(
             let agent = agent.map(|agent| agent.name.into());
             Backend::Acp(Acp { agent, command, mode, session })
         }
+        Some((BackendKind::Api, _)) => {
+            needless("mock", "`backend: mock`", diagnostics);
+            for name in PROGRAM_KEYS {
+                needless(name, "programs", diagnostics);
+            }
+            Backend::Api(api::read(key, fields, diagnostics))
+        }
         Some((BackendKind::Program, name)) => {
             needless("mock", "`backend: mock`", diagnostics);
             let (command, session) = (command.unwrap_or_default(), session.unwrap_or_default());
@@ -241,10 +264,8 @@ fn read_parts(
             Backend::Command { command: command.unwrap_or_default() }
         }
         Some((BackendKind::Mock | BackendKind::Planned, _)) | None => {
-            if kind.is_some() {
-                needless("command", "programs", diagnostics);
-                needless("mode", "programs", diagnostics);
-                needless("session", "programs", diagnostics);
+            for name in PROGRAM_KEYS.iter().filter(|_| kind.is_some()) {
+                needless(name, "programs", diagnostics);
             }
             Backend::Mock { rules: rules.unwrap_or_default() }
         }
@@ -270,6 +291,9 @@ fn read_spec(
     if fields.has_unknown_keys {
         return Ok(None);
     }
+    if fields.get("provider").is_some() && !matches!(sources.file, AgentFileUse::Read(_)) {
+        return Ok(Some(of_kind(BackendKind::Api)));
+    }
     let by_model = match fields.get("model") {
         None => Err(missing_backend(key)),
         // The reader of `model` reports a value that is not text.
@@ -283,7 +307,8 @@ fn read_spec(
         AgentFileUse::Invalid => return Ok(by_model.ok().flatten()),
         // The name of the model may select another program.
         file @ AgentFileUse::Read(_) => {
-            return Ok(by_model.ok().flatten().or_else(|| file.implied_backend()));
+            let by_model = by_model.ok().flatten().filter(|spec| spec.kind != BackendKind::Api);
+            return Ok(by_model.or_else(|| file.implied_backend()));
         }
     }
     // With `model: claude/opus`, a command is the path of that program.

@@ -6,15 +6,14 @@
 use agent_worker_protocol::{
     Keyword as _, MockCall, MockFailure, MockRule, SHELL_TOOL, Span, ToolName,
 };
-use serde_json::{Map, Value};
 
 use crate::{
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
     },
+    yaml::Yaml,
     yaml::fields::{AllowedKeys, YamlField, YamlFields},
-    yaml::{Node, Yaml},
 };
 
 const RULE_KEYS: AllowedKeys = AllowedKeys {
@@ -74,7 +73,7 @@ fn read_call(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<Moc
     let tool = fields.require("tool", diagnostics);
     let tool = tool.and_then(|field| diagnostics.ok_or_add(known_tool(&field)));
     let args = fields.read_with("args", diagnostics, YamlField::named_entries).unwrap_or_default();
-    let args = args.into_iter().map(|(key, field)| (key.text.to_owned(), to_json(field.node)));
+    let args = args.into_iter().map(|(key, field)| (key.text.to_owned(), field.node.to_json()));
     Some(MockCall { tool: tool?.to_owned(), args: args.collect() })
 }
 
@@ -122,19 +121,4 @@ fn read_failure(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Optio
 fn read_exit_status(field: &YamlField<'_>) -> Result<MockFailure, Diagnostic> {
     let status = field.integer(0..=u32::from(u8::MAX))?;
     u8::try_from(status).map(MockFailure::Exit).map_err(|_| field.must_be("between 0 and 255"))
-}
-
-fn to_json(node: &Node) -> Value {
-    match &node.value {
-        Yaml::Null => Value::Null,
-        Yaml::Bool(value) => (*value).into(),
-        Yaml::Whole(value) => (*value).into(),
-        Yaml::Decimal(value) => (*value).into(),
-        Yaml::Text(value) => value.as_str().into(),
-        Yaml::List(items) => items.iter().map(to_json).collect(),
-        Yaml::Map(entries) => {
-            let pairs = entries.iter().map(|entry| (entry.key.clone(), to_json(&entry.value)));
-            Value::Object(pairs.collect::<Map<_, _>>())
-        }
-    }
 }

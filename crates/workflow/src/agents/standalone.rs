@@ -94,7 +94,12 @@ impl AgentDraft {
         let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
         let strange = calls.find_map(|call| mock::unknown_tool(&call.tool));
         let spec = spec.and_then(|spec| strange.map_or(Ok(spec), Err));
-        let inputs = BackendInputs { rules: self.mock, agent: self.agent, command: self.command };
+        let inputs = BackendInputs {
+            rules: self.mock,
+            model: self.model.clone(),
+            agent: self.agent,
+            command: self.command,
+        };
         let backend = spec.and_then(|spec| backend::with_defaults(spec, inputs));
         let backend = backend.map_err(|(message, hint)| AgentDraftError { message, hint })?;
         Ok(AgentSettings {
@@ -149,7 +154,10 @@ mod tests {
 
     use super::*;
 
-    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`";
+    const CHOICE: &str = "this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `api`, `acp`, `command`, `mock`";
+
+    const PROVIDER_CHOICE: &str = "name it as `PROVIDER/MODEL`; known providers are `anthropic`, `openai`, `google`, `azure`, \
+        `openrouter`, `deepseek`, `groq`, `mistral`, `xai`, `together`, `ollama`, `lmstudio`, `vllm`, `llamacpp`";
 
     const ACP_CHOICE: &str =
         "known agents are `claude`, `codex`, `copilot`, `gemini`, `opencode`, `qwen`";
@@ -199,6 +207,7 @@ mod tests {
         for (backend, agent, command, expected) in [
             ("acp", Some("gemni"), &[][..], "there is no known agent `gemni`"),
             ("mock", None, &["./x"], "backend `mock` takes no command"),
+            ("api", None, &["./x"], "backend `api` takes no command"),
             ("command", Some("gemini"), &["./x"], "`agent` is for the backend `acp`"),
         ] {
             assert_eq!(with(Some(backend), agent, command), Err(expected.into()));
@@ -208,19 +217,25 @@ mod tests {
     #[test]
     fn an_invalid_draft_is_refused_with_a_suggestion() {
         for (backend, model, message, hint) in [
+            (None, None, "`alice` needs a backend: there is no default", CHOICE),
             (
+                Some("sdk"),
                 None,
-                None,
-                "`alice` needs a backend: direct access to a model (`api`) is not in this version",
-                CHOICE,
+                "backend `api` needs a model",
+                "such as `anthropic/claude-sonnet-5-5`",
             ),
-            (Some("sdk"), None, "the backend `sdk` is not in this version", CHOICE),
+            (
+                Some("api"),
+                Some("gpt"),
+                "the provider of the model `gpt` is not known",
+                PROVIDER_CHOICE,
+            ),
             (Some("mok"), None, "there is no backend `mok`", "did you mean `mock`?"),
             (
                 None,
                 Some("gpt"),
                 "the model `gpt` does not imply a backend",
-                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`",
+                "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `api`, `acp`, `command`, `mock`",
             ),
             (
                 Some("command"),
@@ -238,6 +253,12 @@ mod tests {
         let bad = AgentDraft { mock, ..draft(None, None) }.into_settings().unwrap_err();
         assert_eq!(bad.message, "there is no tool `inbox_chek`");
         assert_eq!(bad.hint, "did you mean `inbox_check`?");
+        let direct = draft(None, Some("haiku")).into_settings().unwrap().backend;
+        let Backend::Api(direct) = direct else { panic!("{direct:?}") };
+        assert_eq!(
+            (direct.provider.as_str(), direct.model.as_str()),
+            ("anthropic", "claude-haiku-5-5")
+        );
         for good in [draft(Some("mock"), None), draft(None, Some("mock/echo"))] {
             assert_eq!(good.into_settings().unwrap().backend.word(), "mock");
         }

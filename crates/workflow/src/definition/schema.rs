@@ -4,6 +4,7 @@
 //! A file that an editor accepts has the keys, the words and the ranges that the reader accepts; a test compares the
 //! two. A key without a value is absent for the reader and a mistake here, because no author intends it.
 
+mod api;
 mod nodes;
 mod notify;
 
@@ -16,9 +17,9 @@ use crate::{
     definition::{history, params::RESERVED_OPTIONS},
 };
 
-/// Draft that the YAML support of every editor knows.
 use self::nodes::{integer, list, mapping, one_of, span, text, text_matching};
 
+/// Draft that the YAML support of every editor knows.
 const SCHEMA_DRAFT_URL: &str = "http://json-schema.org/draft-07/schema#";
 const AGENT_NAME_PATTERN: &str = "^[A-Za-z][A-Za-z0-9_-]{0,31}$";
 const INSTANCE_NAME_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
@@ -152,41 +153,42 @@ fn agent() -> Value {
             ("silence", span("Maximum time for which an attempt may be silent (5m).")),
             ("retry", retry()),
             ("cwd", text("Working folder, relative to the file (the folder of the command).")),
-            (
-                "env",
-                list(
-                    "Names of environment variables passed to the agent.",
-                    &text_matching("", VARIABLE_PATTERN),
-                ),
-            ),
+            ("env", env()),
             ("requires", requires()),
             ("permissions", permissions()),
             ("sandbox", sandbox()),
             ("command", command()),
             ("args", list("Further arguments of a vendor's program.", &text("An argument."))),
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
-            (
-                "session",
-                one_of(
-                    "Whether a turn continues the session of the previous one.",
-                    &["continue", "fresh"],
-                ),
-            ),
+            ("session", session()),
+            ("provider", api::provider()),
+            ("temperature", api::temperature()),
+            ("extra", api::extra()),
             ("mock", rules),
         ],
     );
     // An agent needs a backend, explicitly or derived from other keys.
-    let words: Vec<_> = backend::words_of_models().collect();
-    let known = json!({ "model": { "pattern": format!("^({})([/:]|$)", words.join("|")) } });
+    let known = json!({ "model": { "pattern": format!("^({})$", backend::model_pattern()) } });
     agent["anyOf"] = json!([
         { "required": ["backend"] },
         { "required": ["use"] },
         { "required": ["mock"] },
         { "required": ["command"] },
+        { "required": ["provider"] },
         { "required": ["model"], "properties": known },
     ]);
     agent["properties"]["model"]["examples"] = json!(["mock/any"]);
     agent
+}
+
+fn session() -> Value {
+    let about = "Whether a turn continues the session of the previous one.";
+    one_of(about, &["continue", "fresh"])
+}
+
+fn env() -> Value {
+    let about = "Names of environment variables passed to the agent.";
+    list(about, &text_matching("", VARIABLE_PATTERN))
 }
 
 fn agent_file() -> Value {
@@ -225,7 +227,7 @@ fn fallback() -> Value {
 fn effort() -> Value {
     let words = ["low", "medium", "high", "xhigh", "max"];
     one_of(
-        "Effort of the model's reasoning (claude, codex; opencode and gemini up to high).",
+        "Effort of the model's reasoning (claude, codex, api; opencode and gemini up to high).",
         &words,
     )
 }

@@ -84,7 +84,7 @@ fn read_backend(field: &YamlField<'_>) -> Result<String, Diagnostic> {
 pub(crate) fn is_default_backend(spec: &BackendSpec) -> bool {
     match spec.kind {
         BackendKind::Program | BackendKind::Mock => true,
-        BackendKind::Acp | BackendKind::Command | BackendKind::Planned => false,
+        BackendKind::Api | BackendKind::Acp | BackendKind::Command | BackendKind::Planned => false,
     }
 }
 

@@ -149,7 +149,7 @@ impl Workflow {
     fn mentions_env(&self, name: &str) -> bool {
         let of_agent = |agent: &AgentSettings| {
             agent.env.iter().any(|one| one == name)
-                || backend_variables(&agent.backend).any(|one| one == name)
+                || backend_variables(&agent.backend).any(|one| *one == *name)
         };
         self.text_references().filter_map(env_name).any(|one| one == name)
             || self.agents.iter().any(of_agent)

@@ -71,7 +71,9 @@ fn backend_of(agent: &AgentSettings) -> String {
     match &agent.backend {
         Backend::Native(native) => native.cli.word().to_owned(),
         Backend::Acp(acp) => format!("acp {}", acp.agent.as_ref().map_or("", |it| it.word())),
-        Backend::Mock { .. } | Backend::Command { .. } => agent.backend.word().to_owned(),
+        Backend::Api(_) | Backend::Mock { .. } | Backend::Command { .. } => {
+            agent.backend.word().to_owned()
+        }
     }
 }
 

@@ -87,13 +87,13 @@ tasks: []
       |
       = help: did you mean `mock`?
 
-    error: the backend `sdk` is not in this version
-     --> team.yaml:4:22
+    error: `tester` needs a `model`
+     --> team.yaml:4:3
       |
     4 |   tester: { backend: sdk }
-      |                      ^^^
+      |   ^^^^^^
       |
-      = help: this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `acp`, `command`, `mock`
+      = help: such as `model: anthropic/claude-sonnet-5-5`
 
     error: `limits.hops` must be between 1 and 1000000
      --> team.yaml:5:17
@@ -148,7 +148,7 @@ fn every_wrong_value_of_an_agent_is_reported() {
     8:23 `agents.reviewer.retry.backoff`: `no` is not a length of time: write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `30s`
     8:39 `agents.reviewer.retry.multiplier` must be between 1 and 100
     9:3 `2x` cannot be an agent's name: use up to 32 letters, digits, `-` and `_`, starting with a letter
-    9:18 the backend `sdk` is not in this version
+    9:3 `2x` needs a `model`
     9:28 `agents.2x.cwd` must be the path of a folder
     12:18 `agents.coder.mock[0].sleep` must be a length of time such as `30s`, not a number
     12:27 `agents.coder.mock[0].fail` must be `transient` or `rate_limited` or `fatal` or `crash` or `hang`, not `crsh`

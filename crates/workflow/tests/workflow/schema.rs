@@ -14,10 +14,14 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 18] = [
+const MAPPINGS: [(&str, &str); 19] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
+    (
+        "/properties/agents/additionalProperties/properties/provider/anyOf/1",
+        "agents: { a: { model: opus, provider: { name: openai, xqzxqzxqz: 1 } } }",
+    ),
     (
         "/properties/agents/additionalProperties/properties/retry",
         "agents: { a: { backend: mock, retry: { xqzxqzxqz: 1 } } }",

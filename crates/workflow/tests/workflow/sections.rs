@@ -352,9 +352,45 @@ fn a_finisher_is_an_agent_of_the_team_as_the_file_spells_it() {
 }
 
 #[test]
+fn an_agent_with_a_model_of_a_provider_calls_its_api() {
+    let text = "agents:
+  a: { model: anthropic/claude-sonnet-5-5, temperature: 1, max_tokens: 500, effort: max }
+  b: { backend: default, model: sonnet }
+  c: { model: large, provider: ollama }
+  d:
+    model: acme/large
+    provider:
+      name: acme
+      base_url: https://models.acme.example/v1
+      api_key: $ACME_TOKEN
+      headers: { X-Team: '${TEAM}', x-plain: yes please }
+    extra: { top_p: 0.5, reasoning: { summary: auto } }
+";
+    let workflow = read(text).unwrap();
+    let api = |at: usize| match &workflow.agents[at].backend {
+        Backend::Api(api) => api,
+        other => panic!("{other:?}"),
+    };
+    let names = |at| (api(at).provider.as_str(), api(at).model.as_str());
+    assert_eq!(names(0), ("anthropic", "claude-sonnet-5-5"));
+    assert_eq!(api(0).temperature, Some(1.0));
+    assert_eq!(names(1), ("anthropic", "claude-sonnet-5-5"));
+    assert_eq!(names(2), ("ollama", "large"));
+    assert_eq!(names(3), ("acme", "large"));
+    assert_eq!(api(3).base_url.as_deref(), Some("https://models.acme.example/v1"));
+    assert_eq!(api(3).api_key.as_deref(), Some("$ACME_TOKEN"));
+    let headers = [("x-plain", "yes please"), ("x-team", "${TEAM}")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(api(3).headers, headers.into());
+    let extra = serde_json::json!({"top_p": 0.5, "reasoning": {"summary": "auto"}});
+    assert_eq!(serde_json::Value::Object(api(3).extra.clone()), extra);
+}
+
+#[test]
 fn a_limit_is_refused_where_the_backend_cannot_enforce_it() {
     for (backend, steps, tokens) in [
         ("mock", true, false),
+        ("api, model: opus", true, true),
         ("claude", true, true),
         ("codex", false, false),
         ("gemini", true, true),
@@ -415,16 +451,14 @@ fn efforts_fallbacks_and_arguments_are_taken_where_the_backend_has_them() {
 fn an_unknown_backend_is_the_only_mistake_of_its_limits_and_permissions() {
     for (agent, expected) in [
         (
-            "model: anthropic/claude-sonnet-4-5, max_tokens: 4096",
-            &[
-                "the model `anthropic/claude-sonnet-4-5` needs the backend `api`, which is not in this version",
-            ][..],
+            "model: antropic/claude-x, max_tokens: 4096",
+            &["the model `antropic/claude-x` does not imply a backend"][..],
         ),
         (
-            "model: anthropic/claude-sonnet-4-5, tools: [read_file], max_tokens: 4096",
+            "model: antropic/claude-x, tools: [read_file], max_tokens: 4096",
             &[
                 "`agents.a.tools` is not in this version",
-                "the model `anthropic/claude-sonnet-4-5` needs the backend `api`, which is not in this version",
+                "the model `antropic/claude-x` does not imply a backend",
             ],
         ),
         (

@@ -67,6 +67,7 @@ impl AgentFile<'_> {
             }
             Backend::Native(_)
             | Backend::Acp(_)
+            | Backend::Api(_)
             | Backend::Command { .. }
             | Backend::Mock { .. } => ProgramAccess::Other,
         }

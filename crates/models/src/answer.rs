@@ -1,0 +1,90 @@
+//! The answer of a model, and the reader that makes it of a stream.
+
+use agent_worker_protocol::FailureClass;
+
+use crate::{
+    conversation::{AnswerPart, ModelCall},
+    failure::ModelFailure,
+};
+
+/// Reads the events of one response. Pure.
+pub trait AnswerReader: Send {
+    /// Reads the data of one event, and returns the text that it adds.
+    fn read_event(&mut self, data: &str) -> Result<Option<AnswerDelta>, ModelFailure>;
+    /// Returns the answer after the last event. Fails if the stream ended early.
+    fn finish(self: Box<Self>) -> Result<ModelAnswer, ModelFailure>;
+}
+
+/// Text that an event adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerDelta {
+    /// Text of the answer.
+    Text(String),
+    /// Reasoning, which no one but the model reads.
+    Thinking,
+}
+
+/// A complete answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelAnswer {
+    /// Its parts in order.
+    pub parts: Vec<AnswerPart>,
+    /// The reason that the model stopped.
+    pub stop: StopReason,
+    /// Tokens of the request and of the answer.
+    pub tokens: TokenCounts,
+}
+
+/// The reason that a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The answer is complete, or the model waits for the results of its calls.
+    Complete,
+    /// The answer reached the maximum number of tokens.
+    MaxTokens,
+    /// The model or the provider refused to answer.
+    Refusal,
+}
+
+/// Tokens of one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenCounts {
+    /// All input tokens, including the cached ones below.
+    pub input: u64,
+    /// Tokens read from the provider's cache.
+    pub from_cache: u64,
+    /// Tokens written into the provider's cache.
+    pub into_cache: u64,
+    /// Tokens that the model wrote.
+    pub output: u64,
+}
+
+impl ModelAnswer {
+    /// Returns the text without reasoning and calls.
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            AnswerPart::Text { text, .. } => Some(text.as_str()),
+            AnswerPart::Thinking(_) | AnswerPart::Call(_) => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Returns the calls in order.
+    pub fn calls(&self) -> impl Iterator<Item = &ModelCall> {
+        self.parts.iter().filter_map(|part| match part {
+            AnswerPart::Call(call) => Some(call),
+            AnswerPart::Text { .. } | AnswerPart::Thinking(_) => None,
+        })
+    }
+}
+
+/// Returns the failure of a stream that ended before its last event.
+pub(crate) fn cut_stream() -> ModelFailure {
+    ModelFailure::new(FailureClass::Transient, "the response ended early")
+}
+
+/// Returns the failure of an event that is not understood.
+pub(crate) fn malformed(data: &str) -> ModelFailure {
+    let start: String = data.chars().take(200).collect();
+    ModelFailure::new(FailureClass::Transient, format!("the response is malformed at `{start}`"))
+}

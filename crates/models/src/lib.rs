@@ -1,0 +1,26 @@
+//! The APIs of language models: requests, streams, failures and the HTTPS client.
+//!
+//! A wire shape (`wires/`) turns a conversation into a request and the lines of a response into an answer, without I/O, so
+//! that recorded streams test it. `client.rs` is the only file with I/O. Rows with providers, their endpoints and variables are
+//! in `crates/backends`. Invariant: no error, event or debug output contains a key.
+
+mod answer;
+mod client;
+mod conversation;
+mod endpoint;
+mod failure;
+mod json_body;
+mod retry_delay;
+mod sse;
+mod wires;
+
+pub use answer::{AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts};
+pub use client::{ClientError, ModelClient};
+pub use conversation::{
+    AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelCall, ModelPrompt,
+    RequestSettings, ToolDefinition, UserPart,
+};
+pub use endpoint::{EndpointError, ProviderEndpoint, ProviderOverrides};
+pub use failure::{ErrorReport, ModelFailure, failure_of_error};
+pub use sse::SseDecoder;
+pub use wires::{ModelWire, WireRequest, wire_of};
