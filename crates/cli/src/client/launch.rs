@@ -137,7 +137,11 @@ pub(crate) async fn launch(
     if args.is_for_ci() {
         ctx.console.become_noninteractive();
     }
-    exit_report::print_error_in_envelope(launch_run(args, launch_command, ctx).await, format, ctx)
+    exit_report::print_error_in_envelope(
+        Box::pin(launch_run(args, launch_command, ctx)).await,
+        format,
+        ctx,
+    )
 }
 
 async fn launch_run(

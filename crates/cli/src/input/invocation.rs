@@ -24,10 +24,8 @@ use crate::{
 };
 
 /// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
-const PLANNED_COMMANDS: [&str; 12] = [
-    "schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "turns", "rerun", "task",
-    "tasks",
-];
+const PLANNED_COMMANDS: [&str; 11] =
+    ["schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "rerun", "task", "tasks"];
 
 /// Subcommands that delete; no misspelt command is corrected to one of them.
 const DELETING_COMMANDS: [&str; 5] = ["rm", "end", "drop", "clear", "revoke"];
@@ -586,7 +584,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 42] = [
+    const WITHOUT_TARGET: [&str; 43] = [
         "run",
         "start",
         "up",
@@ -608,6 +606,7 @@ mod tests {
         "doctor",
         "backends",
         "providers",
+        "providers check",
         "config",
         "config path",
         "config get",

@@ -16,6 +16,7 @@ mod positions;
 mod rewrites;
 mod sandbox;
 mod schema;
+mod section_mistakes;
 mod sections;
 mod shell;
 mod values;

@@ -2,7 +2,7 @@
 
 use agent_worker_workflow::RenderStyle;
 
-use crate::{read, read_with_agent};
+use crate::{read, read_with_agent, section_mistakes::SECTION_MISTAKES};
 
 /// Files with one mistake, its position, the message and the suggestion.
 const MISTAKES: &[(&str, &str, &str, &str)] = &[
@@ -336,161 +336,11 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "there is no tool `git`",
         "there are channel_send, channel_read,",
     ),
-    // Mistakes in the other sections, after one agent on lines 1 and 2.
-    (
-        "+params: [{ name: target }, { name: json }]\n",
-        "3:36",
-        "the parameter `json` has the name of an option of `run`",
-        "rename the parameter",
-    ),
-    (
-        "+context: { document: { file: a.md } }\n",
-        "3:10",
-        "without a channel the agents cannot be woken",
-        "add `channel:`",
-    ),
-    (
-        "+context: { provider: sqlite, channel: { file: talk.md } }\n",
-        "3:22",
-        "`channel` and `document` are files",
-        "leave out `provider`",
-    ),
-    (
-        "+context: { channel: , documents: store }\n",
-        "3:34",
-        "`context.documents` cannot be combined",
-        "one of the two forms",
-    ),
-    (
-        "+context: { channel: { file: ../talk.md } }\n",
-        "3:29",
-        "`../talk.md` cannot be a document's path",
-        "",
-    ),
-    (
-        "+context: { channel: { file: _state/talk.md } }\n",
-        "3:10",
-        "the channel, the documents and `_state` must have separate paths",
-        "another name",
-    ),
-    (
-        "+context: { provider: file, config: { dir: a/../../b } }\n",
-        "3:43",
-        "`context.config.dir` must be a folder beneath the workflow file's",
-        "without `..`",
-    ),
-    (
-        "+context: { provider: file, config: { dir: /tmp/x } }\n",
-        "3:43",
-        "`context.config.dir` must be a folder beneath the workflow file's",
-        "a relative path",
-    ),
-    (
-        "+context: { provider: file, config: { dir: 'a/${{ env.HOME }}' } }\n",
-        "3:43",
-        "a path is set before the run",
-        "for example",
-    ),
-    (
-        "+context: { config: { channel: talk.md } }\n",
-        "3:20",
-        "`context.config.channel` would have no effect",
-        "it needs `provider: file`",
-    ),
-    (
-        "+context: { config: { db: ../team.db } }\n",
-        "3:26",
-        "`context.config.db` must be a file beneath the workflow file's folder",
-        "such as `.workflow/agent-worker.db`",
-    ),
-    (
-        "+context: { provider: sqlit }\n",
-        "3:22",
-        "`context.provider` must be `sqlite` or `memory` or `file`, not `sqlit`",
-        "did you mean `sqlite`?",
-    ),
-    (
-        "+context: { provider: memory, documents: file }\n",
-        "3:41",
-        "a run with `provider: memory` leaves no files",
-        "leave out `documents`",
-    ),
-    (
-        "+context: { documentOwner: [a] }\n",
-        "3:27",
-        "`context.documentOwner` must be text, not a list",
-        "",
-    ),
-    (
-        "agents: { scribe: { backend: mock }, b: { backend: mock } }\ncontext: { documentOwner: scrib }\n",
-        "2:27",
-        "there is no agent `scrib`",
-        "did you mean `scribe`?",
-    ),
-    (
-        "agents: { a: { backend: mock }, b: { backend: mock } }\ncontext: { documentOwner: nobody }\n",
-        "2:27",
-        "there is no agent `nobody`",
-        "the agents are: a, b",
-    ),
-    ("+context: true\n", "3:10", "`context` must be a mapping or `false`", ""),
-    ("+limits: { cost_usd: 5 }\n", "3:11", "`limits.cost_usd` is not in this version", ""),
-    ("+params: [{ required: true }]\n", "3:10", "`params[0]` needs `name`", ""),
-    ("+params: [{ name: a-b }]\n", "3:18", "`a-b` cannot be a parameter's name", "`_`"),
-    ("+params: [{ name: a }, { name: a }]\n", "3:31", "there are two parameters `a`", ""),
-    (
-        "+params: [{ name: a, required: true, default: x }]\n",
-        "3:46",
-        "its default is never used",
-        "remove",
-    ),
-    ("+setup: [{ as: x }]\n", "3:9", "`setup[0]` needs `shell`", ""),
-    ("+setup: [{ shell: ls, as: env }]\n", "3:26", "`env` is reserved", ""),
-    (
-        "+setup: [{ shell: ls, as: x }, { shell: ls, as: x }]\n",
-        "3:48",
-        "there are two outputs called `x`",
-        "",
-    ),
-    (
-        "+setup:\n  - shell: echo ${{ b }}\n  - { shell: ls, as: b }\n",
-        "4:17",
-        "`b` has no value yet",
-        "move that step up",
-    ),
-    (
-        "+setup: [{ shell: ls, shell_program: bash -x }]\n",
-        "3:37",
-        "must be the name or path of one program",
-        "without options",
-    ),
-    ("+kickoff: ${{ a + b }}\n", "3:10", "expressions are not in this version", "plain name"),
-    (
-        "+kickoff: hi ${{ context.channel }}\n",
-        "3:13",
-        "the channel of this team is not kept in a file",
-        "`context: { provider: file }`",
-    ),
-    (
-        "+kickoff: \"\\n \\\" ${{ env.API_KEY }}\"\n",
-        "3:17",
-        "`env.API_KEY` is a secret by its name",
-        "`env:`",
-    ),
-    ("+kickoff: ${{ x\n", "3:10", "never closed", "`}}`"),
-    // A mistake that an alias repeats is reported at its definition.
-    (
-        "+params: [{ name: p, default: &t \"hi ${{ dif }}\" }]\nkickoff: *t\n",
-        "3:37",
-        "unknown name `dif`",
-        "",
-    ),
-    ("+kickoff: \"\\x24{{ a }} ${{ instance }}\"\n", "3:10", "unknown name `a`", ""),
 ];
 
 #[test]
 fn every_mistake_is_reported_with_its_position_and_a_suggestion() {
-    for (text, place, message, hint) in MISTAKES {
+    for (text, place, message, hint) in MISTAKES.iter().chain(SECTION_MISTAKES) {
         let error = match text.strip_prefix('+') {
             Some(sections) => read_with_agent(sections),
             None => read(text),
