@@ -114,7 +114,7 @@ fn a_misspelt_command_gets_a_suggestion() {
 }
 
 #[test]
-fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
+fn alone_it_says_what_runs_and_the_commands_a_newcomer_needs() {
     let world = World::new();
     insta::assert_snapshot!(run_lines(&world, r#"
         agent-worker
@@ -124,6 +124,7 @@ fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
     $ agent-worker
     Nothing is running.
 
+      agent-worker demo             watch a team of scripted agents
       agent-worker init team.yaml   write a first team
       agent-worker run team.yaml    run it to its end
       agent-worker peek @team       read its messages
@@ -134,6 +135,7 @@ fn alone_it_says_what_runs_and_the_three_commands_a_newcomer_needs() {
     NAME  SOURCE        STATUS  WAITING  TURNS  MESSAGES
     owl   (standalone)  idle    0        0      0
 
+      agent-worker demo             watch a team of scripted agents
       agent-worker init team.yaml   write a first team
       agent-worker run team.yaml    run it to its end
       agent-worker peek @team       read its messages

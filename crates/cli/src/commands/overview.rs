@@ -1,4 +1,4 @@
-//! `agent-worker` without a command: the live agents, and the three commands that a newcomer needs.
+//! `agent-worker` without a command: the live agents, and the commands that a newcomer needs.
 
 use crate::{
     client::daemon_client::{CommandScope, ScopeReach},
@@ -11,7 +11,8 @@ use crate::{
     },
 };
 
-const FIRST_COMMANDS: [(&str, &str); 3] = [
+const FIRST_COMMANDS: [(&str, &str); 4] = [
+    ("agent-worker demo", "watch a team of scripted agents"),
     ("agent-worker init team.yaml", "write a first team"),
     ("agent-worker run team.yaml", "run it to its end"),
     ("agent-worker peek @team", "read its messages"),

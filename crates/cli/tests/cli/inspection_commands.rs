@@ -70,6 +70,7 @@ fn alone_it_says_what_runs_and_what_to_type_first() {
     insta::assert_snapshot!(world.run_command(&[]).out, @r#"
     Nothing is running.
 
+      agent-worker demo             watch a team of scripted agents
       agent-worker init team.yaml   write a first team
       agent-worker run team.yaml    run it to its end
       agent-worker peek @team       read its messages
