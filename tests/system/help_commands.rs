@@ -244,6 +244,10 @@ fn backends_lists_programs_their_capabilities_and_untested_properties() {
     mock      built in
               supports: mid-turn (interrupts), max_steps; does not support: stream,
               cost, resume, approvals, max_tokens, effort, sandbox
+    api       built in
+              supports: stream, cost (by list price), resume, mid-turn (joins),
+              max_steps, max_tokens, effort; does not support: approvals, sandbox
+              unverified: the providers' own servers
     claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
               supports: stream, cost, resume, approvals, mid-turn (joins),
               max_steps, max_tokens, effort, sandbox
@@ -300,6 +304,7 @@ fn backends_are_shown_to_programs_and_by_the_doctor_without_a_secret() {
     let doctor = shell(&world, &format!("{STUB_PATH_COMMAND} doctor | grep backend"));
     insta::assert_snapshot!(doctor.stdout, @"
     ok     backend mock: built in; supports: mid-turn (interrupts), max_steps; does not support: stream, cost, resume, approvals, max_tokens, effort, sandbox
+    ok     backend api: built in; supports: stream, cost (by list price), resume, mid-turn (joins), max_steps, max_tokens, effort; does not support: approvals, sandbox; unverified: the providers' own servers
     ok     backend claude: found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY; supports: stream, cost, resume, approvals, mid-turn (joins), max_steps, max_tokens, effort, sandbox; unverified: the vendor's own servers, a login of yours
     ok     backend codex: found, version unknown; login: codex/auth.json; supports: stream (a message at a time), cost (by list price), resume, approvals, mid-turn (joins), effort; does not support: max_steps, max_tokens, sandbox; unverified: this version (tested: 0.166.0), the vendor's own servers, a login of yours
     note   backend cursor: not found; no key or login found; supports: stream (a message at a time), resume, mid-turn (interrupts); does not support: cost, approvals, max_steps, max_tokens, effort, sandbox; install: curl https://cursor.com/install -fsS | bash; unverified: we cannot test it without a vendor account

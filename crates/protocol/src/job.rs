@@ -186,6 +186,9 @@ pub enum WorkerEvent {
 pub struct Finished {
     /// Final text of the attempt.
     pub text: String,
+    /// Conversation that the next turn of the agent continues, if the attempt ended ok.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Value>,
     /// Result of the attempt.
     #[serde(flatten)]
     pub outcome: WorkerOutcome,

@@ -517,7 +517,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 38] = [
+    const WITHOUT_TARGET: [&str; 40] = [
         "run",
         "start",
         "up",
@@ -538,6 +538,8 @@ mod tests {
         "doctor",
         "backends",
         "providers",
+        "providers check",
+        "sandbox",
         "mcp",
         "mcp install",
         "token",

@@ -93,18 +93,15 @@ pub(super) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
 
 impl CheckReport {
     fn line(&self) -> StyledLine {
-        match (&self.class, &self.why) {
-            (Some(class), Some(why)) => {
-                StyledLine::new(Tone::Bad, "failed").with(Tone::Plain, format!(": {class}: {why}"))
-            }
-            _ => {
-                let Self { provider, model, millis, input_tokens, output_tokens, .. } = self;
-                let rest = format!(
-                    ": {provider} answered as {model} in {millis} ms ({input_tokens} + {output_tokens} tokens)"
-                );
-                StyledLine::new(Tone::Good, "ok").with(Tone::Plain, rest)
-            }
+        if let (Some(class), Some(why)) = (&self.class, &self.why) {
+            let rest = format!(": {class}: {why}");
+            return StyledLine::new(Tone::Bad, "failed").with(Tone::Plain, rest);
         }
+        let Self { provider, model, millis, input_tokens, output_tokens, .. } = self;
+        let rest = format!(
+            ": {provider} answered as {model} in {millis} ms ({input_tokens} + {output_tokens} tokens)"
+        );
+        StyledLine::new(Tone::Good, "ok").with(Tone::Plain, rest)
     }
 }
 
@@ -138,11 +135,8 @@ async fn ask(
     let prompt =
         ModelPrompt { model, system: "", tools: &[], entries: &entries, settings: &settings };
     let request = wire_of(endpoint.shape).write_request(&prompt);
-    match timeout(CHECK_TIMEOUT, client.ask(endpoint, request, |_| ())).await {
-        Ok(answer) => answer.map_err(|failure| (failure.class, failure.why)),
-        Err(_) => {
-            let why = format!("no answer within {} s", CHECK_TIMEOUT.as_secs());
-            Err((FailureClass::Timeout, why))
-        }
-    }
+    let answer = timeout(CHECK_TIMEOUT, client.ask(endpoint, request, |_| ())).await;
+    let late = || format!("no answer within {} s", CHECK_TIMEOUT.as_secs());
+    let answer = answer.map_err(|_| (FailureClass::Timeout, late()))?;
+    answer.map_err(|failure| (failure.class, failure.why))
 }
