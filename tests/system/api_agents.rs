@@ -255,7 +255,7 @@ fn a_model_cannot_run_the_commands_of_a_script() {
     let test = ApiWorld::new();
     test.start(MODELS[0].1);
     test.ask("CALL shell {\"command\":\"echo x > made\"}\nSAY Tried.");
-    let results = test.events("tool.result");
+    let results = test.events("tool_result");
     assert_eq!(results[0]["data"]["ok"], false, "{results:?}");
     assert!(!test.world.project().join("made").exists());
 }
@@ -321,7 +321,7 @@ fn a_turn_ends_at_its_limits() {
     test.start(&format!("{}, max_steps: 2", MODELS[0].1));
     let calls = "CALL document_list {}\n".repeat(4);
     let ended = test.end_of(&format!("{calls}SAY Never."));
-    assert_eq!(ended["why"], "the model was not done after 2 steps (max_steps)");
+    assert_eq!(ended["why"], "the model still called tools after 2 steps (max_steps)");
     let test = ApiWorld::new();
     test.start(&format!(
         "{}, max_tokens: 77, temperature: 0.5, extra: {{ top_k: 5 }}",
@@ -343,4 +343,58 @@ fn a_stop_ends_a_turn_whose_model_is_writing() {
     assert_eq!(stopped.code, 0, "{stopped:?}");
     let workers = || test.world.processes().len();
     wait_for("the end of the worker", || (workers() <= 1).then_some(()));
+}
+
+/// Returns the number of requests, and the body of the last one as text.
+fn last_request(test: &ApiWorld) -> (usize, String) {
+    let mut requests = test.models.requests();
+    let count = requests.len();
+    (count, requests.pop().unwrap().body.to_string())
+}
+
+#[test]
+fn a_turn_continues_the_conversation_of_the_last_one_that_ended_ok() {
+    for (api, keys) in MODELS {
+        let test = ApiWorld::new();
+        test.start(keys);
+        test.ask("CALL document_append {\"content\":\"first note\"}\nSAY First answer.");
+        test.ask("SAY Second answer.");
+        let (count, body) = last_request(&test);
+        assert_eq!(count, 3, "{api}");
+        for part in ["first note", "First answer."] {
+            assert!(body.contains(part), "{api} {part}: {body}");
+        }
+        // The turn is interrupted and leaves nothing in the conversation. Its message starts the next turn.
+        let sent = test.world.run(&["send", "me@team", "HOLD\nCALL document_list {}\nSAY Lost."]);
+        assert_eq!(sent.code, 0, "{sent:?}");
+        test.models.wait_held(1);
+        assert_eq!(test.world.run(&["interrupt", "me@team"]).code, 0);
+        test.models.wait_held(2);
+        test.models.release_held();
+        test.ask("SAY Third answer.");
+        let (_, body) = last_request(&test);
+        assert!(body.contains("Second answer."), "{api}: {body}");
+        assert_eq!(body.matches("SAY Lost.").count(), 1, "{api}: {body}");
+    }
+}
+
+#[test]
+fn a_fresh_session_begins_without_the_earlier_words() {
+    let test = ApiWorld::new();
+    test.start(&format!("{}, session: fresh", MODELS[0].1));
+    test.ask("SAY First answer.");
+    test.ask("SAY Second answer.");
+    let (_, body) = last_request(&test);
+    assert!(!body.contains("First answer."), "{body}");
+}
+
+#[test]
+fn a_conversation_survives_kills_of_the_daemon_between_its_turns() {
+    let test = ApiWorld::new();
+    test.start(MODELS[1].1);
+    test.ask("SAY First answer.");
+    kill(test.world.daemon_pid().unwrap(), "KILL");
+    test.ask("SAY Second answer.");
+    let (_, body) = last_request(&test);
+    assert!(body.contains("First answer."), "{body}");
 }

@@ -256,12 +256,21 @@ fn backends_lists_programs_their_logins_and_the_next_step() {
     ✓  acp       built in               -
     ✓  command   built in               -
     ");
+}
+
+#[test]
+fn backends_lists_the_abilities_of_programs_with_verbose() {
+    let world = with_programs();
     let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends -v | sed 1,10d"));
     insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @"
     $ … backends -v | sed 1,10d
     mock      built in
               supports: mid-turn (interrupts), max_steps; does not support: stream,
               cost, resume, approvals, max_tokens, effort, sandbox
+    api       built in
+              supports: stream, cost (by list price), resume, mid-turn (joins),
+              max_steps, max_tokens, effort; does not support: approvals, sandbox
+              unverified: the providers' own servers
     claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
               supports: stream, cost, resume, approvals, mid-turn (joins),
               max_steps, max_tokens, effort, sandbox

@@ -105,6 +105,7 @@ pub static BACKENDS: [BackendSpec; 9] = [
         can: BackendCapabilities {
             stream: Yes,
             cost: Limited("by list price"),
+            resume: Yes,
             max_steps: Yes,
             max_tokens: Yes,
             effort: Yes,

@@ -205,6 +205,7 @@ mod tests {
             base_url: None,
             api_key: Some("$MINE".to_owned()),
             headers: [("x-team".to_owned(), "${TEAM}".to_owned())].into(),
+            session: SessionPolicy::Continue,
             temperature: None,
             extra: serde_json::Map::new(),
         });

@@ -49,6 +49,9 @@ pub struct Api {
     /// Further headers of each request; a value that is `$NAME` comes from the environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// Decides if a turn continues the previous conversation.
+    #[serde(default)]
+    pub session: SessionPolicy,
     /// Randomness of the answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,

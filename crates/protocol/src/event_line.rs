@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn no_flipped_bit_of_a_line_makes_another_event() {
-        let finished = Finished { text: "the answer".into(), outcome: WorkerOutcome::Ok };
+        let finished =
+            Finished { text: "the answer".into(), outcome: WorkerOutcome::Ok, session: None };
         let event =
             NumberedEvent { no: 3, ts: Millis::new(7), event: WorkerEvent::Finished(finished) };
         let line = event.to_line().unwrap();

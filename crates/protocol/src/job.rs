@@ -272,13 +272,12 @@ impl WorkerEvent {
             Self::Retry { why } => Self::Retry { why: secrets.redact_owned(why) },
             Self::Finished(Finished {
                 text,
+                session,
                 outcome: WorkerOutcome::Failed { class, why, retry_at },
             }) => {
                 let why = secrets.redact_owned(why);
-                Self::Finished(Finished {
-                    text,
-                    outcome: WorkerOutcome::Failed { class, why, retry_at },
-                })
+                let outcome = WorkerOutcome::Failed { class, why, retry_at };
+                Self::Finished(Finished { text, session, outcome })
             }
             other @ (Self::Started { .. }
             | Self::Prompt { .. }
@@ -296,6 +295,9 @@ impl WorkerEvent {
 pub struct Finished {
     /// Final text of the attempt.
     pub text: String,
+    /// Conversation that the next turn of the agent continues, if the attempt ended ok.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Value>,
     /// Result of the attempt.
     #[serde(flatten)]
     pub outcome: WorkerOutcome,

@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 
 use agent_worker_models::{
-    ImageData, ModelClient, ProviderEndpoint, ProviderOverrides, RequestSettings, ToolDefinition,
+    ConversationEntry, ImageData, ModelClient, ProviderEndpoint, ProviderOverrides,
+    RequestSettings, ToolDefinition,
 };
-use agent_worker_protocol::{Api, FailureClass};
+use agent_worker_protocol::{Api, FailureClass, SessionPolicy, WorkerEvent};
 use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
-    api_model::ApiModel,
+    api_conversation::{
+        ConversationStart, SavedConversation, conversation_start, frame_hash, read_parts,
+        without_reasoning,
+    },
+    api_model::ProviderModel,
     attachments::inline_images,
     backend::AgentBackend,
     pricing::PricingContext,
@@ -30,8 +35,40 @@ impl ApiBackend {
         Self { api, env }
     }
 
-    async fn prepare(&self, turn: &TurnContext) -> Result<ApiModel, TurnFailure> {
-        let Api { provider, model, base_url, api_key, headers, temperature, extra } = &self.api;
+    /// Returns the conversation of the earlier turns, or the beginning of a new one.
+    async fn open_conversation(
+        &self,
+        turn: &TurnContext,
+        tools: &[ToolDefinition],
+    ) -> Result<(SavedConversation, Vec<ConversationEntry>), TurnFailure> {
+        let Api { provider, model, session, .. } = &self.api;
+        let frame = frame_hash(&turn.request.system_prompt, tools);
+        let author = format!("{provider}/{model}");
+        let start = match session {
+            SessionPolicy::Continue => conversation_start(turn.request.session.as_ref(), &frame),
+            SessionPolicy::Fresh => ConversationStart::First,
+        };
+        let new = |frame| SavedConversation { author: author.clone(), frame, parts: Vec::new() };
+        let why = match start {
+            ConversationStart::First => return Ok((new(frame), Vec::new())),
+            ConversationStart::New(why) => why,
+            ConversationStart::Continued(saved) => {
+                if let Some(mut entries) = read_parts(turn.daemon(), &saved.parts).await? {
+                    if saved.author != author {
+                        without_reasoning(&mut entries);
+                    }
+                    return Ok((SavedConversation { author, ..saved }, entries));
+                }
+                "its stored entries cannot be read"
+            }
+        };
+        let why = format!("a new conversation begins: {why}");
+        turn.reporter.record(WorkerEvent::Retry { why });
+        Ok((new(frame), Vec::new()))
+    }
+
+    async fn prepare(&self, turn: &TurnContext) -> Result<ProviderModel, TurnFailure> {
+        let Api { provider, model, base_url, api_key, headers, temperature, extra, .. } = &self.api;
         let overrides = ProviderOverrides {
             base_url: base_url.clone(),
             api_key: api_key.clone(),
@@ -57,17 +94,21 @@ impl ApiBackend {
             model: Some(format!("{provider}/{model}")),
             has_default_settings: false,
         };
+        let tools: Vec<_> = schemas.iter().filter_map(tool_definition).collect();
+        let (saved, entries) = self.open_conversation(turn, &tools).await?;
         let images = images.into_iter();
         let images = images.map(|it| ImageData { media_type: it.media_type, base64: it.data });
-        Ok(ApiModel {
+        Ok(ProviderModel {
             client,
             endpoint,
             model: model.clone(),
-            tools: schemas.iter().filter_map(tool_definition).collect(),
+            tools,
             settings,
             pricing,
             images: images.collect(),
-            entries: Vec::new(),
+            earlier: entries.len(),
+            entries,
+            saved,
             exchanges_read: 0,
             call_count: 0,
         })
@@ -87,6 +128,15 @@ fn tool_definition(listed: &Value) -> Option<ToolDefinition> {
 impl AgentBackend for ApiBackend {
     async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
         let model = turn.until_cancelled(Box::pin(self.prepare(&turn))).await?;
-        ToolLoop::new(model, StepAuthor::Model).turn(turn).await
+        let mut steps = ToolLoop::new(model, StepAuthor::Model);
+        let answer = turn.until_cancelled(Box::pin(steps.run(&turn))).await?;
+        let session = match self.api.session {
+            SessionPolicy::Fresh => None,
+            SessionPolicy::Continue => {
+                let saving = steps.into_model().save(&turn.tools, &turn.reporter);
+                turn.until_cancelled(Box::pin(async { Ok(saving.await) })).await?
+            }
+        };
+        Ok(TurnAnswer { session, ..answer })
     }
 }

@@ -10,19 +10,22 @@ use agent_worker_models::{
 };
 use agent_worker_protocol::{FailureClass, Usage, WorkerEvent};
 use async_trait::async_trait;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::{
+    api_conversation::{CONVERSATION_TYPE, SavedConversation, complete_answer},
     clocks::time_of_day,
     event_reporter::EventReporter,
     model::{Model, ModelConversation, ModelStep, ModelToolCall, ToolExchange, ToolResult},
     model_retries::{DEFAULT_LIMIT_DELAY, RetryStep, next_retry},
     pricing::{ModelTokenUsage, PricingContext},
+    tool_set::ToolSet,
     turn::TurnFailure,
 };
 
 /// The model and its conversation.
-pub(crate) struct ApiModel {
+pub(crate) struct ProviderModel {
     pub(crate) client: ModelClient,
     pub(crate) endpoint: ProviderEndpoint,
     /// Name of the model, as the provider spells it.
@@ -33,6 +36,10 @@ pub(crate) struct ApiModel {
     /// Images of the messages of the prompt.
     pub(crate) images: Vec<ImageData>,
     pub(crate) entries: Vec<ConversationEntry>,
+    /// Number of entries of earlier turns.
+    pub(crate) earlier: usize,
+    /// The conversation of the earlier turns, which this turn extends.
+    pub(crate) saved: SavedConversation,
     /// Number of exchanges of the loop that are in the entries.
     pub(crate) exchanges_read: usize,
     /// Number of calls so far, for ids of calls that have none.
@@ -40,7 +47,7 @@ pub(crate) struct ApiModel {
 }
 
 #[async_trait]
-impl Model for ApiModel {
+impl Model for ProviderModel {
     async fn step(
         &mut self,
         so_far: &ModelConversation,
@@ -61,15 +68,34 @@ impl Model for ApiModel {
             args: call.args.clone(),
         });
         let calls = calls.collect();
+        complete_answer(&mut answer.parts);
         self.entries.push(ConversationEntry::Model(answer.parts));
         Ok(ModelStep { text, calls })
     }
 }
 
-impl ApiModel {
+impl ProviderModel {
+    /// Stores the entries of this turn, and returns the value for the next turn. None if the daemon refuses them.
+    pub(crate) async fn save(mut self, tools: &ToolSet, report: &EventReporter) -> Option<Value> {
+        let entries = serde_json::to_string(&self.entries[self.earlier..]).unwrap_or_default();
+        match tools.store_text(&entries, Some(CONVERSATION_TYPE)).await {
+            Ok(id) => {
+                self.saved.parts.push(id);
+                serde_json::to_value(self.saved).ok()
+            }
+            Err(why) => {
+                let why = format!(
+                    "the conversation was not stored, and the next turn begins a new one: {why}"
+                );
+                report.record(WorkerEvent::Retry { why });
+                None
+            }
+        }
+    }
+
     /// Appends the prompt, or the results and messages since the last step.
     fn append_entries(&mut self, so_far: &ModelConversation) {
-        if self.entries.is_empty() {
+        if self.entries.len() == self.earlier {
             let text = std::iter::once(UserPart::Text(so_far.prompt.clone()));
             let images = self.images.drain(..).map(UserPart::Image);
             self.entries.push(ConversationEntry::User(text.chain(images).collect()));

@@ -124,6 +124,26 @@ fn create_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
+/// Reads a whole resource. Waits for a daemon that is away.
+pub(crate) async fn fetch_resource(
+    daemon: &DaemonSocket,
+    id: ResourceId,
+) -> Result<Vec<u8>, TurnFailure> {
+    let mut content = Vec::new();
+    loop {
+        let part = fetch_part(daemon, id, content.len() as u64).await?;
+        let bytes = part.content_bytes().unwrap_or_default();
+        content.extend_from_slice(&bytes);
+        if content.len() as u64 >= part.total {
+            return Ok(content);
+        }
+        if bytes.is_empty() {
+            let why = format!("the daemon returned an invalid part of the resource {id}");
+            return Err(TurnFailure::new(FailureClass::Fatal, why));
+        }
+    }
+}
+
 /// Reads the next part of a resource.
 async fn fetch_part(
     daemon: &DaemonSocket,

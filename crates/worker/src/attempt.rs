@@ -155,8 +155,8 @@ impl Attempt {
         };
         end_processes(own_descendants, self.job.limits.kill_grace.duration()).await;
         let finished = match ending {
-            WorkerEnding::Completed(Ok(TurnAnswer { text })) => {
-                Finished { text, outcome: WorkerOutcome::Ok }
+            WorkerEnding::Completed(Ok(TurnAnswer { text, session })) => {
+                Finished { text, outcome: WorkerOutcome::Ok, session }
             }
             WorkerEnding::Completed(Err(failure)) => finished_without_text(failure.outcome()),
             WorkerEnding::Expired(expiry) => {
@@ -259,5 +259,5 @@ impl Attempt {
 
 /// Makes a `finished` event without a text.
 fn finished_without_text(outcome: WorkerOutcome) -> Finished {
-    Finished { text: String::new(), outcome }
+    Finished { text: String::new(), outcome, session: None }
 }

@@ -157,6 +157,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_key_and_the_endpoint_of_a_model_reach_no_child() {
+        let env = [
+            ("PATH", "/bin"),
+            ("OPENAI_API_KEY", "k"),
+            ("OPENAI_BASE_URL", "http://o"),
+            ("MINE", "m"),
+            ("TEAM", "t"),
+            ("HTTPS_PROXY", ""),
+        ];
+        let env: BTreeMap<_, _> = env.into();
+        let backend = serde_json::json!({"backend": "api", "provider": "openai", "model": "m",
+            "api_key": "$MINE", "headers": {"x-team": "${TEAM}"}});
+        let job = serde_json::json!({
+            "attempt": uuid::Uuid::nil(), "activation": "coder/7", "number": 1, "agent": "coder",
+            "instance": "review:pr-1", "socket": "/home/daemon.sock", "token": "s3cret", "folder": "/f",
+            "keep": "/k", "cwd": "/", "env": env, "system_prompt": "", "prompt": "", "woken_by": "",
+            "backend": backend,
+            "limits": {"wall": "30s", "silence": "30s", "orphan_grace": "30s", "kill_grace": "1s"},
+        });
+        let job: WorkerJob = serde_json::from_value(job).unwrap();
+        let child = ChildEnv::new(&job).env;
+        let names: Vec<_> = child.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "AGENT_WORKER_ACTIVATION",
+                "AGENT_WORKER_ATTEMPT",
+                "AGENT_WORKER_HOME",
+                "HTTPS_PROXY",
+                "PATH"
+            ]
+        );
+    }
+
+    #[test]
     fn of_a_long_output_the_end_is_kept() {
         let mut tail = OutputTail::default();
         for n in 0..100_000 {

@@ -4,6 +4,7 @@
 //! continues for a while without a daemon. The daemon decides if the work counts.
 
 mod api_backend;
+mod api_conversation;
 mod api_model;
 mod approval_gate;
 mod attachments;

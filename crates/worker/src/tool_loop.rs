@@ -1,7 +1,7 @@
 //! The backend for models without a program: asks the model, calls its tools, returns their results to it, and
 //! repeats this until the model calls no tool.
 //!
-//! Consecutive calls that only read run in parallel; any other call runs alone, in the order of the model. A message that
+//! Consecutive calls of a model that only read run in parallel; any other call runs alone, in the given order. A message that
 //! joins the turn reaches the model with its next step. Invariant: a joined message is recorded after a step that had it.
 
 use std::{collections::VecDeque, pin::pin};
@@ -14,7 +14,7 @@ use crate::{
     backend::AgentBackend,
     model::{Model, ModelConversation, ModelToolCall, ToolExchange, ToolResult},
     shell::Shell,
-    tool_set::{ToolEffect, ToolSet},
+    tool_set::{CallEffect, ToolSet},
     turn::{TurnAnswer, TurnContext, TurnFailure},
     turn_messages::TurnMessages,
 };
@@ -31,7 +31,7 @@ pub(crate) struct ToolLoop<M> {
 /// The author of the steps, which decides about tools and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepAuthor {
-    /// The workflow file: it may run shell commands, and a message interrupts the turn.
+    /// The workflow file: it may run shell commands, its calls run in order, and a message interrupts the turn.
     Script,
     /// A language model: it has only the tools that it is offered, and a message joins the turn.
     Model,
@@ -48,7 +48,13 @@ impl<M: Model> ToolLoop<M> {
         Self { model, author }
     }
 
-    async fn run(&mut self, turn: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
+    /// Returns the model after its turn.
+    pub(crate) fn into_model(self) -> M {
+        self.model
+    }
+
+    /// Runs the turn to its answer, without regard to its cancellation.
+    pub(crate) async fn run(&mut self, turn: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
         let tools = turn.tools.clone();
         let (tools, source) = match self.author {
             StepAuthor::Script => (tools.with_shell(Shell::new(turn.child_env.clone())), None),
@@ -73,21 +79,24 @@ impl<M: Model> ToolLoop<M> {
             if is_last && mailbox.waiting.is_empty() {
                 return Ok(answers.join("\n\n").into());
             }
-            let results = mailbox.receive_during(call_all(&tools, &step.calls)).await;
+            let results = mailbox.receive_during(call_all(self.author, &tools, &step.calls)).await;
             sent.extend(mailbox.waiting.drain(..));
             let messages = sent.iter().map(|message| message.text.clone()).collect();
             conversation.exchanges.push(ToolExchange { calls: step.calls, results, messages });
         }
         let steps = if max_steps == 1 { "step" } else { "steps" };
-        let why = format!("the model was not done after {max_steps} {steps} (max_steps)");
+        let why = format!("the model still called tools after {max_steps} {steps} (max_steps)");
         Err(TurnFailure::new(FailureClass::Fatal, why))
     }
 }
 
 /// Carries out the calls of a step, and returns one result for each in the same order.
-async fn call_all(tools: &ToolSet, calls: &[ModelToolCall]) -> Vec<ToolResult> {
+async fn call_all(author: StepAuthor, tools: &ToolSet, calls: &[ModelToolCall]) -> Vec<ToolResult> {
     let mut results = Vec::with_capacity(calls.len());
-    for group in calls.chunk_by(|first, second| is_read(first) && is_read(second)) {
+    let is_parallel = |first: &ModelToolCall, second: &ModelToolCall| {
+        author == StepAuthor::Model && is_read(first) && is_read(second)
+    };
+    for group in calls.chunk_by(is_parallel) {
         match group {
             [only] => results.push(tools.call(only).await),
             group => results.extend(call_in_parallel(tools, group).await),
@@ -97,7 +106,7 @@ async fn call_all(tools: &ToolSet, calls: &[ModelToolCall]) -> Vec<ToolResult> {
 }
 
 fn is_read(call: &ModelToolCall) -> bool {
-    ToolSet::effect(&call.tool) == ToolEffect::Read
+    ToolSet::effect(&call.tool) == CallEffect::Read
 }
 
 async fn call_in_parallel(tools: &ToolSet, calls: &[ModelToolCall]) -> Vec<ToolResult> {

@@ -40,7 +40,7 @@ const TOOL_CALL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The effect of a tool, which decides if its calls may run in parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ToolEffect {
+pub(crate) enum CallEffect {
     /// The tool only reads.
     Read,
     /// The tool changes a state, or a later call of the same step may depend on it.
@@ -109,13 +109,13 @@ impl ToolSet {
     }
 
     /// Returns the effect of a tool. A tool that is not known may change anything.
-    pub(crate) fn effect(tool: &str) -> ToolEffect {
+    pub(crate) fn effect(tool: &str) -> CallEffect {
         match ToolName::find(tool) {
             Some(ToolName::InboxCheck | ToolName::InboxAck | ToolName::FeedbackSubmit) | None => {
-                ToolEffect::Change
+                CallEffect::Change
             }
-            Some(tool) if tool.writes() => ToolEffect::Change,
-            Some(_) => ToolEffect::Read,
+            Some(tool) if tool.writes() => CallEffect::Change,
+            Some(_) => CallEffect::Read,
         }
     }
 
@@ -165,6 +165,25 @@ impl ToolSet {
         self.call_daemon(&call.tool, &args).await
     }
 
+    /// Stores a text as a resource, and returns its id. The error is the reason of a refusal.
+    pub(crate) async fn store_text(
+        &self,
+        text: &str,
+        media_type: Option<&str>,
+    ) -> Result<ResourceId, String> {
+        let mut args = Map::from_iter([("content".to_owned(), text.into())]);
+        if let Some(media_type) = media_type {
+            args.insert("type".to_owned(), media_type.into());
+        }
+        let args = self.with_idempotency_key(ToolName::ResourceCreate.word(), args);
+        let kept = self.call_daemon(ToolName::ResourceCreate.word(), &args).await;
+        if !kept.is_done() {
+            return Err(kept.text().to_owned());
+        }
+        let kept: Result<ToolResultResource, _> = serde_json::from_str(kept.text());
+        kept.map(|kept| kept.id).map_err(|error| error.to_string())
+    }
+
     /// Stores a long result as a resource, and leaves its beginning and its id in place. If the daemon does not
     /// store it, the result stays unchanged.
     async fn store_long_result(&self, call: &ModelToolCall, result: ToolResult) -> ToolResult {
@@ -177,13 +196,7 @@ impl ToolSet {
             return result;
         }
         let text = &self.reporter.redact(text);
-        let mut args = Map::new();
-        args.insert("content".to_owned(), text.as_str().into());
-        let args = self.with_idempotency_key(ToolName::ResourceCreate.word(), args);
-        let kept = self.call_daemon(ToolName::ResourceCreate.word(), &args).await;
-        let kept: Option<ToolResultResource> =
-            if kept.is_done() { serde_json::from_str(kept.text()).ok() } else { None };
-        let Some(ToolResultResource { id }) = kept else { return result };
+        let Ok(id) = self.store_text(text, None).await else { return result };
         let short = format!(
             "{}\n[{} bytes in all; read the rest with {}, id {id}]\n",
             truncate(text, RESULT_PREVIEW_BYTES),

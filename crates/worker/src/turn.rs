@@ -93,6 +93,8 @@ pub(crate) struct TurnLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TurnAnswer {
     pub(crate) text: String,
+    /// Conversation that the next turn continues; a program reports its own as an event.
+    pub(crate) session: Option<Value>,
 }
 
 /// The result of a turn that failed.
@@ -151,6 +153,11 @@ impl TurnContext {
         }
     }
 
+    /// Returns the daemon, with the token of the attempt.
+    pub(crate) fn daemon(&self) -> &DaemonSocket {
+        &self.daemon
+    }
+
     /// Returns a receiver of the messages to the running turn.
     pub(crate) fn new_messages(&self) -> TurnMessages {
         let attempt = self.identity.attempt_id;
@@ -169,7 +176,7 @@ impl TurnContext {
 
 impl From<String> for TurnAnswer {
     fn from(text: String) -> Self {
-        Self { text }
+        Self { text, session: None }
     }
 }
 

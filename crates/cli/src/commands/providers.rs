@@ -122,7 +122,9 @@ pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
 /// Returns the provider, the variable of its key, and its endpoint in this environment.
 fn provider_row(row: &ProviderSpec, settings: &CliSettings) -> [String; 3] {
     let is_set = |name: &&&str| settings.env.get(**name).is_some_and(|value| !value.is_empty());
-    let key = match (row.key_variables.iter().find(is_set), row.key_variables.first()) {
+    let usual = row.name.to_ascii_uppercase();
+    let own = row.key_variables.iter().find(|name| name.starts_with(&usual));
+    let key = match (row.key_variables.iter().find(is_set), own.or(row.key_variables.first())) {
         (Some(name), _) => format!("{name} is set"),
         (None, Some(name)) if row.needs_key() => format!("set {name}"),
         (None, Some(_) | None) => "not needed".to_owned(),

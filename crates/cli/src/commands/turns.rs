@@ -36,10 +36,13 @@ const MIN_ID_DIGITS: usize = 4;
 /// A list has the newest turns, newest last. With an id the command shows what woke the turn, its prompts, the words of the model,
 /// every tool call with its result, usage and cost, also during the turn.
 #[derive(Debug, clap::Args)]
-#[command(visible_alias = "turn", after_help = "\
+#[command(
+    visible_alias = "turn",
+    after_help = "\
 Examples:
   agent-worker turns coder@review:pr-123
-  agent-worker turns 0197a3b2-7c1e")]
+  agent-worker turns 0197a3b2-7c1e"
+)]
 pub(crate) struct Args {
     /// Id of a turn, or its beginning as the list prints it [default: list turns]
     #[arg(value_name = "ID", value_parser = parse_arg_or_target(parse_turn_id))]

@@ -110,7 +110,7 @@ fn check_endpoint(api: &Api, settings: &CliSettings) -> Option<ProgramProblem> {
     let (base_url, api_key, headers) = (base_url.clone(), api_key.clone(), headers.clone());
     let overrides = ProviderOverrides { base_url, api_key, headers };
     let defect = ProviderEndpoint::resolve(provider, &overrides, &settings.env).err()?;
-    let hint = "the agent fails until a run is started with it".to_owned();
+    let hint = "set it and start the run again".to_owned();
     Some(ProgramProblem { message: defect.to_string(), hint, certainty: Certainty::Certain })
 }
 

@@ -230,21 +230,21 @@ mod tests {
 
     fn failed(class: FailureClass) -> Finished {
         let outcome = WorkerOutcome::Failed { class, why: "why".into(), retry_at: None };
-        Finished { text: String::new(), outcome }
+        Finished { text: String::new(), outcome, session: None }
     }
 
     fn interrupted() -> Finished {
         let outcome = WorkerOutcome::Interrupted { why: "told to".into() };
-        Finished { text: String::new(), outcome }
+        Finished { text: String::new(), outcome, session: None }
     }
 
     fn short() -> Finished {
         let outcome = WorkerOutcome::Unstarted { why: "could not start it: EAGAIN".into() };
-        Finished { text: String::new(), outcome }
+        Finished { text: String::new(), outcome, session: None }
     }
 
     fn done() -> Finished {
-        Finished { text: "done".into(), outcome: WorkerOutcome::Ok }
+        Finished { text: "done".into(), outcome: WorkerOutcome::Ok, session: None }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) enum ScriptEnd {
 impl ScriptEnd {
     /// Returns the end of successful work with this final text.
     pub(crate) fn done(text: &str) -> Self {
-        Self::Says(Finished { text: text.to_owned(), outcome: WorkerOutcome::Ok })
+        Self::Says(Finished { text: text.to_owned(), outcome: WorkerOutcome::Ok, session: None })
     }
 
     /// Returns the end of successful work without a text.
@@ -51,7 +51,7 @@ impl ScriptEnd {
     fn failed(class: FailureClass, retry_at: Option<Millis>) -> Self {
         let why = format!("scripted {class}");
         let outcome = WorkerOutcome::Failed { class, why, retry_at };
-        Self::Says(Finished { text: String::new(), outcome })
+        Self::Says(Finished { text: String::new(), outcome, session: None })
     }
 }
 

@@ -95,7 +95,7 @@ fn a_stream_that_was_cut_anywhere_is_a_transient_failure() {
     for shape in SHAPES {
         let stream = recorded(shape);
         let last_events = match shape {
-            Messages => "event: message_delta",
+            Messages => "event: message_stop",
             Responses => "event: response.completed",
             Chat => {
                 r#"data: {"id":"c1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"#

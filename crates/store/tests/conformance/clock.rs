@@ -110,7 +110,7 @@ pub(crate) async fn a_providers_reset_time_is_converted_once(store: Arc<dyn Stor
             why: "429".into(),
             retry_at: Some(NOW.wall.plus(minute)),
         };
-        let event = WorkerEvent::Finished(Finished { text: String::new(), outcome });
+        let event = WorkerEvent::Finished(Finished { text: String::new(), outcome, session: None });
         let report = vec![NumberedEvent { no: 1, ts: NOW.wall, event }];
         let now = set_by(hours, received);
         store.attempt_events(lease.id, report, now).await.unwrap();

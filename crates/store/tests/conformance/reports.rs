@@ -132,7 +132,7 @@ pub(crate) async fn the_last_word_is_kept(store: Arc<dyn Store>) {
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
     let before = team.events().await.len();
-    let finished = Finished { text: "done".into(), outcome: WorkerOutcome::Ok };
+    let finished = Finished { text: "done".into(), outcome: WorkerOutcome::Ok, session: None };
     let last = event(1, WorkerEvent::Finished(finished.clone()));
     assert_eq!(store.attempt_events(lease.id, vec![last], NOW).await.unwrap(), 1);
     let stored = store.attempt_get(lease.id).await.unwrap();

@@ -55,7 +55,11 @@ pub(crate) async fn fill_store(store: &Arc<dyn Store>, size: usize) -> FilledSto
     let content: Vec<u8> = (0..size).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
     let put = store.resource_put(user(), team.workflow, "text/plain".into(), content, NOW.wall);
     let resource = put.await.unwrap();
-    let finished = Finished { outcome: WorkerOutcome::Ok, text: "what the agent answered".into() };
+    let finished = Finished {
+        outcome: WorkerOutcome::Ok,
+        text: "what the agent answered".into(),
+        session: None,
+    };
     let event = NumberedEvent { no: 1, ts: NOW.wall, event: WorkerEvent::Finished(finished) };
     store.attempt_events(a.id, vec![event], NOW).await.unwrap();
     team.finish(&a, answered("what the agent answered")).await;

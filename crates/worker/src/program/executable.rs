@@ -165,7 +165,7 @@ impl ProgramAdapter for Executable {
     fn outcome(&mut self, exit: &ProgramExit) -> ProgramOutcome {
         let failed = |class, why| ProgramOutcome::Failed(TurnFailure::new(class, why));
         match (self.finished.take(), exit.status.code()) {
-            (Some(Finished { text, outcome: WorkerOutcome::Ok }), Some(0)) => {
+            (Some(Finished { text, outcome: WorkerOutcome::Ok, .. }), Some(0)) => {
                 ProgramOutcome::Answered(text)
             }
             (Some(Finished { outcome: WorkerOutcome::Failed { class, why, retry_at }, .. }), _) => {
@@ -189,6 +189,6 @@ impl ExecutableFinished {
                 retry_at,
             },
         };
-        Finished { text, outcome }
+        Finished { text, outcome, session: None }
     }
 }

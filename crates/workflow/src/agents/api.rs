@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use agent_worker_backends::{PROVIDERS, api_model, find_provider, named_variable};
-use agent_worker_protocol::Api;
+use agent_worker_protocol::{Api, SessionPolicy};
 use serde_json::{Map, Value};
 
 use crate::{
-    agents::backend::BackendChoiceError,
+    agents::backend::{self, BackendChoiceError},
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
@@ -60,6 +60,7 @@ pub(crate) fn read(
     let provider = provider.unwrap_or_default();
     let temperature =
         fields.read_with("temperature", diagnostics, |field| field.decimal(0.0..=2.0));
+    let session = backend::read_session(fields, diagnostics);
     let extra = fields.read_with("extra", diagnostics, read_extra);
     let found = match fields.get("model") {
         None if fields.has_unknown_keys => None,
@@ -81,8 +82,8 @@ pub(crate) fn read(
     };
     let (name, model) = found.map(|found| (found.provider, found.model)).unwrap_or_default();
     let ProviderSettings { base_url, api_key, headers, .. } = provider;
-    let extra = extra.unwrap_or_default();
-    Api { provider: name, model, base_url, api_key, headers, temperature, extra }
+    let (extra, session) = (extra.unwrap_or_default(), session.unwrap_or_default());
+    Api { provider: name, model, base_url, api_key, headers, session, temperature, extra }
 }
 
 /// Returns an agent without further settings.
@@ -100,6 +101,7 @@ pub(crate) fn with_defaults(model: Option<&str>) -> Result<Api, BackendChoiceErr
         base_url: None,
         api_key: None,
         headers: BTreeMap::new(),
+        session: SessionPolicy::default(),
         temperature: None,
         extra: Map::new(),
     })

@@ -152,7 +152,10 @@ fn read_mode(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Option<C
     fields.read_with("mode", diagnostics, |field| one_of(field, &modes))
 }
 
-fn read_session(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Option<SessionPolicy> {
+pub(crate) fn read_session(
+    fields: &YamlFields<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Option<SessionPolicy> {
     let policies = [SessionPolicy::Continue, SessionPolicy::Fresh].map(|one| (one.word(), one));
     fields.read_with("session", diagnostics, |field| one_of(field, &policies))
 }
@@ -241,7 +244,7 @@ fn read_parts(
         }
         Some((BackendKind::Api, _)) => {
             needless("mock", "`backend: mock`", diagnostics);
-            for name in PROGRAM_KEYS {
+            for name in ["command", "mode"] {
                 needless(name, "programs", diagnostics);
             }
             Backend::Api(api::read(key, fields, diagnostics))

@@ -4,7 +4,7 @@
 //! A file that an editor accepts has the keys, the words and the ranges that the reader accepts; a test compares the
 //! two. A key without a value is absent for the reader and a mistake here, because no author intends it.
 
-mod api;
+mod model_keys;
 mod nodes;
 mod notify;
 
@@ -144,11 +144,11 @@ fn agent() -> Value {
                 ),
             ),
             ("model", text("The model, for backends that use one.")),
-            ("fallback", fallback()),
+            ("fallback", model_keys::fallback()),
             ("system_prompt", system_prompt()),
-            ("max_tokens", max_tokens()),
-            ("max_steps", max_steps()),
-            ("effort", effort()),
+            ("max_tokens", model_keys::max_tokens()),
+            ("max_steps", model_keys::max_steps()),
+            ("effort", model_keys::effort()),
             ("timeout", span("Maximum duration of an attempt (30m).")),
             ("silence", span("Maximum time for which an attempt may be silent (5m).")),
             ("retry", retry()),
@@ -161,9 +161,9 @@ fn agent() -> Value {
             ("args", list("Further arguments of a vendor's program.", &text("An argument."))),
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
             ("session", session()),
-            ("provider", api::provider()),
-            ("temperature", api::temperature()),
-            ("extra", api::extra()),
+            ("provider", model_keys::provider()),
+            ("temperature", model_keys::temperature()),
+            ("extra", model_keys::extra()),
             ("mock", rules),
         ],
     );
@@ -201,34 +201,9 @@ fn agent_file() -> Value {
     file
 }
 
-fn max_tokens() -> Value {
-    let backends = agents::limiting_backends(|can| can.max_tokens).join(", ");
-    let about = format!("Maximum number of tokens of one answer of the model ({backends}).");
-    integer(&about, 1, 10_000_000)
-}
-
-fn max_steps() -> Value {
-    let backends = agents::limiting_backends(|can| can.max_steps).join(", ");
-    let about =
-        format!("Maximum number of model calls of one attempt ({backends}; 30 for `mock`).");
-    integer(&about, 1, 10_000)
-}
-
 fn system_prompt() -> Value {
     text(
         "System prompt: text, or one word ending in .md or .txt: a file beneath this file's folder.",
-    )
-}
-
-fn fallback() -> Value {
-    list("Models for a turn whose model is overloaded or used up.", &text("A model."))
-}
-
-fn effort() -> Value {
-    let words = ["low", "medium", "high", "xhigh", "max"];
-    one_of(
-        "Effort of the model's reasoning (claude, codex, api; opencode and gemini up to high).",
-        &words,
     )
 }
 

@@ -94,8 +94,8 @@ pub(super) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<Run
 impl CheckReport {
     fn line(&self) -> StyledLine {
         if let (Some(class), Some(why)) = (&self.class, &self.why) {
-            return StyledLine::new(Tone::Bad, "failed")
-                .with(Tone::Plain, format!(": {class}: {why}"));
+            let rest = format!(": {class}: {why}");
+            return StyledLine::new(Tone::Bad, "failed").with(Tone::Plain, rest);
         }
         let Self { provider, model, millis, input_tokens, output_tokens, .. } = self;
         let rest = format!(
@@ -136,9 +136,7 @@ async fn ask(
         ModelPrompt { model, system: "", tools: &[], entries: &entries, settings: &settings };
     let request = wire_of(endpoint.shape).write_request(&prompt);
     let answer = timeout(CHECK_TIMEOUT, client.ask(endpoint, request, |_| ())).await;
-    let Ok(answer) = answer else {
-        let why = format!("no answer within {} s", CHECK_TIMEOUT.as_secs());
-        return Err((FailureClass::Timeout, why));
-    };
+    let late = || format!("no answer within {} s", CHECK_TIMEOUT.as_secs());
+    let answer = answer.map_err(|_| (FailureClass::Timeout, late()))?;
     answer.map_err(|failure| (failure.class, failure.why))
 }

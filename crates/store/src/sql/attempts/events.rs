@@ -91,6 +91,9 @@ fn record_event(
         // The log has an entry for this when the attempt is ended.
         WorkerEvent::Finished(finished) => {
             let retry = retry_at(&finished, numbered.ts, now);
+            if let (Some(session), WorkerOutcome::Ok) = (&finished.session, &finished.outcome) {
+                save_session(locked, attempt, session)?;
+            }
             return record_finished(locked.tx, attempt.id, &finished, retry);
         }
     };

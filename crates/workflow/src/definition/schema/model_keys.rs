@@ -1,9 +1,10 @@
-//! Keys of an agent with the backend `api`.
+//! Keys of an agent about its model and the requests to it.
 
 use agent_worker_backends::PROVIDERS;
 use serde_json::{Value, json};
 
-use super::nodes::{mapping, one_of, text_matching};
+use super::nodes::{integer, list, mapping, one_of, text, text_matching};
+use crate::agents;
 
 const PROVIDER_PATTERN: &str = "^[A-Za-z0-9._-]+$";
 const URL_PATTERN: &str = r"^https?://[^/\s?#@][^\s?#@]*$";
@@ -44,4 +45,29 @@ pub(super) fn temperature() -> Value {
 pub(super) fn extra() -> Value {
     let about = "Further fields of the body of each request, for `backend: api`.";
     json!({ "type": "object", "description": about })
+}
+
+pub(super) fn effort() -> Value {
+    let words = ["low", "medium", "high", "xhigh", "max"];
+    one_of(
+        "Effort of the model's reasoning (claude, codex, api; opencode and gemini up to high).",
+        &words,
+    )
+}
+
+pub(super) fn fallback() -> Value {
+    list("Models for a turn whose model is overloaded or used up.", &text("A model."))
+}
+
+pub(super) fn max_tokens() -> Value {
+    let backends = agents::limiting_backends(|can| can.max_tokens).join(", ");
+    let about = format!("Maximum number of tokens of one answer of the model ({backends}).");
+    integer(&about, 1, 10_000_000)
+}
+
+pub(super) fn max_steps() -> Value {
+    let backends = agents::limiting_backends(|can| can.max_steps).join(", ");
+    let about =
+        format!("Maximum number of model calls of one attempt ({backends}; 30 for `mock`).");
+    integer(&about, 1, 10_000)
 }
