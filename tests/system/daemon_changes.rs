@@ -215,7 +215,7 @@ fn a_home_whose_path_is_too_long_for_a_socket_is_refused_in_a_line() {
     insta::assert_snapshot!(run_lines(&world, &format!("
         AGENT_WORKER_HOME=/tmp/{long} agent-worker ls
         AGENT_WORKER_HOME=/tmp/{long} agent-worker token list
-        AGENT_WORKER_HOME=/tmp/{long} agent-worker doctor | grep -v '^note\\| backend \\| sandbox '
+        AGENT_WORKER_HOME=/tmp/{long} agent-worker doctor | grep -v '^note\\| sandbox \\|^$\\|^✓\\|^✗\\|BACKEND'
     ")).replace(&long, "LONG"), @"
     $ AGENT_WORKER_HOME=/tmp/LONG agent-worker ls
     ! error: the daemon's socket cannot be used: /tmp/LONG/daemon.sock is too long for a socket's path (107 bytes at most); choose a shorter home
@@ -225,7 +225,7 @@ fn a_home_whose_path_is_too_long_for_a_socket_is_refused_in_a_line() {
     ! error: the daemon's socket cannot be used: /tmp/LONG/daemon.sock is too long for a socket's path (107 bytes at most); choose a shorter home
     ! hint: set AGENT_WORKER_HOME to a shorter path
     (exit 1)
-    $ AGENT_WORKER_HOME=/tmp/LONG agent-worker doctor | grep -v '^note\\| backend \\| sandbox '
+    $ AGENT_WORKER_HOME=/tmp/LONG agent-worker doctor | grep -v '^note\\| sandbox \\|^$\\|^✓\\|^✗\\|BACKEND'
     broken home    /tmp/LONG is too long for a socket by 30 bytes
                    hint: set AGENT_WORKER_HOME to a shorter path
     ok     disk    SOME GiB free on the disk of the home
