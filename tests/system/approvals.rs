@@ -156,6 +156,35 @@ fn a_user_who_watches_allows_a_call_for_the_run_with_a_key_and_sees_what_that_al
 }
 
 #[test]
+fn each_key_of_top_decides_a_request() {
+    for (key, reason, is_executed) in
+        [("y", "", true), ("a", "", true), ("n", "", false), ("r", "not today\r", false)]
+    {
+        let world = world();
+        team_with_stub(&world, "", &CLAUDE_STUB.replace("echo once >> ran.txt", PLAIN_COMMAND));
+        write_note_command(&world);
+        assert_eq!(world.run(&["up", "asking.yaml"]).code, 0);
+        let mut top = Terminal::open(&world, 80, "top");
+        top.wait_until_shown("Attention (1)");
+        top.type_text("a");
+        top.wait_until_shown("y once");
+        if reason.is_empty() {
+            let decided = || world.run(&["pending", "--json"]).stdout.contains("\"items\":[]");
+            top.press_until(key, decided);
+        } else {
+            top.press_until(key, || shown_words(&world).contains("Enter sends"));
+            top.type_text(reason);
+        }
+        let answer = if is_executed { "Ran." } else { "Refused." };
+        wait_for(answer, || world.run(&["peek", "@asking"]).stdout.contains(answer).then_some(()));
+        assert_eq!(!executed_commands(&world).is_empty(), is_executed, "{key}");
+        top.type_text("q");
+        let (ended, all) = top.wait_exit();
+        assert!(ended.success(), "{key}: {all}");
+    }
+}
+
+#[test]
 fn a_user_who_attaches_to_a_waiting_run_answers_it_with_a_key_too() {
     let world = world();
     let file = team(&world, "");

@@ -1,5 +1,5 @@
 //! The workflow files and commands of the five design documents that came before the program (000 to 004). Each one runs,
-//! or is refused with a sentence that says that it is not in this version.
+//! or is refused with a sentence that says that it is not in this version, or that the key of a provider is missing.
 //!
 //! Three rules replace models, because no test calls one: a line `model: …` gets a line `backend: mock` after it, a line
 //! `max_tokens: …`, which a mock cannot keep, is left out, and `new` without

@@ -248,6 +248,7 @@ fn backends_lists_programs_their_logins_and_the_next_step() {
     $ … backends
        BACKEND   VERSION                LOGIN                      TO USE IT
     ✓  mock      built in               -
+    ✓  api       built in               -
     ✓  claude    2.1.325 (Claude Code)  ANTHROPIC_API_KEY
     ✓  codex     unknown                ~/project/codex/auth.json
     ✗  cursor    not installed          unknown                    curl https://cursor.com/install -fsS | bash
@@ -261,9 +262,9 @@ fn backends_lists_programs_their_logins_and_the_next_step() {
 #[test]
 fn backends_lists_the_abilities_of_programs_with_verbose() {
     let world = with_programs();
-    let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends -v | sed 1,10d"));
+    let said = run_lines(&world, &format!("{STUB_PATH_COMMAND} backends -v | sed 1,11d"));
     insta::assert_snapshot!(said.replace(STUB_PATH_COMMAND, "…"), @"
-    $ … backends -v | sed 1,10d
+    $ … backends -v | sed 1,11d
     mock      built in
               supports: mid-turn (interrupts), max_steps; does not support: stream,
               cost, resume, approvals, max_tokens, effort, sandbox

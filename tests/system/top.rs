@@ -69,6 +69,32 @@ fn a_person_sees_the_work_answers_a_question_and_sends_a_message_by_key() {
 }
 
 #[test]
+fn each_key_of_movement_selects_its_row() {
+    let world = World::new();
+    let agents: String = (10..40).map(|n| format!("  a{n}: {{ backend: mock }}\n")).collect();
+    world.file("team.yaml", &format!("name: team\nagents:\n{agents}"));
+    assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
+    let mut top = Terminal::open(&world, 80, "top");
+    top.wait_until_shown("▸ a10");
+    for (keys, selected) in [
+        ("j", "a11"),
+        ("\u{1b}[B", "a12"),
+        ("k", "a11"),
+        ("\u{1b}[A", "a10"),
+        ("\u{1b}[F", "a39"),
+        ("\u{1b}[H", "a10"),
+        (&"\u{1b}[6~".repeat(15), "a39"),
+        (&"\u{1b}[5~".repeat(15), "a10"),
+    ] {
+        top.type_text(keys);
+        top.wait_until_shown(&format!("▸ {selected}"));
+    }
+    top.type_text("q");
+    let (ended, all) = top.wait_exit();
+    assert!(ended.success(), "{all}");
+}
+
+#[test]
 fn every_end_restores_the_terminal_and_no_agent_notices() {
     for end in ["\u{3}", "TERM", "HUP"] {
         let world = world();

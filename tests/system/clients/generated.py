@@ -72,7 +72,9 @@ call("post", "/agents/{target}/resume", target="helper")
 assert call("post", "/runs/{id}/pause", id=run).state == "paused"
 assert call("post", "/runs/{id}/resume", id=run, body=body("ResumeRequest")).state == "running"
 
+turns = call("get", "/turns", **team)
 values = {
+    "/turns/{id}": {"id": turns.items[0].turn},
     "/agents/{target}": {"target": "coder@team"},
     "/proposals/{id}": {**team, "id": made.proposal},
     "/runs/{id}": {"id": run},

@@ -135,7 +135,11 @@ pub(super) const COMMANDS: [(&str, &str, Expected); 92] = [
         "agent-worker new helper --context",
         Refused("`helper` needs a backend: there is no default"),
     ),
-    ("002:254, as written", "agent-worker agent new other -m anthropic/claude-sonnet-4-5", Runs),
+    (
+        "002:254, as written",
+        "agent-worker agent new other -m anthropic/claude-sonnet-4-5",
+        Refused("no key for `anthropic`: set ANTHROPIC_API_KEY"),
+    ),
     ("004:308", "agent-worker agent new other -b sdk", Refused("backend `api` needs a model")),
     ("001:112", "agent-worker agent new third -b mock -m claude-haiku-3-5-20250514", Runs),
 ];
