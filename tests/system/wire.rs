@@ -40,9 +40,10 @@ const GOLDENS: [&str; 13] = [
 ];
 
 /// Kinds of events that no scenario here has, with the reason.
-const NOT_RECORDED: [(&str, &str); 6] = [
+const NOT_RECORDED: [(&str, &str); 7] = [
     ("delivery.joined", "only a vendor's program takes a message during its turn"),
     ("heartbeat", "live only, and sent by time"),
+    ("notification.failed", "needs a channel that fails"),
     ("row.damaged", "needs a damaged database"),
     ("clock.jumped", "needs a wall clock that is set"),
     ("permission.used", "no scenario has an agent that makes the same call twice"),
@@ -112,7 +113,7 @@ fn every_route_that_reads_is_in_a_golden() {
     }
 }
 
-const KINDS: [&str; 46] = [
+const KINDS: [&str; 47] = [
     "agent.added",
     "agent.removed",
     "agent.resumed",
@@ -134,6 +135,7 @@ const KINDS: [&str; 46] = [
     "heartbeat",
     "mention.unheard",
     "message",
+    "notification.failed",
     "permission.granted",
     "permission.revoked",
     "permission.used",

@@ -36,6 +36,10 @@ fn retries_and_dead_letters_are_stored_as_they_were() {
     tape.get("/dead?target=@failing");
     tape.get("/attention?target=@failing");
     tape.get("/agents/clumsy@failing");
+    tape.get("/turns?target=clumsy@failing");
+    let turns = tape.world.json(&["turns", "clumsy@failing", "--json"]);
+    let turn = turns["items"][0]["turn"].as_str().unwrap().to_owned();
+    tape.get(&format!("/turns/{turn}"));
     tape.cli("receipts 1 @failing");
     tape.cli("dead redrive --agent clumsy @failing");
     wait_for("the second death", || {

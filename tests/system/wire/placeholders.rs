@@ -118,6 +118,13 @@ impl Placeholders {
         if text.get(..time.len()).is_some_and(|start| shaped(start, time)) {
             return Some(("<time>".to_owned(), time.len()));
         }
+        // The tag around a message in a prompt ends in digits of the attempt.
+        let tag = "message-xxxxxxxx";
+        if text.get(..tag.len()).is_some_and(|start| {
+            start.starts_with("message-") && shaped(&start["message-".len()..], "xxxxxxxx")
+        }) {
+            return Some(("message-<tag>".to_owned(), tag.len()));
+        }
         // A cursor inside a summary, which is a text.
         if let Some(cursor) = text.strip_prefix(CURSOR_START) {
             let length = cursor.find('"').unwrap_or(cursor.len());

@@ -9,7 +9,7 @@ use agent_worker_protocol::{
         DocumentEntry, DocumentNamed, DocumentText, FeedbackView, GrantView, Health, InboxReply,
         InstanceView, ListPage, LogReply, MessagesReply, ProposalView, ProposalsReply,
         QuestionView, ResourceEntry, ResourceText, RunView, StatsView, StoreReport, SuggestionView,
-        TokenView,
+        TokenView, TurnDetail, TurnView,
     },
 };
 use serde::{
@@ -113,6 +113,8 @@ pub(super) fn check_reply(path: &str, body: &str) {
         ["runs", _] => is::<RunView>,
         ["stats"] => is::<ListPage<StatsView>>,
         ["tokens"] => is::<ListPage<TokenView>>,
+        ["turns"] => is::<ListPage<TurnView>>,
+        ["turns", _] => is::<TurnDetail>,
         ["workflows"] => is::<ListPage<InstanceView>>,
         _ => panic!("GET {path} has no type here"),
     };
