@@ -71,7 +71,8 @@ fn a_person_sees_the_work_answers_a_question_and_sends_a_message_by_key() {
 #[test]
 fn each_key_of_movement_selects_its_row() {
     let world = World::new();
-    let agents: String = (10..40).map(|n| format!("  a{n}: {{ backend: mock }}\n")).collect();
+    let agents: Vec<_> = (10..40).map(|n| format!("  a{n}: {{ backend: mock }}\n")).collect();
+    let agents = agents.concat();
     world.file("team.yaml", &format!("name: team\nagents:\n{agents}"));
     assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
     let mut top = Terminal::open(&world, 80, "top");
