@@ -55,6 +55,11 @@ fn an_open_question_has_the_keys_unless_a_message_is_being_typed() {
     started.type_text("@coder ask me\r");
     started.wait_until_drawn("  1–2 answers");
     started.wait_until_drawn("> keys answer the item · Tab types here");
+    // A message needs no Tab: only a single key is an answer.
+    started.type_text("2 moments");
+    started.wait_until_drawn("> 2 moments▏");
+    started.type_text("\u{1b}");
+    started.wait_until_drawn("> keys answer the item · Tab types here");
     started.type_text("\t");
     started.wait_until_drawn("> ▏Tab goes back to the item");
     started.type_text("1 moment");
