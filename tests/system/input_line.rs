@@ -55,6 +55,11 @@ fn an_open_question_has_the_keys_unless_a_message_is_being_typed() {
     started.type_text("@coder ask me\r");
     started.wait_until_drawn("  1–2 answers");
     started.wait_until_drawn("> keys answer the item · Tab types here");
+    // A message needs no Tab: only a single key is an answer.
+    started.type_text("2 moments");
+    started.wait_until_drawn("> 2 moments▏");
+    started.type_text("\u{1b}");
+    started.wait_until_drawn("> keys answer the item · Tab types here");
     started.type_text("\t");
     started.wait_until_drawn("> ▏Tab goes back to the item");
     started.type_text("1 moment");
@@ -78,6 +83,27 @@ fn an_open_question_has_the_keys_unless_a_message_is_being_typed() {
     let (ended, all) = started.wait_exit();
     assert!(ended.success(), "{all}");
     assert_eq!(world.list(&["answer", "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_quit_key_restores_the_terminal_and_ends_only_the_command() {
+    let world = world();
+    assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
+    for (words, line) in [
+        ("attach @team", EMPTY_LINE),
+        ("chat coder@team", "> ▏message coder"),
+        ("start team.yaml --tag other", EMPTY_LINE),
+    ] {
+        let mut shown = Terminal::open(&world, 80, words);
+        shown.wait_until_drawn(line);
+        shown.type_text("\u{1c}");
+        let (ended, all) = shown.wait_exit();
+        assert_eq!(ended.code(), Some(131), "{words}: {all}");
+        assert!(all.rfind("\u{1b}[?2004l") > all.rfind("\u{1b}[?2004h"), "{words}: {all}");
+    }
+    for target in ["@team", "@team:other"] {
+        assert_eq!(world.json(&["status", target, "--json"])["state"], "running");
+    }
 }
 
 #[test]

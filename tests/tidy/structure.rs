@@ -71,3 +71,15 @@ fn lib_rs_contains_only_a_header_modules_and_exports() {
         assert_eq!(code, None, "{}", path.display());
     }
 }
+
+#[test]
+fn only_the_host_crate_watches_files_with_an_interface_of_one_system() {
+    let names = ["inotify::", "kqueue::", "Kqueue::"];
+    let found: Vec<String> = rust_files()
+        .into_iter()
+        .filter(|file| file.is_product() && file.crate_name() != "host")
+        .filter(|file| names.iter().any(|name| file.code().contains(name)))
+        .map(|file| file.path)
+        .collect();
+    assert!(found.is_empty(), "use `FileWatch` or `FolderQueue` of crates/host: {found:?}");
+}

@@ -17,8 +17,7 @@ use crate::{
     error::CliError,
     live::{
         attention_panel::{AttentionPanel, ItemId, OpenItem, PanelDecision},
-        controls::ItemInput,
-        typed_key::TypedKey,
+        controls::{ItemInput, PressedKeys},
     },
     output::{
         console::TerminalSize,
@@ -111,7 +110,7 @@ impl AttentionPrompt {
     pub(crate) fn update(
         &mut self,
         wanted: OpenItemIds,
-        keys: &[TypedKey],
+        pressed: &PressedKeys,
         client: &DaemonClient,
         now: Millis,
     ) {
@@ -119,7 +118,7 @@ impl AttentionPrompt {
             return;
         }
         if !self.open_items.is_empty() {
-            let decision = self.panel.decision_for_keys(keys, now);
+            let decision = self.panel.decision_for_keys(&pressed.keys, pressed.at);
             if let (Some(decision), None) = (decision, self.submitting) {
                 // This drops a read in progress; it is repeated afterwards.
                 self.submitting = Some(decision.id());

@@ -3,7 +3,7 @@
 use agent_worker_protocol::{Millis, RunId};
 
 use super::{
-    entries::{EntryKey, ItemPlace},
+    entries::{AttentionEntry, EntryKey, ItemPlace},
     state::{TopMode, TopPane, TopState, run_of_key},
 };
 use crate::{
@@ -138,7 +138,8 @@ impl TopState {
         self.mode = TopMode::Detail(entry, line);
     }
 
-    /// Applies keys to the item of the detail; Escape and Enter go back, unless the person types a text about the item.
+    /// Applies keys to the item of the detail; Escape and Enter go back, unless the person types a text about the item. An
+    /// item that was answered elsewhere takes no text.
     fn press_in_item(
         &mut self,
         entry: &EntryKey,
@@ -148,11 +149,15 @@ impl TopState {
         let goes_back = |key: &TypedKey| {
             matches!(key, TypedKey::Escape | TypedKey::Enter | TypedKey::Character('q'))
         };
+        let place = self.attention_entry(entry).map(AttentionEntry::place);
+        if place.is_none() {
+            self.panel = AttentionPanel::default();
+        }
         if !self.panel.is_typing() && keys.iter().any(goes_back) {
             self.mode = TopMode::List;
             return None;
         }
-        let place = self.attention_entry(entry)?.place();
+        let place = place?;
         let decision = self.panel.decision_for_keys(keys, now)?;
         self.mode = TopMode::List;
         Some(TopAction::Decide(place, decision))

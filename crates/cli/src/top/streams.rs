@@ -1,18 +1,12 @@
 //! The events that wake the full screen: one stream for each run, and the folder in which the daemon creates those of new
 //! runs. Nothing is polled.
 
-use std::{collections::HashMap, path::Path, sync::Arc, thread};
+use std::{collections::HashMap, fs::File, future::pending, io, os::fd::AsFd as _, path::Path};
 
+use agent_worker_host::FolderQueue;
 use agent_worker_protocol::{Position, RunId};
-use rustix::{
-    fs::inotify::{self, CreateFlags, WatchFlags},
-    io::retry_on_intr,
-};
 use tokio::{
-    sync::{
-        Notify,
-        mpsc::{self, Receiver, Sender},
-    },
+    sync::mpsc::{self, Receiver, Sender},
     task::{AbortHandle, JoinSet},
 };
 
@@ -38,16 +32,17 @@ pub(super) struct RunStreams {
     updates: Receiver<RunUpdate>,
     tasks: JoinSet<()>,
     by_run: HashMap<RunId, AbortHandle>,
-    new_runs: Arc<Notify>,
+    new_runs: NewRunWatch,
 }
+
+/// The folder of the runs. Without a queue the events of the known runs are the only wake.
+struct NewRunWatch(Option<FolderQueue>);
 
 impl RunStreams {
     /// Starts to watch for new runs.
     pub(super) fn new(home: &Path) -> Self {
         let (sender, updates) = mpsc::channel(UPDATE_BUFFER_CAPACITY);
-        let new_runs = Arc::new(Notify::new());
-        let (report, folder) = (Arc::clone(&new_runs), home.join("runs"));
-        thread::spawn(move || report_new_folders(&folder, &report));
+        let new_runs = NewRunWatch::new(&home.join("runs"));
         Self { sender, updates, tasks: JoinSet::new(), by_run: HashMap::new(), new_runs }
     }
 
@@ -86,7 +81,7 @@ impl RunStreams {
     pub(super) async fn next(&mut self) -> Option<RunUpdate> {
         tokio::select! {
             update = self.updates.recv() => update,
-            () = self.new_runs.notified() => None,
+            () = self.new_runs.wait_for_change() => None,
         }
     }
 }
@@ -101,14 +96,21 @@ async fn forward(run: RunId, mut feed: ReconnectingFeed, sender: Sender<RunUpdat
     }
 }
 
-/// Reports each new folder; without inotify the events of the known runs are the only wake.
-fn report_new_folders(folder: &Path, report: &Notify) {
-    let Ok(watch) = inotify::init(CreateFlags::CLOEXEC) else { return };
-    if inotify::add_watch(&watch, folder, WatchFlags::CREATE).is_err() {
-        return;
+impl NewRunWatch {
+    fn new(folder: &Path) -> Self {
+        let watch = || -> io::Result<FolderQueue> {
+            let queue = FolderQueue::new()?;
+            queue.add(File::open(folder)?.as_fd())?;
+            Ok(queue)
+        };
+        Self(watch().ok())
     }
-    let mut buffer = [0; 4096];
-    while retry_on_intr(|| rustix::io::read(&watch, &mut buffer)).is_ok() {
-        report.notify_one();
+
+    /// Waits until an entry of the folder changes. Cancel safe.
+    async fn wait_for_change(&mut self) {
+        let Some(queue) = &self.0 else { return pending().await };
+        if queue.read_changes().await.is_err() {
+            self.0 = None;
+        }
     }
 }

@@ -121,6 +121,28 @@ fn an_item_is_answered_with_its_keys_only_when_it_is_open() {
 }
 
 #[test]
+fn the_detail_of_an_item_that_was_answered_elsewhere_while_a_person_typed_is_left_by_key() {
+    for back in ["\u{1b}", "\r", "q"] {
+        let mut state = sample();
+        press(&mut state, &["\t", "j", "\r", "r", "not"]);
+        assert!(state.panel.is_typing());
+        state.set_attention(Vec::new());
+        // The rest of the text is no command.
+        assert_eq!(press(&mut state, &[" yet"]), []);
+        assert!(matches!(state.mode, TopMode::Detail(EntryKey::Item(..), _)), "{back:?}");
+        assert_eq!(press(&mut state, &[back]), [], "{back:?}");
+        assert_eq!(state.mode, TopMode::List, "{back:?}");
+        assert!(!state.panel.is_typing());
+    }
+    // Also as the first key.
+    let mut state = sample();
+    press(&mut state, &["\t", "j", "\r", "r", "not"]);
+    state.set_attention(Vec::new());
+    press(&mut state, &["\u{1b}"]);
+    assert_eq!(state.mode, TopMode::List);
+}
+
+#[test]
 fn a_message_goes_to_the_team_of_the_selected_row_and_is_kept_if_it_was_not_sent() {
     let mut state = sample();
     let sent = press(&mut state, &["j", "s", "and the tests?\r"]);
