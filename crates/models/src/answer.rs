@@ -7,6 +7,9 @@ use crate::{
     failure::ModelFailure,
 };
 
+/// Maximum number of characters of a stream that a failure repeats.
+const MAX_QUOTED: usize = 200;
+
 /// Reads the events of one response. Pure.
 pub trait AnswerReader: Send {
     /// Reads the data of one event, and returns the text that it adds.
@@ -83,8 +86,15 @@ pub(crate) fn cut_stream() -> ModelFailure {
     ModelFailure::new(FailureClass::Transient, "the response ended early")
 }
 
+/// Returns the failure of an answer that ended for a reason without a meaning of its own. The answer may be a part.
+pub(crate) fn unknown_stop(reason: &str) -> ModelFailure {
+    let start: String = reason.chars().take(MAX_QUOTED).collect();
+    let why = format!("the provider ended the answer with `{start}`");
+    ModelFailure::new(FailureClass::Transient, why)
+}
+
 /// Returns the failure of an event that is not understood.
 pub(crate) fn malformed(data: &str) -> ModelFailure {
-    let start: String = data.chars().take(200).collect();
+    let start: String = data.chars().take(MAX_QUOTED).collect();
     ModelFailure::new(FailureClass::Transient, format!("the response is malformed at `{start}`"))
 }

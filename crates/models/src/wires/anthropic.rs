@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use agent_worker_protocol::{Effort, Keyword as _};
+use agent_worker_protocol::{Effort, FailureClass, Keyword as _};
 use serde_json::{Map, Value, json};
 
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelCall, ModelPrompt,
@@ -170,7 +171,9 @@ impl AnswerReader for MessagesReader {
                 return block.ok_or_else(|| malformed(data))?.read_delta(&event["delta"]);
             }
             Some("message_delta") => {
-                self.stop = event["delta"]["stop_reason"].as_str().map(stop_reason).or(self.stop);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    self.stop = Some(stop_reason(reason)?);
+                }
                 self.read_usage(&event["usage"]);
             }
             Some("message_stop") => self.is_over = true,
@@ -207,11 +210,17 @@ impl MessagesReader {
     }
 }
 
-fn stop_reason(word: &str) -> StopReason {
+/// Returns the reason of the end. A turn that the API paused is no answer.
+fn stop_reason(word: &str) -> Result<StopReason, ModelFailure> {
     match word {
-        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
-        "refusal" => StopReason::Refusal,
-        _ => StopReason::Complete,
+        "end_turn" | "stop_sequence" | "tool_use" => Ok(StopReason::Complete),
+        "max_tokens" => Ok(StopReason::MaxTokens),
+        "refusal" => Ok(StopReason::Refusal),
+        "model_context_window_exceeded" => {
+            let why = "the conversation and the answer exceed the context window of the model";
+            Err(ModelFailure::new(FailureClass::ContextOverflow, why))
+        }
+        _ => Err(unknown_stop(word)),
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, ConversationEntry, ImageData, ModelCall, ModelPrompt, ToolDefinition, UserPart,
@@ -160,17 +161,20 @@ impl AnswerReader for ChatReader {
         }
         self.read_usage(&chunk["usage"]);
         let choice = &chunk["choices"][0];
+        if !choice["error"].is_null() {
+            let body = choice.to_string();
+            let report = ErrorReport { status: None, body: &body, retry_after: None, phrases: &[] };
+            return Err(failure_of_error(report));
+        }
         let delta = &choice["delta"];
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.read_call(call);
         }
         self.has_refusal |= delta["refusal"].as_str().is_some_and(|text| !text.is_empty());
-        self.stop = match choice["finish_reason"].as_str() {
-            Some("length") => Some(StopReason::MaxTokens),
-            Some("content_filter") => Some(StopReason::Refusal),
-            Some(_) => Some(StopReason::Complete),
-            None => self.stop,
-        };
+        // Some servers write an empty reason before the last chunk.
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|word| !word.is_empty()) {
+            self.stop = Some(stop_reason(reason)?);
+        }
         for name in REASONING_FIELDS {
             if let Some(more) = delta[name].as_str().filter(|text| !text.is_empty()) {
                 self.reasoning.entry(name).or_default().push_str(more);
@@ -206,6 +210,16 @@ impl AnswerReader for ChatReader {
         }
         let stop = if self.has_refusal { StopReason::Refusal } else { stop };
         Ok(ModelAnswer { parts, stop, tokens: self.tokens })
+    }
+}
+
+/// Returns the reason of the end. Servers write an error of their own, or a lack of resources, in the same field.
+fn stop_reason(word: &str) -> Result<StopReason, ModelFailure> {
+    match word {
+        "stop" | "tool_calls" | "function_call" | "eos" => Ok(StopReason::Complete),
+        "length" | "model_length" => Ok(StopReason::MaxTokens),
+        "content_filter" => Ok(StopReason::Refusal),
+        _ => Err(unknown_stop(word)),
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelCall, ModelPrompt,
@@ -162,9 +163,7 @@ impl AnswerReader for GeminiReader {
             delta = joined(delta, self.read_part(part, data)?);
         }
         if let Some(reason) = candidate["finishReason"].as_str() {
-            self.stop = Some(stop_reason(reason).map_err(|class| {
-                ModelFailure::new(class, format!("the model stopped with {reason}"))
-            })?);
+            self.stop = Some(stop_reason(reason)?);
         }
         Ok(delta)
     }
@@ -189,15 +188,20 @@ fn joined(earlier: Option<AnswerDelta>, later: Option<AnswerDelta>) -> Option<An
 }
 
 /// Returns the reason of the end. A malformed call is likely to be well formed in another try.
-fn stop_reason(word: &str) -> Result<StopReason, agent_worker_protocol::FailureClass> {
+fn stop_reason(word: &str) -> Result<StopReason, ModelFailure> {
     match word {
         "STOP" => Ok(StopReason::Complete),
         "MAX_TOKENS" => Ok(StopReason::MaxTokens),
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" => {
-            Err(agent_worker_protocol::FailureClass::Transient)
-        }
-        // Safety, recitation, language and the reasons of later versions.
-        _ => Ok(StopReason::Refusal),
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => Ok(StopReason::Refusal),
+        _ => Err(unknown_stop(word)),
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, ConversationEntry, ImageData, ModelCall, ModelPrompt,
@@ -140,13 +141,16 @@ impl AnswerReader for ResponsesReader {
                 return Ok(Some(AnswerDelta::Thinking));
             }
             Some("response.output_item.done") => self.read_item(event["item"].clone())?,
-            Some("response.completed") => self.read_end(&event["response"], StopReason::Complete),
-            Some("response.incomplete") => {
-                let reason = event["response"]["incomplete_details"]["reason"].as_str();
-                let stop = match reason {
-                    Some("content_filter") => StopReason::Refusal,
-                    Some(_) | None => StopReason::MaxTokens,
+            Some("response.completed") => {
+                let stop = match event["response"]["status"].as_str() {
+                    Some("completed") | None => StopReason::Complete,
+                    Some("incomplete") => incomplete_reason(&event["response"])?,
+                    Some(status) => return Err(unknown_stop(status)),
                 };
+                self.read_end(&event["response"], stop);
+            }
+            Some("response.incomplete") => {
+                let stop = incomplete_reason(&event["response"])?;
                 self.read_end(&event["response"], stop);
             }
             Some("response.failed" | "error") => {
@@ -165,6 +169,16 @@ impl AnswerReader for ResponsesReader {
         let stop = self.stop.ok_or_else(cut_stream)?;
         let stop = if self.has_refusal { StopReason::Refusal } else { stop };
         Ok(ModelAnswer { parts: self.parts, stop, tokens: self.tokens })
+    }
+}
+
+/// Returns the reason of the end of an incomplete response.
+fn incomplete_reason(response: &Value) -> Result<StopReason, ModelFailure> {
+    match response["incomplete_details"]["reason"].as_str() {
+        Some("max_output_tokens") => Ok(StopReason::MaxTokens),
+        Some("content_filter") => Ok(StopReason::Refusal),
+        Some(reason) => Err(unknown_stop(reason)),
+        None => Err(unknown_stop("incomplete")),
     }
 }
 

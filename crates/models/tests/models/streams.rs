@@ -183,6 +183,66 @@ fn a_refusal_and_a_full_answer_are_reasons_to_stop() {
 }
 
 #[test]
+fn an_end_for_another_reason_is_a_failure_that_names_it_and_never_an_answer() {
+    const COMPLETED: &str = r#"{"type":"response.completed","response":{"#;
+    const STATUS: &str = r#""id":"resp_1","status":"completed""#;
+    let incomplete = |reason: &str| {
+        format!(
+            r#"{{"type":"response.incomplete","response":{{"incomplete_details":{{"reason":"{reason}"}},"#
+        )
+    };
+    let field = |name: &str, word: &str| format!(r#""{name}":"{word}""#);
+    let (messages, chat, gemini) = (
+        r#""stop_reason":"tool_use""#,
+        r#""finish_reason":"tool_calls""#,
+        r#""finishReason":"STOP""#,
+    );
+    for (shape, from, to, reason) in [
+        (Messages, messages, field("stop_reason", "pause_turn"), "pause_turn"),
+        (Messages, messages, field("stop_reason", "later"), "later"),
+        (Responses, COMPLETED, incomplete("later"), "later"),
+        (Responses, STATUS, field("status", "cancelled"), "cancelled"),
+        (Chat, chat, field("finish_reason", "error"), "error"),
+        (
+            Chat,
+            chat,
+            field("finish_reason", "insufficient_system_resource"),
+            "insufficient_system_resource",
+        ),
+        (Chat, chat, field("finish_reason", "later"), "later"),
+        (
+            Gemini,
+            gemini,
+            field("finishReason", "MALFORMED_FUNCTION_CALL"),
+            "MALFORMED_FUNCTION_CALL",
+        ),
+        (Gemini, gemini, field("finishReason", "LATER"), "LATER"),
+    ] {
+        let stream = recorded(shape).replace(from, &to);
+        assert_ne!(stream, recorded(shape), "{shape:?}");
+        let failure = read(shape, &stream, 1000).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Transient, "{shape:?} {reason}");
+        let why = format!("the provider ended the answer with `{reason}`");
+        assert_eq!(failure.why, why, "{shape:?}");
+    }
+    let full = field("stop_reason", "model_context_window_exceeded");
+    let stream = recorded(Messages).replace(messages, &full);
+    let failure = read(Messages, &stream, 1000).unwrap_err();
+    assert_eq!(failure.class, FailureClass::ContextOverflow, "{failure}");
+    let stream = recorded(Responses).replace(COMPLETED, &incomplete("max_output_tokens"));
+    let (answer, _) = read(Responses, &stream, 1000).unwrap();
+    assert_eq!(answer.stop, StopReason::MaxTokens);
+    for word in ["stop", "function_call", "eos"] {
+        let stream = recorded(Chat).replace(chat, &field("finish_reason", word));
+        assert_eq!(read(Chat, &stream, 1000).unwrap().0.stop, StopReason::Complete, "{word}");
+    }
+    let failed = r#""finish_reason":"stop","error":{"code":502,"message":"upstream is down"}"#;
+    let failure = read(Chat, &recorded(Chat).replace(chat, failed), 1000).unwrap_err();
+    assert_eq!(failure.class, FailureClass::Transient);
+    assert_eq!(failure.why, "the provider answered 502: upstream is down");
+}
+
+#[test]
 fn an_answer_that_is_full_within_the_arguments_of_a_call_has_no_such_call() {
     let piece = |shape: WireShape, from: &str, to: &str| recorded(shape).replace(from, to);
     let messages =
