@@ -175,15 +175,11 @@ impl AnswerReader for ChatReader {
         if let Some(reason) = choice["finish_reason"].as_str().filter(|word| !word.is_empty()) {
             self.stop = Some(stop_reason(reason)?);
         }
-        for name in REASONING_FIELDS {
-            if let Some(more) = delta[name].as_str().filter(|text| !text.is_empty()) {
-                self.reasoning.entry(name).or_default().push_str(more);
-                return Ok(Some(AnswerDelta::Thinking));
-            }
-        }
         let text = delta["content"].as_str().filter(|text| !text.is_empty());
         self.text.push_str(text.unwrap_or_default());
-        Ok(text.map(|text| AnswerDelta::Text(text.to_owned())))
+        let has_reasoning = self.read_reasoning(delta);
+        let thinking = has_reasoning.then_some(AnswerDelta::Thinking);
+        Ok(text.map(|text| AnswerDelta::Text(text.to_owned())).or(thinking))
     }
 
     fn finish(self: Box<Self>) -> Result<ModelAnswer, ModelFailure> {
@@ -235,6 +231,17 @@ impl ChatReader {
             into_cache: 0,
             output: count(&usage["completion_tokens"]),
         };
+    }
+
+    /// Reads the reasoning of a chunk. A provider that writes two fields writes the same text into both.
+    fn read_reasoning(&mut self, delta: &Value) -> bool {
+        for name in REASONING_FIELDS {
+            if let Some(more) = delta[name].as_str().filter(|text| !text.is_empty()) {
+                self.reasoning.entry(name).or_default().push_str(more);
+                return true;
+            }
+        }
+        false
     }
 
     /// Reads a piece of a call. Some servers number no calls and send each as a whole.

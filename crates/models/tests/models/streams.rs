@@ -91,6 +91,20 @@ fn thinking_text_and_parallel_calls_are_read_however_the_bytes_arrive() {
 }
 
 #[test]
+fn a_chunk_with_reasoning_and_text_adds_both() {
+    let stream = recorded(Chat).replace(
+        r#"{"reasoning_content":"both small."}"#,
+        r#"{"reasoning_content":"both small.","content":"Yes. "}"#,
+    );
+    assert_ne!(stream, recorded(Chat));
+    let (answer, shown) = read(Chat, &stream, 1000).unwrap();
+    assert_eq!(answer.text(), "Yes. I read beide Dateien – 二つ.");
+    assert_eq!(shown, answer.text());
+    let reasoning = json!({"reasoning_content": "Two files, both small."});
+    assert_eq!(answer.parts[0], AnswerPart::Thinking(reasoning));
+}
+
+#[test]
 fn a_stream_that_was_cut_anywhere_is_a_transient_failure() {
     for shape in SHAPES {
         let stream = recorded(shape);
