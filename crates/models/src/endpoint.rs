@@ -7,6 +7,8 @@ use agent_worker_backends::{
     named_variable,
 };
 
+use crate::failure::RequestSecrets;
+
 /// Settings of an agent that replace those of the provider's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProviderOverrides {
@@ -145,6 +147,14 @@ impl ProviderEndpoint {
             key,
             phrases: row.map_or(&[], |row| row.error_phrases),
         })
+    }
+}
+
+impl ProviderEndpoint {
+    /// Returns the key and the values of the headers.
+    pub(crate) fn secrets(&self) -> RequestSecrets {
+        let values = self.headers.iter().map(|(_, value)| value);
+        RequestSecrets::new(values.chain(&self.key).cloned())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     conversation::{
         AnswerPart, ConversationEntry, ImageData, ModelCall, ModelPrompt, ToolDefinition, UserPart,
     },
-    failure::{ErrorReport, ModelFailure, failure_of_error},
+    failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
     wires::{ModelWire, WireRequest},
 };
@@ -57,8 +57,8 @@ impl ModelWire for ChatWire {
         }
     }
 
-    fn reader(&self) -> Box<dyn AnswerReader> {
-        Box::new(ChatReader::default())
+    fn reader(&self, secrets: &RequestSecrets) -> Box<dyn AnswerReader> {
+        Box::new(ChatReader { secrets: secrets.clone(), ..ChatReader::default() })
     }
 }
 
@@ -137,6 +137,7 @@ fn write_answer(parts: &[AnswerPart]) -> Value {
 /// The answer so far.
 #[derive(Default)]
 struct ChatReader {
+    secrets: RequestSecrets,
     text: String,
     reasoning: BTreeMap<&'static str, String>,
     /// Calls by their position: id, name and arguments.
@@ -151,19 +152,20 @@ impl AnswerReader for ChatReader {
         if data.trim() == "[DONE]" {
             return Ok(None);
         }
-        let chunk: Value = serde_json::from_str(data).map_err(|_| malformed(data))?;
+        let chunk: Value =
+            serde_json::from_str(data).map_err(|_| malformed(data, &self.secrets))?;
         if !chunk["error"].is_null() {
-            let report = ErrorReport { status: None, body: data, retry_after: None, phrases: &[] };
+            let report = ErrorReport::in_stream(data, &self.secrets);
             return Err(failure_of_error(report));
         }
         if !chunk.is_object() {
-            return Err(malformed(data));
+            return Err(malformed(data, &self.secrets));
         }
         self.read_usage(&chunk["usage"]);
         let choice = &chunk["choices"][0];
         if !choice["error"].is_null() {
             let body = choice.to_string();
-            let report = ErrorReport { status: None, body: &body, retry_after: None, phrases: &[] };
+            let report = ErrorReport::in_stream(&body, &self.secrets);
             return Err(failure_of_error(report));
         }
         let delta = &choice["delta"];
@@ -173,7 +175,7 @@ impl AnswerReader for ChatReader {
         self.has_refusal |= delta["refusal"].as_str().is_some_and(|text| !text.is_empty());
         // Some servers write an empty reason before the last chunk.
         if let Some(reason) = choice["finish_reason"].as_str().filter(|word| !word.is_empty()) {
-            self.stop = Some(stop_reason(reason)?);
+            self.stop = Some(stop_reason(reason, &self.secrets)?);
         }
         let text = delta["content"].as_str().filter(|text| !text.is_empty());
         self.text.push_str(text.unwrap_or_default());
@@ -201,7 +203,7 @@ impl AnswerReader for ChatReader {
                 }
                 // The answer was cut inside of the arguments.
                 Err(_) if stop != StopReason::Complete => {}
-                Err(_) => return Err(malformed(text)),
+                Err(_) => return Err(malformed(text, &self.secrets)),
             }
         }
         let stop = if self.has_refusal { StopReason::Refusal } else { stop };
@@ -210,12 +212,12 @@ impl AnswerReader for ChatReader {
 }
 
 /// Returns the reason of the end. Servers write an error of their own, or a lack of resources, in the same field.
-fn stop_reason(word: &str) -> Result<StopReason, ModelFailure> {
+fn stop_reason(word: &str, secrets: &RequestSecrets) -> Result<StopReason, ModelFailure> {
     match word {
         "stop" | "tool_calls" | "function_call" | "eos" => Ok(StopReason::Complete),
         "length" | "model_length" => Ok(StopReason::MaxTokens),
         "content_filter" => Ok(StopReason::Refusal),
-        _ => Err(unknown_stop(word)),
+        _ => Err(unknown_stop(word, secrets)),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         AnswerPart, CallResult, ConversationEntry, ImageData, ModelCall, ModelPrompt,
         ToolDefinition, UserPart,
     },
-    failure::{ErrorReport, ModelFailure, failure_of_error},
+    failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
     wires::{ModelWire, WireRequest},
 };
@@ -55,8 +55,8 @@ impl ModelWire for ResponsesWire {
         }
     }
 
-    fn reader(&self) -> Box<dyn AnswerReader> {
-        Box::new(ResponsesReader::default())
+    fn reader(&self, secrets: &RequestSecrets) -> Box<dyn AnswerReader> {
+        Box::new(ResponsesReader { secrets: secrets.clone(), ..ResponsesReader::default() })
     }
 }
 
@@ -123,6 +123,7 @@ fn write_answer_part(part: &AnswerPart) -> Value {
 /// The items of a response so far. Each is read when it is complete.
 #[derive(Default)]
 struct ResponsesReader {
+    secrets: RequestSecrets,
     parts: Vec<AnswerPart>,
     has_refusal: bool,
     tokens: TokenCounts,
@@ -131,8 +132,9 @@ struct ResponsesReader {
 
 impl AnswerReader for ResponsesReader {
     fn read_event(&mut self, data: &str) -> Result<Option<AnswerDelta>, ModelFailure> {
-        let event: Value = serde_json::from_str(data).map_err(|_| malformed(data))?;
-        let delta = || event["delta"].as_str().ok_or_else(|| malformed(data));
+        let event: Value =
+            serde_json::from_str(data).map_err(|_| malformed(data, &self.secrets))?;
+        let delta = || event["delta"].as_str().ok_or_else(|| malformed(data, &self.secrets));
         match event["type"].as_str() {
             Some("response.output_text.delta") => {
                 return Ok(Some(AnswerDelta::Text(delta()?.to_owned())));
@@ -144,23 +146,22 @@ impl AnswerReader for ResponsesReader {
             Some("response.completed") => {
                 let stop = match event["response"]["status"].as_str() {
                     Some("completed") | None => StopReason::Complete,
-                    Some("incomplete") => incomplete_reason(&event["response"])?,
-                    Some(status) => return Err(unknown_stop(status)),
+                    Some("incomplete") => incomplete_reason(&event["response"], &self.secrets)?,
+                    Some(status) => return Err(unknown_stop(status, &self.secrets)),
                 };
                 self.read_end(&event["response"], stop);
             }
             Some("response.incomplete") => {
-                let stop = incomplete_reason(&event["response"])?;
+                let stop = incomplete_reason(&event["response"], &self.secrets)?;
                 self.read_end(&event["response"], stop);
             }
             Some("response.failed" | "error") => {
-                let report =
-                    ErrorReport { status: None, body: data, retry_after: None, phrases: &[] };
+                let report = ErrorReport::in_stream(data, &self.secrets);
                 return Err(failure_of_error(report));
             }
             // Beginnings and pieces of items, which follow as a whole, and events of later versions.
             Some(_) => {}
-            None => return Err(malformed(data)),
+            None => return Err(malformed(data, &self.secrets)),
         }
         Ok(None)
     }
@@ -173,12 +174,15 @@ impl AnswerReader for ResponsesReader {
 }
 
 /// Returns the reason of the end of an incomplete response.
-fn incomplete_reason(response: &Value) -> Result<StopReason, ModelFailure> {
+fn incomplete_reason(
+    response: &Value,
+    secrets: &RequestSecrets,
+) -> Result<StopReason, ModelFailure> {
     match response["incomplete_details"]["reason"].as_str() {
         Some("max_output_tokens") => Ok(StopReason::MaxTokens),
         Some("content_filter") => Ok(StopReason::Refusal),
-        Some(reason) => Err(unknown_stop(reason)),
-        None => Err(unknown_stop("incomplete")),
+        Some(reason) => Err(unknown_stop(reason, secrets)),
+        None => Err(unknown_stop("incomplete", secrets)),
     }
 }
 
@@ -203,7 +207,8 @@ impl ResponsesReader {
                 let word = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
                 let text = word("arguments");
                 let text = if text.is_empty() { "{}" } else { &text };
-                let args = serde_json::from_str(text).map_err(|_| malformed(text))?;
+                let args =
+                    serde_json::from_str(text).map_err(|_| malformed(text, &self.secrets))?;
                 let call =
                     ModelCall { id: word("call_id"), tool: word("name"), args, signature: None };
                 self.parts.push(AnswerPart::Call(call));

@@ -2,8 +2,8 @@
 
 use agent_worker_backends::WireShape::{self, Chat, Gemini, Messages, Responses};
 use agent_worker_models::{
-    AnswerDelta, AnswerPart, ModelAnswer, ModelCall, ModelFailure, SseDecoder, StopReason,
-    TokenCounts, wire_of,
+    AnswerDelta, AnswerPart, ModelAnswer, ModelCall, ModelFailure, RequestSecrets, SseDecoder,
+    StopReason, TokenCounts, wire_of,
 };
 use agent_worker_protocol::FailureClass;
 use serde_json::{Value, json};
@@ -25,7 +25,17 @@ fn read(
     stream: &str,
     size: usize,
 ) -> Result<(ModelAnswer, String), ModelFailure> {
-    let mut reader = wire_of(shape).reader();
+    read_without(&RequestSecrets::default(), shape, stream, size)
+}
+
+/// Reads a stream as `read`, with these secrets.
+fn read_without(
+    secrets: &RequestSecrets,
+    shape: WireShape,
+    stream: &str,
+    size: usize,
+) -> Result<(ModelAnswer, String), ModelFailure> {
+    let mut reader = wire_of(shape).reader(secrets);
     let mut decoder = SseDecoder::default();
     let mut events = Vec::new();
     for piece in stream.as_bytes().chunks(size) {
@@ -150,6 +160,20 @@ fn a_malformed_event_or_call_is_a_transient_failure_that_shows_its_beginning() {
         assert_ne!(stream, recorded(shape));
         let failure = read(shape, &stream, 1000).unwrap_err();
         assert_eq!(failure.class, FailureClass::Transient, "{shape:?}: {failure}");
+    }
+}
+
+#[test]
+fn a_failure_of_a_stream_that_is_cut_within_a_secret_contains_no_part_of_it() {
+    let key = "sk-0123456789abcdef";
+    let secrets = RequestSecrets::new([key.to_owned()]);
+    for shape in SHAPES {
+        for before in 180..=200 {
+            let stream = format!("data: {}{key} is wrong\n\n", "x".repeat(before));
+            let failure = read_without(&secrets, shape, &stream, 1000).unwrap_err();
+            assert!(failure.why.starts_with("the response is malformed at `xxx"), "{failure}");
+            assert!(!failure.why.contains("xs"), "{shape:?} {before}: {failure}");
+        }
     }
 }
 
