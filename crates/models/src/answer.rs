@@ -4,8 +4,11 @@ use agent_worker_protocol::FailureClass;
 
 use crate::{
     conversation::{AnswerPart, ModelCall},
-    failure::ModelFailure,
+    failure::{ModelFailure, RequestSecrets},
 };
+
+/// Maximum number of characters of a stream that a failure repeats.
+const MAX_QUOTED: usize = 200;
 
 /// Reads the events of one response. Pure.
 pub trait AnswerReader: Send {
@@ -83,8 +86,15 @@ pub(crate) fn cut_stream() -> ModelFailure {
     ModelFailure::new(FailureClass::Transient, "the response ended early")
 }
 
+/// Returns the failure of an answer that ended for a reason without a meaning of its own. The answer may be a part.
+pub(crate) fn unknown_stop(reason: &str, secrets: &RequestSecrets) -> ModelFailure {
+    let start = secrets.remove_and_cut(reason, MAX_QUOTED);
+    let why = format!("the provider ended the answer with `{start}`");
+    ModelFailure::new(FailureClass::Transient, why)
+}
+
 /// Returns the failure of an event that is not understood.
-pub(crate) fn malformed(data: &str) -> ModelFailure {
-    let start: String = data.chars().take(200).collect();
+pub(crate) fn malformed(data: &str, secrets: &RequestSecrets) -> ModelFailure {
+    let start = secrets.remove_and_cut(data, MAX_QUOTED);
     ModelFailure::new(FailureClass::Transient, format!("the response is malformed at `{start}`"))
 }

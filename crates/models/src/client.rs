@@ -16,7 +16,7 @@ use reqwest::{
 use crate::{
     answer::{AnswerDelta, ModelAnswer},
     endpoint::ProviderEndpoint,
-    failure::{ErrorReport, ModelFailure, failure_of_error},
+    failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     retry_delay::retry_delay,
     sse::SseDecoder,
     wires::{WireRequest, wire_of},
@@ -91,16 +91,16 @@ impl ModelClient {
         request: WireRequest,
         mut show: impl FnMut(AnswerDelta) + Send,
     ) -> Result<ModelAnswer, ModelFailure> {
-        let answer = self.exchange(endpoint, request, &mut show).await;
-        let secrets = endpoint.headers.iter().map(|(_, value)| value).chain(&endpoint.key);
-        answer.map_err(|failure| {
-            secrets.fold(failure, |failure, secret| failure.without_secret(secret))
-        })
+        let secrets = endpoint.secrets();
+        let answer = self.exchange(endpoint, &secrets, request, &mut show).await;
+        // Errors of the connection and redirects have texts of their own.
+        answer.map_err(|failure| failure.without(&secrets))
     }
 
     async fn exchange(
         &self,
         endpoint: &ProviderEndpoint,
+        secrets: &RequestSecrets,
         request: WireRequest,
         show: &mut (impl FnMut(AnswerDelta) + Send),
     ) -> Result<ModelAnswer, ModelFailure> {
@@ -113,9 +113,9 @@ impl ModelClient {
             .body(request.body);
         let response = sent.send().await.map_err(|error| network_failure(&error))?;
         if response.status() != StatusCode::OK {
-            return Err(read_error(response, endpoint.phrases).await);
+            return Err(read_error(response, endpoint.phrases, secrets).await);
         }
-        read_answer(response, endpoint, show).await
+        read_answer(response, endpoint, secrets, show).await
     }
 }
 
@@ -133,9 +133,10 @@ fn with_headers<'a>(
 async fn read_answer(
     mut response: Response,
     endpoint: &ProviderEndpoint,
+    secrets: &RequestSecrets,
     show: &mut (impl FnMut(AnswerDelta) + Send),
 ) -> Result<ModelAnswer, ModelFailure> {
-    let mut reader = wire_of(endpoint.shape).reader();
+    let mut reader = wire_of(endpoint.shape).reader(secrets);
     let mut decoder = SseDecoder::default();
     let mut total = 0;
     while let Some(bytes) = response.chunk().await.map_err(|error| network_failure(&error))? {
@@ -156,7 +157,11 @@ async fn read_answer(
     reader.finish()
 }
 
-async fn read_error(mut response: Response, phrases: &[ProviderErrorPhrase]) -> ModelFailure {
+async fn read_error(
+    mut response: Response,
+    phrases: &[ProviderErrorPhrase],
+    secrets: &RequestSecrets,
+) -> ModelFailure {
     let status = response.status();
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     let retry_after = retry_delay(header, Timestamp::now());
@@ -177,7 +182,7 @@ async fn read_error(mut response: Response, phrases: &[ProviderErrorPhrase]) -> 
     }
     let body = String::from_utf8_lossy(&body);
     let status = Some(status.as_u16());
-    failure_of_error(ErrorReport { status, body: &body, retry_after, phrases })
+    failure_of_error(ErrorReport { status, body: &body, retry_after, phrases, secrets })
 }
 
 /// Returns the failure of a connection. Addresses of a request and of a proxy stay out of the message: they may contain a key.

@@ -1,11 +1,15 @@
 //! The endpoint and the key of a provider: from its row, the settings of the agent and the environment.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use agent_worker_backends::{
     EndpointVariables, KeyHeader, KeyNeed, ProviderErrorPhrase, WireShape, find_provider,
     named_variable,
 };
+
+use reqwest::Url;
+
+use crate::failure::RequestSecrets;
 
 /// Settings of an agent that replace those of the provider's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +61,17 @@ pub enum EndpointError {
     /// The provider has no endpoint of its own.
     #[error("the provider `{provider}` needs an endpoint; set `provider.base_url` or {variable}")]
     MissingUrl {
+        /// Name of the provider.
+        provider: String,
+        /// Variable that may hold the endpoint.
+        variable: String,
+    },
+    /// The endpoint would get the key without encryption.
+    #[error(
+        "`http` would send the key of `{provider}` in clear text; set `provider.base_url` or {variable} to an https URL, \
+         or to an http URL of this machine (127.0.0.1)"
+    )]
+    UnencryptedKey {
         /// Name of the provider.
         provider: String,
         /// Variable that may hold the endpoint.
@@ -129,6 +144,12 @@ impl ProviderEndpoint {
             let provider = provider.to_owned();
             return Err(EndpointError::MissingKey { provider, variables: variables.keys });
         }
+        let has_secret = key.is_some() || overrides.headers.values().any(|it| it.starts_with('$'));
+        if has_secret && !is_encrypted_or_local(&base_url) {
+            let provider = provider.to_owned();
+            let variable = variables.base_url.unwrap_or_default();
+            return Err(EndpointError::UnencryptedKey { provider, variable });
+        }
         let mut headers: Vec<_> = key.iter().map(|key| header_with_key(header, key)).collect();
         for (name, value) in &overrides.headers {
             let value = match value.strip_prefix('$') {
@@ -146,6 +167,27 @@ impl ProviderEndpoint {
             phrases: row.map_or(&[], |row| row.error_phrases),
         })
     }
+}
+
+impl ProviderEndpoint {
+    /// Returns the key and the values of the headers.
+    pub(crate) fn secrets(&self) -> RequestSecrets {
+        let values = self.headers.iter().map(|(_, value)| value);
+        RequestSecrets::new(values.chain(&self.key).cloned())
+    }
+}
+
+/// Returns true if nothing between this machine and the server can read a request. A name is not an address of this machine,
+/// even `localhost`, which the machine may resolve otherwise.
+fn is_encrypted_or_local(url: &str) -> bool {
+    let is_local = |host: &str| {
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        address.is_ok_and(|address| address.is_loopback())
+    };
+    Url::parse(url).is_ok_and(|url| match url.scheme() {
+        "https" => true,
+        _ => url.host_str().is_some_and(is_local),
+    })
 }
 
 /// Returns true if the last segment of a URL is a version: `v1`, `v1beta`.
@@ -191,9 +233,9 @@ mod tests {
         let set = env(&[
             ("ANTHROPIC_API_KEY", "a"),
             ("OPENAI_API_KEY", "o"),
-            ("OPENAI_BASE_URL", "http://o/v1/"),
+            ("OPENAI_BASE_URL", "https://o/v1/"),
             ("GEMINI_API_KEY", "g"),
-            ("GOOGLE_GEMINI_BASE_URL", "http://g"),
+            ("GOOGLE_GEMINI_BASE_URL", "https://g"),
             ("ACME_BASE_URL", "http://acme/api"),
         ]);
         let own = |url: &str| ProviderOverrides {
@@ -203,10 +245,10 @@ mod tests {
         let none = ProviderOverrides::default();
         for (provider, overrides, expected) in [
             ("anthropic", &none, "https://api.anthropic.com/v1"),
-            ("anthropic", &own("http://me:8080"), "http://me:8080/v1"),
-            ("anthropic", &own("http://me/v1"), "http://me/v1"),
-            ("openai", &none, "http://o/v1"),
-            ("google", &none, "http://g/v1beta"),
+            ("anthropic", &own("http://127.0.0.1:8080"), "http://127.0.0.1:8080/v1"),
+            ("anthropic", &own("https://me/v1"), "https://me/v1"),
+            ("openai", &none, "https://o/v1"),
+            ("google", &none, "https://g/v1beta"),
             ("ollama", &none, "http://127.0.0.1:11434/v1"),
             ("acme", &none, "http://acme/api"),
         ] {
@@ -223,7 +265,7 @@ mod tests {
         assert_eq!(found.headers, [("x-api-key".to_owned(), "s3cret".to_owned())]);
         assert!(!format!("{found:?}").contains("s3cret"));
         let mine = ProviderOverrides {
-            base_url: Some("http://acme".to_owned()),
+            base_url: Some("https://acme".to_owned()),
             api_key: Some("$MINE".to_owned()),
             headers: env(&[("x-team", "$TEAM"), ("x-plain", "p")]),
         };
@@ -231,6 +273,46 @@ mod tests {
         let expected = [("authorization", "Bearer m1ne"), ("x-plain", "p"), ("x-team", "t")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(found.headers, expected);
+    }
+
+    #[test]
+    fn a_key_goes_only_to_this_machine_or_over_https() {
+        let with_key = env(&[("ANTHROPIC_API_KEY", "a"), ("OLLAMA_API_KEY", "o"), ("TEAM", "t")]);
+        let without = env(&[("TEAM", "t")]);
+        let secret = env(&[("x-team", "${TEAM}")]);
+        let plain = env(&[("x-team", "t")]);
+        let refused =
+            |provider: &str, url: &str, headers: &BTreeMap<_, _>, env: &BTreeMap<_, _>| {
+                let base_url = Some(url.to_owned());
+                let overrides =
+                    ProviderOverrides { base_url, api_key: None, headers: headers.clone() };
+                ProviderEndpoint::resolve(provider, &overrides, env).err()
+            };
+        for (url, is_allowed) in [
+            ("https://models.example", true),
+            ("http://127.0.0.1:8080", true),
+            ("http://[::1]:8080/v1", true),
+            ("http://0x7f000001", true),
+            ("http://models.example", false),
+            ("http://localhost:8080", false),
+            ("http://127.0.0.1.example.org", false),
+            ("http://192.168.0.7", false),
+            ("HTTP://models.example", false),
+            ("models.example", false),
+        ] {
+            for provider in ["anthropic", "ollama"] {
+                let error = refused(provider, url, &plain, &with_key);
+                assert_eq!(error.is_none(), is_allowed, "{provider} {url}: {error:?}");
+            }
+            assert_eq!(refused("ollama", url, &secret, &without).is_none(), is_allowed, "{url}");
+            assert_eq!(refused("ollama", url, &plain, &without), None, "{url}: nothing is secret");
+        }
+        let error = refused("anthropic", "http://models.example", &plain, &with_key).unwrap();
+        assert_eq!(
+            error.to_string(),
+            "`http` would send the key of `anthropic` in clear text; set `provider.base_url` or ANTHROPIC_BASE_URL to an \
+             https URL, or to an http URL of this machine (127.0.0.1)"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Failures of a provider: their class by status and structured code, and by listed phrases of error bodies where a provider
 //! has no code.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use agent_worker_backends::ProviderErrorPhrase;
 use agent_worker_protocol::FailureClass;
@@ -28,13 +28,40 @@ impl ModelFailure {
         Self { class, why: why.into(), retry_after: None }
     }
 
-    /// Returns the failure without this secret in its text.
+    /// Returns the failure without the secrets of its request.
     #[must_use]
-    pub fn without_secret(self, secret: &str) -> Self {
-        if secret.is_empty() {
-            return self;
-        }
-        Self { why: self.why.replace(secret, "[key]"), ..self }
+    pub(crate) fn without(self, secrets: &RequestSecrets) -> Self {
+        Self { why: secrets.remove(&self.why), ..self }
+    }
+}
+
+/// The secrets of a request, which no failure repeats. A provider may write them into an error.
+#[derive(Clone, Default)]
+pub struct RequestSecrets(Vec<String>);
+
+impl RequestSecrets {
+    /// Creates the set of these secrets.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let mut secrets: Vec<_> = secrets.into_iter().filter(|it| !it.is_empty()).collect();
+        // One secret may contain another.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(secrets)
+    }
+
+    /// Returns the beginning of a text without the secrets. Removes them first: a cut within a secret leaves a part that
+    /// nothing recognizes.
+    pub(crate) fn remove_and_cut(&self, text: &str, most: usize) -> String {
+        self.remove(text).chars().take(most).collect()
+    }
+
+    fn remove(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"))
+    }
+}
+
+impl fmt::Debug for RequestSecrets {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("RequestSecrets").finish_non_exhaustive()
     }
 }
 
@@ -49,6 +76,15 @@ pub struct ErrorReport<'a> {
     pub retry_after: Option<Duration>,
     /// Phrases of this provider.
     pub phrases: &'a [ProviderErrorPhrase],
+    /// Secrets of the request.
+    pub secrets: &'a RequestSecrets,
+}
+
+impl<'a> ErrorReport<'a> {
+    /// Returns the report of an error in a stream.
+    pub(crate) fn in_stream(body: &'a str, secrets: &'a RequestSecrets) -> Self {
+        Self { status: None, body, retry_after: None, phrases: &[], secrets }
+    }
 }
 
 /// Returns the failure that a provider reports.
@@ -56,7 +92,7 @@ pub fn failure_of_error(report: ErrorReport<'_>) -> ModelFailure {
     let fields = ErrorFields::parse(report.body);
     let status = report.status.or(fields.status());
     let class = class_of(status, &fields, report.phrases);
-    let words: String = fields.message.chars().take(MAX_WORDS).collect();
+    let words = report.secrets.remove_and_cut(&fields.message, MAX_WORDS);
     let words = if words.trim().is_empty() { "no further explanation".to_owned() } else { words };
     let why = match status {
         Some(status) => format!("the provider answered {status}: {words}"),

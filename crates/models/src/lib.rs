@@ -21,6 +21,6 @@ pub use conversation::{
     RequestSettings, ToolDefinition, UserPart,
 };
 pub use endpoint::{EndpointError, ProviderEndpoint, ProviderOverrides};
-pub use failure::{ErrorReport, ModelFailure, failure_of_error};
+pub use failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error};
 pub use sse::SseDecoder;
 pub use wires::{ModelWire, WireRequest, wire_of};

@@ -7,14 +7,14 @@ mod responses;
 
 use agent_worker_backends::WireShape;
 
-use crate::{answer::AnswerReader, conversation::ModelPrompt};
+use crate::{answer::AnswerReader, conversation::ModelPrompt, failure::RequestSecrets};
 
 /// One wire shape.
 pub trait ModelWire: Send + Sync {
     /// Writes the request for the next answer.
     fn write_request(&self, prompt: &ModelPrompt<'_>) -> WireRequest;
-    /// Returns a reader of the response.
-    fn reader(&self) -> Box<dyn AnswerReader>;
+    /// Returns a reader of the response, whose failures repeat none of the secrets.
+    fn reader(&self, secrets: &RequestSecrets) -> Box<dyn AnswerReader>;
 }
 
 /// A request without its endpoint and key.

@@ -5,18 +5,19 @@
 
 use std::collections::BTreeMap;
 
-use agent_worker_protocol::{Effort, Keyword as _};
+use agent_worker_protocol::{Effort, FailureClass, Keyword as _};
 use serde_json::{Map, Value, json};
 
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelCall, ModelPrompt,
         ToolDefinition, UserPart,
     },
-    failure::{ErrorReport, ModelFailure, failure_of_error},
+    failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
     wires::{ModelWire, WireRequest},
 };
@@ -70,8 +71,8 @@ impl ModelWire for AnthropicWire {
         }
     }
 
-    fn reader(&self) -> Box<dyn AnswerReader> {
-        Box::new(MessagesReader::default())
+    fn reader(&self, secrets: &RequestSecrets) -> Box<dyn AnswerReader> {
+        Box::new(MessagesReader { secrets: secrets.clone(), ..MessagesReader::default() })
     }
 }
 
@@ -140,6 +141,7 @@ fn write_answer_part(part: &AnswerPart) -> Value {
 /// The blocks of a response so far.
 #[derive(Default)]
 struct MessagesReader {
+    secrets: RequestSecrets,
     blocks: BTreeMap<u64, MessageBlock>,
     tokens: TokenCounts,
     stop: Option<StopReason>,
@@ -155,40 +157,45 @@ struct MessageBlock {
 
 impl AnswerReader for MessagesReader {
     fn read_event(&mut self, data: &str) -> Result<Option<AnswerDelta>, ModelFailure> {
-        let event: Value = serde_json::from_str(data).map_err(|_| malformed(data))?;
+        let event: Value =
+            serde_json::from_str(data).map_err(|_| malformed(data, &self.secrets))?;
         let index = event["index"].as_u64();
         match event["type"].as_str() {
             Some("message_start") => self.read_usage(&event["message"]["usage"]),
             Some("content_block_start") => {
-                let index = index.ok_or_else(|| malformed(data))?;
+                let index = index.ok_or_else(|| malformed(data, &self.secrets))?;
                 let start = event["content_block"].clone();
                 let text = start["text"].as_str().unwrap_or_default().to_owned();
                 self.blocks.insert(index, MessageBlock { start, text, signature: String::new() });
             }
             Some("content_block_delta") => {
                 let block = index.and_then(|index| self.blocks.get_mut(&index));
-                return block.ok_or_else(|| malformed(data))?.read_delta(&event["delta"]);
+                return block
+                    .ok_or_else(|| malformed(data, &self.secrets))?
+                    .read_delta(&event["delta"], &self.secrets);
             }
             Some("message_delta") => {
-                self.stop = event["delta"]["stop_reason"].as_str().map(stop_reason).or(self.stop);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    self.stop = Some(stop_reason(reason, &self.secrets)?);
+                }
                 self.read_usage(&event["usage"]);
             }
             Some("message_stop") => self.is_over = true,
             Some("error") => {
-                let report =
-                    ErrorReport { status: None, body: data, retry_after: None, phrases: &[] };
+                let report = ErrorReport::in_stream(data, &self.secrets);
                 return Err(failure_of_error(report));
             }
             // `ping`, the ends of blocks, and events that the API adds without a new version.
             Some(_) => {}
-            None => return Err(malformed(data)),
+            None => return Err(malformed(data, &self.secrets)),
         }
         Ok(None)
     }
 
     fn finish(self: Box<Self>) -> Result<ModelAnswer, ModelFailure> {
         let stop = self.stop.filter(|_| self.is_over).ok_or_else(cut_stream)?;
-        let parts = self.blocks.into_values().filter_map(|block| block.into_part(stop));
+        let parts =
+            self.blocks.into_values().filter_map(|block| block.into_part(stop, &self.secrets));
         Ok(ModelAnswer { parts: parts.collect::<Result<_, _>>()?, stop, tokens: self.tokens })
     }
 }
@@ -207,17 +214,28 @@ impl MessagesReader {
     }
 }
 
-fn stop_reason(word: &str) -> StopReason {
+/// Returns the reason of the end. A turn that the API paused is no answer.
+fn stop_reason(word: &str, secrets: &RequestSecrets) -> Result<StopReason, ModelFailure> {
     match word {
-        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
-        "refusal" => StopReason::Refusal,
-        _ => StopReason::Complete,
+        "end_turn" | "stop_sequence" | "tool_use" => Ok(StopReason::Complete),
+        "max_tokens" => Ok(StopReason::MaxTokens),
+        "refusal" => Ok(StopReason::Refusal),
+        "model_context_window_exceeded" => {
+            let why = "the conversation and the answer exceed the context window of the model";
+            Err(ModelFailure::new(FailureClass::ContextOverflow, why))
+        }
+        _ => Err(unknown_stop(word, secrets)),
     }
 }
 
 impl MessageBlock {
-    fn read_delta(&mut self, delta: &Value) -> Result<Option<AnswerDelta>, ModelFailure> {
-        let piece = |name: &str| delta[name].as_str().ok_or_else(|| malformed(&delta.to_string()));
+    fn read_delta(
+        &mut self,
+        delta: &Value,
+        secrets: &RequestSecrets,
+    ) -> Result<Option<AnswerDelta>, ModelFailure> {
+        let piece =
+            |name: &str| delta[name].as_str().ok_or_else(|| malformed(&delta.to_string(), secrets));
         Ok(match delta["type"].as_str() {
             Some("text_delta") => {
                 self.text.push_str(piece("text")?);
@@ -240,7 +258,11 @@ impl MessageBlock {
     }
 
     /// Returns the part of a block; none for one that the worker does not use.
-    fn into_part(self, stop: StopReason) -> Option<Result<AnswerPart, ModelFailure>> {
+    fn into_part(
+        self,
+        stop: StopReason,
+        secrets: &RequestSecrets,
+    ) -> Option<Result<AnswerPart, ModelFailure>> {
         let Self { mut start, text, signature } = self;
         match start["type"].as_str() {
             Some("text") if text.is_empty() => None,
@@ -261,7 +283,7 @@ impl MessageBlock {
                     }
                     // The answer was cut inside of the arguments.
                     Err(_) if stop != StopReason::Complete => None,
-                    Err(_) => Some(Err(malformed(text))),
+                    Err(_) => Some(Err(malformed(text, secrets))),
                 }
             }
             Some(_) | None => None,

@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, ConversationEntry, ImageData, ModelCall, ModelPrompt, ToolDefinition, UserPart,
     },
-    failure::{ErrorReport, ModelFailure, failure_of_error},
+    failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
     wires::{ModelWire, WireRequest},
 };
@@ -56,8 +57,8 @@ impl ModelWire for ChatWire {
         }
     }
 
-    fn reader(&self) -> Box<dyn AnswerReader> {
-        Box::new(ChatReader::default())
+    fn reader(&self, secrets: &RequestSecrets) -> Box<dyn AnswerReader> {
+        Box::new(ChatReader { secrets: secrets.clone(), ..ChatReader::default() })
     }
 }
 
@@ -136,6 +137,7 @@ fn write_answer(parts: &[AnswerPart]) -> Value {
 /// The answer so far.
 #[derive(Default)]
 struct ChatReader {
+    secrets: RequestSecrets,
     text: String,
     reasoning: BTreeMap<&'static str, String>,
     /// Calls by their position: id, name and arguments.
@@ -150,36 +152,36 @@ impl AnswerReader for ChatReader {
         if data.trim() == "[DONE]" {
             return Ok(None);
         }
-        let chunk: Value = serde_json::from_str(data).map_err(|_| malformed(data))?;
+        let chunk: Value =
+            serde_json::from_str(data).map_err(|_| malformed(data, &self.secrets))?;
         if !chunk["error"].is_null() {
-            let report = ErrorReport { status: None, body: data, retry_after: None, phrases: &[] };
+            let report = ErrorReport::in_stream(data, &self.secrets);
             return Err(failure_of_error(report));
         }
         if !chunk.is_object() {
-            return Err(malformed(data));
+            return Err(malformed(data, &self.secrets));
         }
         self.read_usage(&chunk["usage"]);
         let choice = &chunk["choices"][0];
+        if !choice["error"].is_null() {
+            let body = choice.to_string();
+            let report = ErrorReport::in_stream(&body, &self.secrets);
+            return Err(failure_of_error(report));
+        }
         let delta = &choice["delta"];
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.read_call(call);
         }
         self.has_refusal |= delta["refusal"].as_str().is_some_and(|text| !text.is_empty());
-        self.stop = match choice["finish_reason"].as_str() {
-            Some("length") => Some(StopReason::MaxTokens),
-            Some("content_filter") => Some(StopReason::Refusal),
-            Some(_) => Some(StopReason::Complete),
-            None => self.stop,
-        };
-        for name in REASONING_FIELDS {
-            if let Some(more) = delta[name].as_str().filter(|text| !text.is_empty()) {
-                self.reasoning.entry(name).or_default().push_str(more);
-                return Ok(Some(AnswerDelta::Thinking));
-            }
+        // Some servers write an empty reason before the last chunk.
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|word| !word.is_empty()) {
+            self.stop = Some(stop_reason(reason, &self.secrets)?);
         }
         let text = delta["content"].as_str().filter(|text| !text.is_empty());
         self.text.push_str(text.unwrap_or_default());
-        Ok(text.map(|text| AnswerDelta::Text(text.to_owned())))
+        let has_reasoning = self.read_reasoning(delta);
+        let thinking = has_reasoning.then_some(AnswerDelta::Thinking);
+        Ok(text.map(|text| AnswerDelta::Text(text.to_owned())).or(thinking))
     }
 
     fn finish(self: Box<Self>) -> Result<ModelAnswer, ModelFailure> {
@@ -201,11 +203,21 @@ impl AnswerReader for ChatReader {
                 }
                 // The answer was cut inside of the arguments.
                 Err(_) if stop != StopReason::Complete => {}
-                Err(_) => return Err(malformed(text)),
+                Err(_) => return Err(malformed(text, &self.secrets)),
             }
         }
         let stop = if self.has_refusal { StopReason::Refusal } else { stop };
         Ok(ModelAnswer { parts, stop, tokens: self.tokens })
+    }
+}
+
+/// Returns the reason of the end. Servers write an error of their own, or a lack of resources, in the same field.
+fn stop_reason(word: &str, secrets: &RequestSecrets) -> Result<StopReason, ModelFailure> {
+    match word {
+        "stop" | "tool_calls" | "function_call" | "eos" => Ok(StopReason::Complete),
+        "length" | "model_length" => Ok(StopReason::MaxTokens),
+        "content_filter" => Ok(StopReason::Refusal),
+        _ => Err(unknown_stop(word, secrets)),
     }
 }
 
@@ -221,6 +233,17 @@ impl ChatReader {
             into_cache: 0,
             output: count(&usage["completion_tokens"]),
         };
+    }
+
+    /// Reads the reasoning of a chunk. A provider that writes two fields writes the same text into both.
+    fn read_reasoning(&mut self, delta: &Value) -> bool {
+        for name in REASONING_FIELDS {
+            if let Some(more) = delta[name].as_str().filter(|text| !text.is_empty()) {
+                self.reasoning.entry(name).or_default().push_str(more);
+                return true;
+            }
+        }
+        false
     }
 
     /// Reads a piece of a call. Some servers number no calls and send each as a whole.

@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelCall, ModelPrompt,
         RequestSettings, ToolDefinition, UserPart,
     },
-    failure::{ErrorReport, ModelFailure, failure_of_error},
+    failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
     wires::{ModelWire, WireRequest},
 };
@@ -45,8 +46,8 @@ impl ModelWire for GeminiWire {
         }
     }
 
-    fn reader(&self) -> Box<dyn AnswerReader> {
-        Box::new(GeminiReader::default())
+    fn reader(&self, secrets: &RequestSecrets) -> Box<dyn AnswerReader> {
+        Box::new(GeminiReader { secrets: secrets.clone(), ..GeminiReader::default() })
     }
 }
 
@@ -137,6 +138,7 @@ fn write_answer_part(part: &AnswerPart) -> Value {
 /// The answer so far.
 #[derive(Default)]
 struct GeminiReader {
+    secrets: RequestSecrets,
     parts: Vec<AnswerPart>,
     tokens: TokenCounts,
     stop: Option<StopReason>,
@@ -144,13 +146,14 @@ struct GeminiReader {
 
 impl AnswerReader for GeminiReader {
     fn read_event(&mut self, data: &str) -> Result<Option<AnswerDelta>, ModelFailure> {
-        let chunk: Value = serde_json::from_str(data).map_err(|_| malformed(data))?;
+        let chunk: Value =
+            serde_json::from_str(data).map_err(|_| malformed(data, &self.secrets))?;
         if !chunk["error"].is_null() {
-            let report = ErrorReport { status: None, body: data, retry_after: None, phrases: &[] };
+            let report = ErrorReport::in_stream(data, &self.secrets);
             return Err(failure_of_error(report));
         }
         if !chunk.is_object() {
-            return Err(malformed(data));
+            return Err(malformed(data, &self.secrets));
         }
         self.read_usage(&chunk["usageMetadata"]);
         if chunk["promptFeedback"]["blockReason"].is_string() {
@@ -162,9 +165,7 @@ impl AnswerReader for GeminiReader {
             delta = joined(delta, self.read_part(part, data)?);
         }
         if let Some(reason) = candidate["finishReason"].as_str() {
-            self.stop = Some(stop_reason(reason).map_err(|class| {
-                ModelFailure::new(class, format!("the model stopped with {reason}"))
-            })?);
+            self.stop = Some(stop_reason(reason, &self.secrets)?);
         }
         Ok(delta)
     }
@@ -189,15 +190,20 @@ fn joined(earlier: Option<AnswerDelta>, later: Option<AnswerDelta>) -> Option<An
 }
 
 /// Returns the reason of the end. A malformed call is likely to be well formed in another try.
-fn stop_reason(word: &str) -> Result<StopReason, agent_worker_protocol::FailureClass> {
+fn stop_reason(word: &str, secrets: &RequestSecrets) -> Result<StopReason, ModelFailure> {
     match word {
         "STOP" => Ok(StopReason::Complete),
         "MAX_TOKENS" => Ok(StopReason::MaxTokens),
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" => {
-            Err(agent_worker_protocol::FailureClass::Transient)
-        }
-        // Safety, recitation, language and the reasons of later versions.
-        _ => Ok(StopReason::Refusal),
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => Ok(StopReason::Refusal),
+        _ => Err(unknown_stop(word, secrets)),
     }
 }
 
@@ -222,7 +228,7 @@ impl GeminiReader {
             let args = match &call["args"] {
                 Value::Object(args) => args.clone(),
                 Value::Null => Map::new(),
-                _ => return Err(malformed(data)),
+                _ => return Err(malformed(data, &self.secrets)),
             };
             let call = ModelCall { id: word("id"), tool: word("name"), args, signature };
             self.parts.push(AnswerPart::Call(call));

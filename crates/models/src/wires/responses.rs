@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
+        unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, ConversationEntry, ImageData, ModelCall, ModelPrompt,
         ToolDefinition, UserPart,
     },
-    failure::{ErrorReport, ModelFailure, failure_of_error},
+    failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
     wires::{ModelWire, WireRequest},
 };
@@ -54,8 +55,8 @@ impl ModelWire for ResponsesWire {
         }
     }
 
-    fn reader(&self) -> Box<dyn AnswerReader> {
-        Box::new(ResponsesReader::default())
+    fn reader(&self, secrets: &RequestSecrets) -> Box<dyn AnswerReader> {
+        Box::new(ResponsesReader { secrets: secrets.clone(), ..ResponsesReader::default() })
     }
 }
 
@@ -122,6 +123,7 @@ fn write_answer_part(part: &AnswerPart) -> Value {
 /// The items of a response so far. Each is read when it is complete.
 #[derive(Default)]
 struct ResponsesReader {
+    secrets: RequestSecrets,
     parts: Vec<AnswerPart>,
     has_refusal: bool,
     tokens: TokenCounts,
@@ -130,8 +132,9 @@ struct ResponsesReader {
 
 impl AnswerReader for ResponsesReader {
     fn read_event(&mut self, data: &str) -> Result<Option<AnswerDelta>, ModelFailure> {
-        let event: Value = serde_json::from_str(data).map_err(|_| malformed(data))?;
-        let delta = || event["delta"].as_str().ok_or_else(|| malformed(data));
+        let event: Value =
+            serde_json::from_str(data).map_err(|_| malformed(data, &self.secrets))?;
+        let delta = || event["delta"].as_str().ok_or_else(|| malformed(data, &self.secrets));
         match event["type"].as_str() {
             Some("response.output_text.delta") => {
                 return Ok(Some(AnswerDelta::Text(delta()?.to_owned())));
@@ -140,23 +143,25 @@ impl AnswerReader for ResponsesReader {
                 return Ok(Some(AnswerDelta::Thinking));
             }
             Some("response.output_item.done") => self.read_item(event["item"].clone())?,
-            Some("response.completed") => self.read_end(&event["response"], StopReason::Complete),
-            Some("response.incomplete") => {
-                let reason = event["response"]["incomplete_details"]["reason"].as_str();
-                let stop = match reason {
-                    Some("content_filter") => StopReason::Refusal,
-                    Some(_) | None => StopReason::MaxTokens,
+            Some("response.completed") => {
+                let stop = match event["response"]["status"].as_str() {
+                    Some("completed") | None => StopReason::Complete,
+                    Some("incomplete") => incomplete_reason(&event["response"], &self.secrets)?,
+                    Some(status) => return Err(unknown_stop(status, &self.secrets)),
                 };
                 self.read_end(&event["response"], stop);
             }
+            Some("response.incomplete") => {
+                let stop = incomplete_reason(&event["response"], &self.secrets)?;
+                self.read_end(&event["response"], stop);
+            }
             Some("response.failed" | "error") => {
-                let report =
-                    ErrorReport { status: None, body: data, retry_after: None, phrases: &[] };
+                let report = ErrorReport::in_stream(data, &self.secrets);
                 return Err(failure_of_error(report));
             }
             // Beginnings and pieces of items, which follow as a whole, and events of later versions.
             Some(_) => {}
-            None => return Err(malformed(data)),
+            None => return Err(malformed(data, &self.secrets)),
         }
         Ok(None)
     }
@@ -165,6 +170,19 @@ impl AnswerReader for ResponsesReader {
         let stop = self.stop.ok_or_else(cut_stream)?;
         let stop = if self.has_refusal { StopReason::Refusal } else { stop };
         Ok(ModelAnswer { parts: self.parts, stop, tokens: self.tokens })
+    }
+}
+
+/// Returns the reason of the end of an incomplete response.
+fn incomplete_reason(
+    response: &Value,
+    secrets: &RequestSecrets,
+) -> Result<StopReason, ModelFailure> {
+    match response["incomplete_details"]["reason"].as_str() {
+        Some("max_output_tokens") => Ok(StopReason::MaxTokens),
+        Some("content_filter") => Ok(StopReason::Refusal),
+        Some(reason) => Err(unknown_stop(reason, secrets)),
+        None => Err(unknown_stop("incomplete", secrets)),
     }
 }
 
@@ -189,7 +207,8 @@ impl ResponsesReader {
                 let word = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
                 let text = word("arguments");
                 let text = if text.is_empty() { "{}" } else { &text };
-                let args = serde_json::from_str(text).map_err(|_| malformed(text))?;
+                let args =
+                    serde_json::from_str(text).map_err(|_| malformed(text, &self.secrets))?;
                 let call =
                     ModelCall { id: word("call_id"), tool: word("name"), args, signature: None };
                 self.parts.push(AnswerPart::Call(call));

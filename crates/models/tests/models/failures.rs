@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use agent_worker_backends::{PROVIDERS, find_provider};
-use agent_worker_models::{ErrorReport, failure_of_error};
+use agent_worker_models::{ErrorReport, RequestSecrets, failure_of_error};
 use agent_worker_protocol::FailureClass::{
     self, Auth, Billing, ContextOverflow, Fatal, RateLimited, Transient,
 };
 
 fn class(provider: &str, status: u16, body: &str) -> FailureClass {
     let phrases = find_provider(provider).unwrap().error_phrases;
-    let report = ErrorReport { status: Some(status), body, retry_after: None, phrases };
+    let secrets = &RequestSecrets::default();
+    let report = ErrorReport { status: Some(status), body, retry_after: None, phrases, secrets };
     failure_of_error(report).class
 }
 
@@ -156,8 +157,9 @@ fn a_delay_belongs_to_failures_that_pass_and_a_body_may_name_it() {
     let quota = r#"{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[
         {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#;
     let delay = |status, body, retry_after| {
-        failure_of_error(ErrorReport { status: Some(status), body, retry_after, phrases: &[] })
-            .retry_after
+        let secrets = &RequestSecrets::default();
+        let report = ErrorReport { status: Some(status), body, retry_after, phrases: &[], secrets };
+        failure_of_error(report).retry_after
     };
     let minute = Some(Duration::from_mins(1));
     assert_eq!(delay(429, quota, None), Some(Duration::from_millis(34_500)));
@@ -169,7 +171,9 @@ fn a_delay_belongs_to_failures_that_pass_and_a_body_may_name_it() {
 #[test]
 fn the_message_has_the_words_of_the_provider_and_no_more_than_500_characters() {
     let why = |body: &str| {
-        let report = ErrorReport { status: Some(400), body, retry_after: None, phrases: &[] };
+        let secrets = &RequestSecrets::default();
+        let report =
+            ErrorReport { status: Some(400), body, retry_after: None, phrases: &[], secrets };
         failure_of_error(report).why
     };
     assert_eq!(
@@ -179,4 +183,22 @@ fn the_message_has_the_words_of_the_provider_and_no_more_than_500_characters() {
     assert_eq!(why(r#"{"detail":"x"}"#), r#"the provider answered 400: {"detail":"x"}"#);
     assert_eq!(why(""), "the provider answered 400: no further explanation");
     assert_eq!(why(&"é".repeat(1000)).chars().filter(|c| *c == 'é').count(), 500);
+}
+
+#[test]
+fn a_message_that_is_cut_within_a_secret_contains_no_part_of_it() {
+    let key = "sk-0123456789abcdef";
+    let secrets = &RequestSecrets::new(["sk-012".to_owned(), String::new(), key.to_owned()]);
+    for before in 480..=500 {
+        let body = format!("{}{key} is wrong", "x".repeat(before));
+        let report = ErrorReport {
+            status: Some(401),
+            body: &body,
+            retry_after: None,
+            phrases: &[],
+            secrets,
+        };
+        let why = failure_of_error(report).why;
+        assert!(!why.contains("sk-") && !why.contains("xs"), "{before}: {why}");
+    }
 }

@@ -2,8 +2,8 @@
 
 use agent_worker_backends::WireShape::{self, Chat, Gemini, Messages, Responses};
 use agent_worker_models::{
-    AnswerDelta, AnswerPart, ModelAnswer, ModelCall, ModelFailure, SseDecoder, StopReason,
-    TokenCounts, wire_of,
+    AnswerDelta, AnswerPart, ModelAnswer, ModelCall, ModelFailure, RequestSecrets, SseDecoder,
+    StopReason, TokenCounts, wire_of,
 };
 use agent_worker_protocol::FailureClass;
 use serde_json::{Value, json};
@@ -25,7 +25,17 @@ fn read(
     stream: &str,
     size: usize,
 ) -> Result<(ModelAnswer, String), ModelFailure> {
-    let mut reader = wire_of(shape).reader();
+    read_without(&RequestSecrets::default(), shape, stream, size)
+}
+
+/// Reads a stream as `read`, with these secrets.
+fn read_without(
+    secrets: &RequestSecrets,
+    shape: WireShape,
+    stream: &str,
+    size: usize,
+) -> Result<(ModelAnswer, String), ModelFailure> {
+    let mut reader = wire_of(shape).reader(secrets);
     let mut decoder = SseDecoder::default();
     let mut events = Vec::new();
     for piece in stream.as_bytes().chunks(size) {
@@ -91,6 +101,20 @@ fn thinking_text_and_parallel_calls_are_read_however_the_bytes_arrive() {
 }
 
 #[test]
+fn a_chunk_with_reasoning_and_text_adds_both() {
+    let stream = recorded(Chat).replace(
+        r#"{"reasoning_content":"both small."}"#,
+        r#"{"reasoning_content":"both small.","content":"Yes. "}"#,
+    );
+    assert_ne!(stream, recorded(Chat));
+    let (answer, shown) = read(Chat, &stream, 1000).unwrap();
+    assert_eq!(answer.text(), "Yes. I read beide Dateien – 二つ.");
+    assert_eq!(shown, answer.text());
+    let reasoning = json!({"reasoning_content": "Two files, both small."});
+    assert_eq!(answer.parts[0], AnswerPart::Thinking(reasoning));
+}
+
+#[test]
 fn a_stream_that_was_cut_anywhere_is_a_transient_failure() {
     for shape in SHAPES {
         let stream = recorded(shape);
@@ -140,6 +164,20 @@ fn a_malformed_event_or_call_is_a_transient_failure_that_shows_its_beginning() {
 }
 
 #[test]
+fn a_failure_of_a_stream_that_is_cut_within_a_secret_contains_no_part_of_it() {
+    let key = "sk-0123456789abcdef";
+    let secrets = RequestSecrets::new([key.to_owned()]);
+    for shape in SHAPES {
+        for before in 180..=200 {
+            let stream = format!("data: {}{key} is wrong\n\n", "x".repeat(before));
+            let failure = read_without(&secrets, shape, &stream, 1000).unwrap_err();
+            assert!(failure.why.starts_with("the response is malformed at `xxx"), "{failure}");
+            assert!(!failure.why.contains("xs"), "{shape:?} {before}: {failure}");
+        }
+    }
+}
+
+#[test]
 fn a_refusal_and_a_full_answer_are_reasons_to_stop() {
     for (shape, from, refusal, full) in [
         (
@@ -180,6 +218,66 @@ fn a_refusal_and_a_full_answer_are_reasons_to_stop() {
         r#"{"type":"refusal","refusal":"I can't help with that."}"#,
     );
     assert_eq!(read(Responses, &refused, 1000).unwrap().0.stop, StopReason::Refusal);
+}
+
+#[test]
+fn an_end_for_another_reason_is_a_failure_that_names_it_and_never_an_answer() {
+    const COMPLETED: &str = r#"{"type":"response.completed","response":{"#;
+    const STATUS: &str = r#""id":"resp_1","status":"completed""#;
+    let incomplete = |reason: &str| {
+        format!(
+            r#"{{"type":"response.incomplete","response":{{"incomplete_details":{{"reason":"{reason}"}},"#
+        )
+    };
+    let field = |name: &str, word: &str| format!(r#""{name}":"{word}""#);
+    let (messages, chat, gemini) = (
+        r#""stop_reason":"tool_use""#,
+        r#""finish_reason":"tool_calls""#,
+        r#""finishReason":"STOP""#,
+    );
+    for (shape, from, to, reason) in [
+        (Messages, messages, field("stop_reason", "pause_turn"), "pause_turn"),
+        (Messages, messages, field("stop_reason", "later"), "later"),
+        (Responses, COMPLETED, incomplete("later"), "later"),
+        (Responses, STATUS, field("status", "cancelled"), "cancelled"),
+        (Chat, chat, field("finish_reason", "error"), "error"),
+        (
+            Chat,
+            chat,
+            field("finish_reason", "insufficient_system_resource"),
+            "insufficient_system_resource",
+        ),
+        (Chat, chat, field("finish_reason", "later"), "later"),
+        (
+            Gemini,
+            gemini,
+            field("finishReason", "MALFORMED_FUNCTION_CALL"),
+            "MALFORMED_FUNCTION_CALL",
+        ),
+        (Gemini, gemini, field("finishReason", "LATER"), "LATER"),
+    ] {
+        let stream = recorded(shape).replace(from, &to);
+        assert_ne!(stream, recorded(shape), "{shape:?}");
+        let failure = read(shape, &stream, 1000).unwrap_err();
+        assert_eq!(failure.class, FailureClass::Transient, "{shape:?} {reason}");
+        let why = format!("the provider ended the answer with `{reason}`");
+        assert_eq!(failure.why, why, "{shape:?}");
+    }
+    let full = field("stop_reason", "model_context_window_exceeded");
+    let stream = recorded(Messages).replace(messages, &full);
+    let failure = read(Messages, &stream, 1000).unwrap_err();
+    assert_eq!(failure.class, FailureClass::ContextOverflow, "{failure}");
+    let stream = recorded(Responses).replace(COMPLETED, &incomplete("max_output_tokens"));
+    let (answer, _) = read(Responses, &stream, 1000).unwrap();
+    assert_eq!(answer.stop, StopReason::MaxTokens);
+    for word in ["stop", "function_call", "eos"] {
+        let stream = recorded(Chat).replace(chat, &field("finish_reason", word));
+        assert_eq!(read(Chat, &stream, 1000).unwrap().0.stop, StopReason::Complete, "{word}");
+    }
+    let failed = r#""finish_reason":"stop","error":{"code":502,"message":"upstream is down"}"#;
+    let failure = read(Chat, &recorded(Chat).replace(chat, failed), 1000).unwrap_err();
+    assert_eq!(failure.class, FailureClass::Transient);
+    assert_eq!(failure.why, "the provider answered 502: upstream is down");
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use agent_worker_backends::{PROVIDERS, api_model, find_provider, named_variable};
+use agent_worker_backends::{PROVIDERS, ProviderSpec, api_model, find_provider, named_variable};
 use agent_worker_protocol::{Api, SessionPolicy};
 use serde_json::{Map, Value};
 
 use crate::{
     agents::backend::{self, BackendChoiceError},
+    definition::notify::is_encrypted_or_local,
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
@@ -146,7 +147,26 @@ fn read_provider(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Provid
     });
     let api_key = fields.read_with("api_key", diagnostics, read_key);
     let headers = fields.get("headers").map(|field| read_headers(&field, diagnostics));
-    ProviderSettings { name, base_url, api_key, headers: headers.unwrap_or_default() }
+    let headers = headers.unwrap_or_default();
+    let settings = ProviderSettings { name, base_url, api_key, headers };
+    if let Some(field) = fields.get("base_url").filter(|_| settings.sends_key_in_clear_text()) {
+        let message = "`http` would send the key of the provider in clear text";
+        diagnostics.add(field.diagnostic(message).with_hint(
+            "write `https://…`; `http` is for this machine (127.0.0.1) and for servers without a key",
+        ));
+    }
+    settings
+}
+
+impl ProviderSettings {
+    /// Returns true if others could read a key on its way. A key that only the environment has is checked before the start.
+    fn sends_key_in_clear_text(&self) -> bool {
+        let row = self.name.as_deref().and_then(find_provider);
+        let has_key = self.api_key.is_some()
+            || row.is_some_and(ProviderSpec::needs_key)
+            || self.headers.values().any(|value| named_variable(value).is_some());
+        has_key && self.base_url.as_deref().is_some_and(|url| !is_encrypted_or_local(url))
+    }
 }
 
 /// Checks the name of a provider, which needs an endpoint if it has no row.

@@ -73,13 +73,17 @@ fn read_occasions(field: &YamlField<'_>) -> Result<Vec<NotifyOccasion>, Diagnost
 
 /// Returns the form that a webhook's URL must have, if `text` has another one. An empty text is no webhook.
 pub fn webhook_problem(text: &str) -> Option<&'static str> {
-    let is_allowed = |url: Url| match url.scheme() {
+    let is_valid = text.is_empty() || is_encrypted_or_local(text);
+    (!is_valid).then_some("an https URL, or an http URL of this machine (127.0.0.1)")
+}
+
+/// Returns true for an https URL, and for an http URL of this machine.
+pub(crate) fn is_encrypted_or_local(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| match url.scheme() {
         "https" => url.has_host(),
         "http" => url.host().is_some_and(|host| is_loopback(&host)),
         _ => false,
-    };
-    let is_valid = text.is_empty() || Url::parse(text).is_ok_and(is_allowed);
-    (!is_valid).then_some("an https URL, or an http URL of this machine (127.0.0.1)")
+    })
 }
 
 /// Returns true for an address of this machine. A name is none, even `localhost`: the machine may resolve it otherwise.

@@ -166,6 +166,24 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     (
+        "agents:\n  a: { model: m, provider: { name: acme, base_url: 'http://10.0.0.7/v1', api_key: $K } }\n",
+        "2:52",
+        "`http` would send the key of the provider in clear text",
+        "write `https://…`; `http` is for this machine (127.0.0.1) and for servers without a key",
+    ),
+    (
+        "agents:\n  a: { model: m, provider: { name: groq, base_url: 'http://localhost/v1' } }\n",
+        "2:52",
+        "`http` would send the key of the provider in clear text",
+        "",
+    ),
+    (
+        "agents:\n  a: { model: m, provider: { name: acme, base_url: 'http://acme', headers: { x: $X } } }\n",
+        "2:52",
+        "`http` would send the key of the provider in clear text",
+        "",
+    ),
+    (
         "agents:\n  a: { model: opus, provider: { name: anthropic, api_key: sk-ant-1 } }\n",
         "2:59",
         "`agents.a.provider.api_key` must be the name of a variable, such as `$MY_KEY`",

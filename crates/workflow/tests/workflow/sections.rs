@@ -387,6 +387,19 @@ fn an_agent_with_a_model_of_a_provider_calls_its_api() {
 }
 
 #[test]
+fn a_server_without_a_key_or_on_this_machine_may_have_http() {
+    for provider in [
+        "{ name: ollama, base_url: 'http://10.0.0.7:11434' }",
+        "{ name: acme, base_url: 'http://acme/v1', headers: { x-team: red } }",
+        "{ name: acme, base_url: 'http://127.0.0.1:8080/v1', api_key: $K }",
+        "{ name: anthropic, base_url: 'http://[::1]:8080' }",
+    ] {
+        let text = format!("agents:\n  a: {{ model: m, provider: {provider} }}\n");
+        assert!(read(&text).is_ok(), "{provider}");
+    }
+}
+
+#[test]
 fn a_limit_is_refused_where_the_backend_cannot_enforce_it() {
     for (backend, steps, tokens) in [
         ("mock", true, false),
