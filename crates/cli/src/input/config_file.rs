@@ -9,7 +9,7 @@ use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use agent_worker_protocol::{NotifyChannel, NotifySettings, RunDefaults};
@@ -27,8 +27,10 @@ const NO_FILE: &str = "none";
 const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 /// Permission of the group or of others to write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// In a folder with this bit, only the owner of a file replaces it.
+/// In a folder with this bit, only the owners of a file and of the folder replace the file.
 const STICKY: u32 = 0o1000;
+/// Maximum number of links on the way to the file; the kernel follows as many.
+const MAX_LINKS: usize = 40;
 /// Variables through which a program reaches the user's desktop.
 const DESKTOP_VARIABLES: [&str; 5] =
     ["DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR"];
@@ -193,12 +195,14 @@ fn read_checked(path: &Path) -> Result<String, ConfigProblem> {
     if !found.is_file() {
         return Err(ConfigProblem::NotAFile);
     }
-    check(path, &found)?;
+    let us = rustix::process::geteuid().as_raw();
+    check(path, &found, us)?;
     // The name may be a link: both folders decide which file is read.
     let real = path.canonicalize()?;
-    for name in [path, real.as_path()] {
-        check_folders(name)?;
+    for folder in [path, real.as_path()].into_iter().filter_map(Path::parent) {
+        check(folder, &fs::metadata(folder)?, us)?;
     }
+    check_way(path, us)?;
     read_text(file)
 }
 
@@ -212,28 +216,58 @@ fn read_text(file: File) -> Result<String, ConfigProblem> {
 }
 
 /// Refuses a file or a folder of another user, or one that others can write. The administrator can change every file.
-fn check(place: &Path, found: &Metadata) -> Result<(), ConfigProblem> {
-    let (owner, us) = (found.uid(), rustix::process::geteuid().as_raw());
-    if owner != us && owner != 0 {
-        return Err(ConfigProblem::Foreign(place.to_owned(), owner));
-    }
+fn check(place: &Path, found: &Metadata, us: u32) -> Result<(), ConfigProblem> {
+    check_owner(place, found, us)?;
     if found.mode() & WRITABLE_BY_OTHERS != 0 {
         return Err(ConfigProblem::OpenToOthers(place.to_owned(), found.mode()));
     }
     Ok(())
 }
 
-/// Checks the folder of a file, and that others can rename no folder above it.
-fn check_folders(file: &Path) -> Result<(), ConfigProblem> {
-    let mut folders = file.ancestors().skip(1);
-    if let Some(folder) = folders.next() {
-        check(folder, &fs::metadata(folder)?)?;
+fn check_owner(place: &Path, found: &Metadata, us: u32) -> Result<(), ConfigProblem> {
+    match found.uid() {
+        owner if owner != us && owner != 0 => Err(ConfigProblem::Foreign(place.to_owned(), owner)),
+        _ => Ok(()),
     }
-    for folder in folders {
-        let mode = fs::metadata(folder)?.mode();
-        if mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0 {
-            return Err(ConfigProblem::OpenToOthers(folder.to_owned(), mode));
+}
+
+/// Checks that no other user can replace a folder or a link on the way to a file: neither as the owner of it or of the
+/// folder above it, nor because that folder is open to others. `us` is the uid of the user.
+fn check_way(file: &Path, us: u32) -> Result<(), ConfigProblem> {
+    let (mut at, mut rest) = (PathBuf::from("/"), file.to_owned());
+    for _ in 0..MAX_LINKS {
+        let mut components = rest.components();
+        let mut target = None;
+        while let Some(component) = components.next() {
+            match component {
+                Component::RootDir => at = PathBuf::from("/"),
+                Component::ParentDir => drop(at.pop()),
+                Component::CurDir | Component::Prefix(_) => {}
+                Component::Normal(name) => {
+                    check_folder(&at, us)?;
+                    at.push(name);
+                    let found = at.symlink_metadata()?;
+                    check_owner(&at, &found, us)?;
+                    if found.is_symlink() {
+                        target = Some(fs::read_link(&at)?.join(components.as_path()));
+                        break;
+                    }
+                }
+            }
         }
+        let Some(next) = target else { return Ok(()) };
+        at.pop();
+        rest = next;
+    }
+    Err(io::Error::from(rustix::io::Errno::LOOP).into())
+}
+
+/// Refuses a folder whose entries another user can rename.
+fn check_folder(folder: &Path, us: u32) -> Result<(), ConfigProblem> {
+    let found = fs::metadata(folder)?;
+    check_owner(folder, &found, us)?;
+    if found.mode() & WRITABLE_BY_OTHERS != 0 && found.mode() & STICKY == 0 {
+        return Err(ConfigProblem::OpenToOthers(folder.to_owned(), found.mode()));
     }
     Ok(())
 }
@@ -333,6 +367,33 @@ mod tests {
         assert!(read().is_ok());
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
         assert!(read().unwrap_err().to_report_error().message.contains("open (mode"));
+    }
+
+    #[test]
+    fn a_file_below_a_folder_or_a_link_of_another_user_is_refused() {
+        const NOBODY: u32 = 65_534;
+        let root = tempfile::tempdir().unwrap();
+        let (above, folder) = (root.path().join("above"), root.path().join("above/sub/own"));
+        let link = root.path().join("link");
+        fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink("above/sub/own", &link).unwrap();
+        let file = folder.join("config.toml");
+        fs::write(&file, "").unwrap();
+        let us = rustix::process::geteuid();
+        let places = [(above.as_path(), &file), (link.as_path(), &link.join("config.toml"))];
+        for (foreign, path) in places {
+            assert!(check_way(path, us.as_raw()).is_ok(), "{}", path.display());
+            let refused = if us.is_root() {
+                std::os::unix::fs::lchown(foreign, Some(NOBODY), None).unwrap();
+                let refused = read_checked(path);
+                std::os::unix::fs::lchown(foreign, Some(0), None).unwrap();
+                refused.map(drop)
+            } else {
+                // For another user, the folders of this test belong to somebody else.
+                check_way(path, us.as_raw() + 1)
+            };
+            assert!(matches!(refused, Err(ConfigProblem::Foreign(..))), "{refused:?}");
+        }
     }
 
     #[test]

@@ -32,36 +32,33 @@ pub(crate) fn page_sql() -> String {
     select_sql(
         "INDEXED BY attempt_newest",
         "t.workflow = ?1 AND t.store_started <= ?2 AND (t.store_started < ?2 OR t.id < ?3)
-         ORDER BY t.store_started DESC, t.id DESC LIMIT ?4",
+         ORDER BY t.store_started DESC, t.id DESC",
     )
 }
 
 pub(crate) fn page_of_agent_sql() -> String {
-    select_sql(
-        "",
-        "t.workflow = ?1 AND t.agent = ?2 AND t.epoch < ?3 ORDER BY t.epoch DESC LIMIT ?4",
-    )
+    select_sql("", "t.workflow = ?1 AND t.agent = ?2 AND t.epoch < ?3 ORDER BY t.epoch DESC")
 }
 
-/// Lists the attempts of an instance, or of one agent, newest first.
+/// Lists the attempts of an instance, or of one agent, newest first. A damaged one uses no part of the limit.
 pub(crate) fn page(
     db: &Connection,
     workflow: WorkflowId,
     agent: Option<&AgentName>,
     range: ListRange<AttemptKey>,
 ) -> Result<Vec<AttemptRow>> {
-    let (workflow, limit) = (workflow.get(), range.limit);
+    let workflow = workflow.get();
     if let Some(agent) = agent {
         let epoch = range.after.map_or(i64::MAX, |key| key.epoch.get());
-        let values = params![workflow, agent.as_str(), epoch, limit];
+        let values = params![workflow, agent.as_str(), epoch];
         let mut statement = db.prepare_cached(&page_of_agent_sql())?;
-        return damage::collect_intact(statement.query_map(values, read_attempt)?);
+        return damage::take_intact(statement.query_map(values, read_attempt)?, range.limit);
     }
     let started = range.after.map_or(i64::MAX, |key| key.started.get());
     let id = range.after.map_or(uuid::Uuid::max(), |key| key.id.get());
-    let values = params![workflow, started, id.as_bytes(), limit];
+    let values = params![workflow, started, id.as_bytes()];
     let mut statement = db.prepare_cached(&page_sql())?;
-    damage::collect_intact(statement.query_map(values, read_attempt)?)
+    damage::take_intact(statement.query_map(values, read_attempt)?, range.limit)
 }
 
 pub(crate) const FIND_SQL: &str =

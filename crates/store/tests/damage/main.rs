@@ -12,7 +12,7 @@ mod team;
 use std::{fs, os::unix::fs::FileExt, path::Path, sync::Arc};
 
 use agent_worker_store::{
-    Database, Error, IntegrityReport, ListRange, ProposalQuery, Store, observe_damage,
+    AttemptKey, Database, Error, IntegrityReport, ListRange, ProposalQuery, Store, observe_damage,
 };
 use contents::{FilledStore, LARGE, RowsByLabel, SMALL, fill_store, read_everything};
 use rusqlite::{Connection, types::Value};
@@ -353,6 +353,36 @@ async fn a_page_of_proposals_is_full_although_a_proposal_with_a_damaged_ballot_i
     }
     assert_eq!(read, all);
     drop(handle);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_page_of_attempts_is_full_although_a_newer_attempt_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, handle) = open(folder.path());
+    let team = team::Team::new(&handle, &["a"]).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        team.say("go", &["a"]).await;
+        let lease = team.lease("a").await;
+        team.finish(&lease, team::ok()).await;
+        ids.insert(0, lease.id);
+    }
+    let damage = "UPDATE attempt SET number = number + 1 WHERE id = ?1";
+    assert_eq!(raw(folder.path()).execute(damage, [ids[0].get().as_bytes()]).unwrap(), 1);
+    for who in [None, Some(team::name("a"))] {
+        let (mut after, mut read) = (None, Vec::new());
+        loop {
+            let range = ListRange { after, limit: 1 };
+            let page = handle.attempt_page(team.workflow, who.clone(), range).await.unwrap();
+            let [row] = &page[..] else { break };
+            let (started, epoch, id) = (row.store_started, row.fence.epoch, row.id);
+            after = Some(AttemptKey { started, epoch, id });
+            read.push(id);
+        }
+        assert_eq!(read, ids[1..], "{who:?}");
+    }
+    drop((team, handle));
     store.close().await;
 }
 
