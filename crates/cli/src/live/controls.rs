@@ -547,7 +547,7 @@ mod tests {
             let found = Arc::clone(&was_restored);
             let usual = panic::take_hook();
             panic::set_hook(Box::new(move |_| {
-                found.store(!at_message.is_saved(), Ordering::SeqCst)
+                found.store(!at_message.is_saved(), Ordering::SeqCst);
             }));
             controls.guard_terminal(&mut InterruptSignals::listen().unwrap()).unwrap();
             assert!(panic::catch_unwind(|| panic!("on purpose")).is_err());

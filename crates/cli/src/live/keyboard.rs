@@ -74,7 +74,7 @@ impl KeyReader {
         if self.saved_modes.is_saved() {
             self.watcher.get_or_insert_with(KeyWatcher::start).wait().await;
         } else {
-            pending().await
+            pending::<()>().await;
         }
     }
 
