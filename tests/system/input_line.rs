@@ -86,6 +86,27 @@ fn an_open_question_has_the_keys_unless_a_message_is_being_typed() {
 }
 
 #[test]
+fn the_quit_key_restores_the_terminal_and_ends_only_the_command() {
+    let world = world();
+    assert_eq!(world.run(&["up", "team.yaml"]).code, 0);
+    for (words, line) in [
+        ("attach @team", EMPTY_LINE),
+        ("chat coder@team", "> ▏message coder"),
+        ("start team.yaml --tag other", EMPTY_LINE),
+    ] {
+        let mut shown = Terminal::open(&world, 80, words);
+        shown.wait_until_drawn(line);
+        shown.type_text("\u{1c}");
+        let (ended, all) = shown.wait_exit();
+        assert_eq!(ended.code(), Some(131), "{words}: {all}");
+        assert!(all.rfind("\u{1b}[?2004l") > all.rfind("\u{1b}[?2004h"), "{words}: {all}");
+    }
+    for target in ["@team", "@team:other"] {
+        assert_eq!(world.json(&["status", target, "--json"])["state"], "running");
+    }
+}
+
+#[test]
 fn a_message_that_is_refused_is_kept_for_editing() {
     let world = world();
     assert_eq!(world.run(&["up", "team.yaml"]).code, 0);

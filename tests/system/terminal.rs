@@ -19,12 +19,12 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// Runs the binary with these words in a terminal of `columns` columns and 24 lines. The shell around it survives
-    /// Ctrl-C.
+    /// Ctrl-C and SIGQUIT.
     pub(crate) fn open(world: &World, columns: u16, words: &str) -> Self {
         let like = world.command(&[]);
         let binary = env!("CARGO_BIN_EXE_agent-worker");
         let command = format!(
-            "trap : INT; tty > pty; stty cols {columns} rows 24; stty -a > before; {binary} {words}; code=$?; \
+            "trap : INT QUIT; tty > pty; stty cols {columns} rows 24; stty -a > before; {binary} {words}; code=$?; \
              stty -a > after; exit $code"
         );
         let script = Command::new("script")

@@ -70,17 +70,17 @@ fn a_person_sees_the_work_answers_a_question_and_sends_a_message_by_key() {
 
 #[test]
 fn every_end_restores_the_terminal_and_no_agent_notices() {
-    for end in ["\u{3}", "TERM", "HUP"] {
+    for (end, code) in [("\u{3}", 0), ("TERM", 0), ("HUP", 0), ("\u{1c}", 131)] {
         let world = world();
         let mut top = Terminal::open(&world, 40, "top @team");
         top.wait_until_shown("idle");
-        if end == "\u{3}" {
+        if end.len() == 1 {
             top.type_text(end);
         } else {
             kill(pid_of_top(&world), end);
         }
         let (ended, all) = top.wait_exit();
-        assert!(ended.success(), "{end:?}: {all}");
+        assert_eq!(ended.code(), Some(code), "{end:?}: {all}");
         assert_restored(&all);
         assert_eq!(world.json(&["status", "@team", "--json"])["state"], "running");
     }

@@ -16,5 +16,6 @@ pub(crate) mod line_editor;
 pub(crate) mod message_draft;
 pub(crate) mod screen;
 pub(crate) mod tail;
+pub(crate) mod terminal_restore;
 pub(crate) mod typed_key;
 pub(crate) mod view;

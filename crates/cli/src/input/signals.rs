@@ -1,18 +1,34 @@
 //! Signals that ask to stop: SIGINT, SIGTERM, SIGHUP. The first is handled gracefully, the second ends the command at
-//! once.
+//! once. SIGQUIT ends it at once too; a command that changes the terminal's modes restores them first.
 
-use std::{future::Future, io, pin::pin};
+use std::{
+    convert::Infallible,
+    future::{Future, pending},
+    io,
+    pin::pin,
+    process,
+};
 
 use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::error::{CliError, CliErrorKind};
+
+/// Exit status of a process that SIGQUIT ends, as a shell reports it.
+const EXIT_QUIT: i32 = 128 + 3;
 
 /// Listens from its creation on; a signal that arrives between two waits is not lost.
 pub(crate) struct InterruptSignals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hangup: unix::Signal,
+    quit: Option<QuitSignal>,
     received: u32,
+}
+
+/// SIGQUIT, and the restore of the terminal before the end.
+struct QuitSignal {
+    signal: unix::Signal,
+    restore: Box<dyn Fn() + Send>,
 }
 
 /// The origin of a signal.
@@ -31,15 +47,24 @@ impl InterruptSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            quit: None,
             received: 0,
         })
     }
 
     /// Starts listening, or returns the reason as a [`CliError`].
     pub(crate) fn listen_or_fail() -> Result<Self, CliError> {
-        Self::listen().map_err(|error| {
-            CliError::with_source(CliErrorKind::Failed, "could not listen for signals", error)
-        })
+        Self::listen().map_err(listen_error)
+    }
+
+    /// From now on SIGQUIT calls `restore` before it ends the process.
+    pub(crate) fn restore_on_quit(
+        &mut self,
+        restore: impl Fn() + Send + 'static,
+    ) -> Result<(), CliError> {
+        let signal = signal(SignalKind::quit()).map_err(listen_error)?;
+        self.quit = Some(QuitSignal { signal, restore: Box::new(restore) });
+        Ok(())
     }
 
     /// Waits for the first signal; returns at once if it has already arrived.
@@ -67,15 +92,32 @@ impl InterruptSignals {
             _ = self.interrupt.recv() => SignalSource::Keyboard,
             _ = self.terminate.recv() => SignalSource::System,
             _ = self.hangup.recv() => SignalSource::System,
+            never = exit_on_quit(&mut self.quit) => match never {},
         };
         self.received += 1;
         source
     }
+
+    /// Waits for SIGQUIT, if the terminal is to be restored, and ends the process. Cancel safe.
+    pub(crate) async fn exit_on_quit(&mut self) -> Infallible {
+        exit_on_quit(&mut self.quit).await
+    }
+}
+
+async fn exit_on_quit(quit: &mut Option<QuitSignal>) -> Infallible {
+    let Some(QuitSignal { signal, restore }) = quit else { return pending().await };
+    signal.recv().await;
+    restore();
+    process::exit(EXIT_QUIT)
+}
+
+fn listen_error(error: io::Error) -> CliError {
+    CliError::with_source(CliErrorKind::Failed, "could not listen for signals", error)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, time::Duration};
+    use std::time::Duration;
 
     use rustix::process::{Signal, getpid, kill_process};
     use tokio::time::timeout;

@@ -16,12 +16,13 @@ use super::{
     input_line::{InputLine, LineEffect, MessageRecipient, SendOutcome, reply_notices},
     keyboard::{KeyCapture, KeyReader},
     message_draft::DraftFocus,
+    terminal_restore::restore_before_panic,
     typed_key::TypedKey,
 };
 use crate::{
     client::daemon_client::DaemonClient,
     error::CliError,
-    input::settings::CliSettings,
+    input::{settings::CliSettings, signals::InterruptSignals},
     output::{
         clock,
         console::{Console, TerminalSize},
@@ -74,6 +75,16 @@ impl LiveControls {
             prompt: AttentionPrompt::new(run, interactivity),
             line: None,
         }
+    }
+
+    /// Restores the terminal before a panic or SIGQUIT ends the process.
+    pub(crate) fn guard_terminal(&self, signals: &mut InterruptSignals) -> Result<(), CliError> {
+        if self.interactivity == Interactivity::NonInteractive {
+            return Ok(());
+        }
+        let (on_panic, on_quit) = (self.keys.saved_modes(), self.keys.saved_modes());
+        restore_before_panic(move || on_panic.restore_at_exit());
+        signals.restore_on_quit(move || on_quit.restore_at_exit())
     }
 
     /// Adds a line for messages to `recipient`.
@@ -374,7 +385,16 @@ impl KeyRouter {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        panic,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+    };
+
     use super::*;
+    use crate::output::samples::run_id;
 
     fn facts(item: ItemInput, line: LineState) -> RouterFacts {
         RouterFacts { item, line }
@@ -509,5 +529,30 @@ mod tests {
         route(&mut router, "y", item, Keys, 300);
         route(&mut router, "", facts(ItemInput::None, LineState::Absent), Keys, 300);
         assert_eq!(route(&mut router, "", item, Tick, 300), routed("", ""));
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_view_at_a_terminal_restores_its_modes_before_the_message() {
+        let terminal = std::fs::File::open("/dev/ptmx").unwrap();
+        let modes = rustix::termios::tcgetattr(terminal).unwrap();
+        for (interactivity, restored) in
+            [(Interactivity::Interactive, true), (Interactivity::NonInteractive, false)]
+        {
+            let instance = "review:pr-1".parse().unwrap();
+            let started = RunStarted { run: run_id(), instance, agents: Vec::new() };
+            let controls = LiveControls::new(started, interactivity);
+            controls.keys.saved_modes().save(modes.clone());
+            let (was_restored, at_message) =
+                (Arc::new(AtomicBool::new(false)), controls.keys.saved_modes());
+            let found = Arc::clone(&was_restored);
+            let usual = panic::take_hook();
+            panic::set_hook(Box::new(move |_| {
+                found.store(!at_message.is_saved(), Ordering::SeqCst);
+            }));
+            controls.guard_terminal(&mut InterruptSignals::listen().unwrap()).unwrap();
+            assert!(panic::catch_unwind(|| panic!("on purpose")).is_err());
+            panic::set_hook(usual);
+            assert_eq!(was_restored.load(Ordering::SeqCst), restored, "{interactivity:?}");
+        }
     }
 }

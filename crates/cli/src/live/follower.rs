@@ -141,6 +141,7 @@ impl Follower {
         signals: &mut InterruptSignals,
     ) -> Result<FollowOutcome, CliError> {
         let mut show = self.live_view(ctx);
+        show.controls.guard_terminal(signals)?;
         let step = self.follow_events(ctx, signals, &mut show).await;
         show.controls.close(ctx.console)?;
         show.screen.close(ctx.console)?;
@@ -333,6 +334,7 @@ impl Follower {
                 stopped = &mut stopping => stopped,
                 () = wait_until_ended(settings, run) => return Ok(FollowOutcome::DetachedWhileStopping),
                 () = tokio::time::sleep(STOP_RESPONSE_TIMEOUT) => return Err(stop_timeout_error(&target)),
+                never = signals.exit_on_quit() => match never {},
             }
         };
         let (stopped, view) = stopped?;

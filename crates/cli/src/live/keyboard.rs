@@ -1,22 +1,19 @@
 //! Reads keys from a terminal while a request on it can be answered with one, or a line can be typed.
 //!
 //! Meanwhile a key is read without Enter and not echoed; Ctrl-C and Ctrl-Z work as usual. Afterwards the terminal's
-//! modes are restored; after SIGKILL the shell has to do that. A background process does neither: the terminal belongs
+//! modes are restored, also by a panic and by SIGQUIT (`terminal_restore`); after SIGKILL the shell has to do that. A background process does neither: the terminal belongs
 //! to another process.
 
-use std::future::pending;
+use std::{future::pending, sync::Arc};
 
 use rustix::{
-    process::getpgrp,
     stdio::stdin,
-    termios::{
-        LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcgetpgrp,
-        tcsetattr,
-    },
+    termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr},
 };
 
 use super::{
     key_watcher::KeyWatcher,
+    terminal_restore::{SavedModes, is_foreground_terminal},
     typed_key::{KeyDecoder, TypedKey},
 };
 
@@ -26,8 +23,7 @@ const MAX_READ_BYTES: usize = 64 * 1024;
 /// Captures the keys of the terminal on request.
 #[derive(Default)]
 pub(crate) struct KeyReader {
-    /// Terminal modes before the capture.
-    saved_modes: Option<Termios>,
+    saved_modes: Arc<SavedModes>,
     decoder: KeyDecoder,
     /// Reports that keys were pressed; `None` before the first wait.
     watcher: Option<KeyWatcher>,
@@ -45,13 +41,18 @@ pub(crate) enum KeyCapture {
 }
 
 impl KeyReader {
+    /// Returns the modes of the terminal before the capture, for a restore without this reader.
+    pub(crate) fn saved_modes(&self) -> Arc<SavedModes> {
+        Arc::clone(&self.saved_modes)
+    }
+
     /// Starts the capture, also after another process has used the terminal in between.
     pub(crate) fn start_capture(&mut self) -> KeyCapture {
         if !is_foreground_terminal() {
             return KeyCapture::Unavailable;
         }
         let Ok(now) = tcgetattr(stdin()) else { return KeyCapture::Unavailable };
-        if self.saved_modes.is_some() && !now.local_modes.contains(LocalModes::ICANON) {
+        if self.saved_modes.is_saved() && !now.local_modes.contains(LocalModes::ICANON) {
             return KeyCapture::Active;
         }
         let mut single = now.clone();
@@ -62,7 +63,7 @@ impl KeyReader {
         if tcsetattr(stdin(), OptionalActions::Flush, &single).is_err() {
             return KeyCapture::Unavailable;
         }
-        self.saved_modes = Some(now);
+        self.saved_modes.save(now);
         self.decoder = KeyDecoder::default();
         KeyCapture::Started
     }
@@ -70,9 +71,10 @@ impl KeyReader {
     /// Waits until keys are pressed, forever without a capture. Cancel safe. A caller that does not own the terminal may
     /// not wait: it cannot read the keys that would wake it.
     pub(crate) async fn wait_pressed(&mut self) {
-        match self.saved_modes {
-            Some(_) => self.watcher.get_or_insert_with(KeyWatcher::start).wait().await,
-            None => pending().await,
+        if self.saved_modes.is_saved() {
+            self.watcher.get_or_insert_with(KeyWatcher::start).wait().await;
+        } else {
+            pending::<()>().await;
         }
     }
 
@@ -81,7 +83,7 @@ impl KeyReader {
         let mut keys = Vec::new();
         let mut bytes = [0; 1024];
         let mut total = 0;
-        while total < MAX_READ_BYTES && self.saved_modes.is_some() && is_foreground_terminal() {
+        while total < MAX_READ_BYTES && self.saved_modes.is_saved() && is_foreground_terminal() {
             let count = rustix::io::read(stdin(), &mut bytes).unwrap_or(0);
             if count == 0 {
                 break;
@@ -100,12 +102,7 @@ impl KeyReader {
 
     /// Ends the capture and restores the terminal's modes.
     pub(crate) fn stop_capture(&mut self) {
-        if let Some(before) = self.saved_modes.take()
-            && is_foreground_terminal()
-        {
-            // A closed terminal needs no restore.
-            let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
-        }
+        self.saved_modes.restore();
     }
 }
 
@@ -113,8 +110,4 @@ impl Drop for KeyReader {
     fn drop(&mut self) {
         self.stop_capture();
     }
-}
-
-fn is_foreground_terminal() -> bool {
-    isatty(stdin()) && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }

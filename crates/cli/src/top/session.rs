@@ -129,7 +129,7 @@ impl TopSession {
         // A suspended process would leave the second screen behind, so Ctrl-Z has no effect.
         let _suspends =
             signal(SignalKind::from_raw(RawSignal::TSTP.as_raw())).map_err(screen_error)?;
-        let _restored_at_end = TerminalScreen::enter()?;
+        let _restored_at_end = TerminalScreen::enter(&mut signals)?;
         let mut screen = empty_screen()?;
         let shown = self.show(&mut screen, &mut signals, &mut resizes).await;
         // Before the screen restores the modes of its start.

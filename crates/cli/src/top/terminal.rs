@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Write},
-    panic::{self, PanicHookInfo},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -22,7 +21,11 @@ use rustix::{
 
 use crate::{
     error::{CliError, CliErrorKind},
-    live::controls::{MARK_PASTES, UNMARK_PASTES},
+    input::signals::InterruptSignals,
+    live::{
+        controls::{MARK_PASTES, UNMARK_PASTES},
+        terminal_restore::restore_before_panic,
+    },
 };
 
 /// The second screen of the terminal; dropping it restores the first.
@@ -37,12 +40,14 @@ struct TerminalRestore {
 }
 
 impl TerminalScreen {
-    /// Enters the second screen. A panic restores the terminal before its message is printed.
-    pub(super) fn enter() -> Result<Self, CliError> {
+    /// Enters the second screen. A panic restores the terminal before its message is printed, SIGQUIT before the end.
+    pub(super) fn enter(signals: &mut InterruptSignals) -> Result<Self, CliError> {
         let modes = tcgetattr(stdin()).ok();
         let restore = Arc::new(TerminalRestore { modes, is_entered: AtomicBool::new(true) });
         let on_panic = Arc::clone(&restore);
         restore_before_panic(move || on_panic.apply());
+        let on_quit = Arc::clone(&restore);
+        signals.restore_on_quit(move || on_quit.apply())?;
         let screen = Self { restore };
         execute!(io::stdout(), EnterAlternateScreen, Hide, Print(MARK_PASTES)).map_err(
             |error| CliError::with_source(CliErrorKind::Failed, "could not draw the screen", error),
@@ -70,31 +75,5 @@ impl TerminalRestore {
         if let Some(modes) = &self.modes {
             let _ = tcsetattr(stdin(), OptionalActions::Now, modes);
         }
-    }
-}
-
-/// Calls `restore` before the message of a panic is printed.
-fn restore_before_panic(restore: impl Fn() + Send + Sync + 'static) {
-    let print = panic::take_hook();
-    panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-        restore();
-        print(info);
-    }));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_restores_the_terminal_before_its_message() {
-        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let (restored, printed) = (Arc::clone(&order), Arc::clone(&order));
-        let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |_| printed.lock().unwrap().push("message")));
-        restore_before_panic(move || restored.lock().unwrap().push("restore"));
-        assert!(panic::catch_unwind(|| panic!("on purpose")).is_err());
-        panic::set_hook(usual);
-        assert_eq!(*order.lock().unwrap(), ["restore", "message"]);
     }
 }

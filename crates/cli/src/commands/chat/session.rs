@@ -84,6 +84,7 @@ impl ChatSession {
         ctx: &mut CommandContext<'_>,
     ) -> Result<RunVerdict, CliError> {
         let mut signals = InterruptSignals::listen_or_fail()?;
+        self.controls.guard_terminal(&mut signals)?;
         ctx.console.note(&format!("talking with {}", self.conversation.agent()))?;
         let lines = history.into_iter().flatten().map(TranscriptLine::Message).collect();
         self.screen.print(ctx.console, lines)?;
