@@ -231,6 +231,57 @@ fn a_killed_daemon_repeats_only_the_channel_that_it_was_using() {
 }
 
 #[test]
+fn a_channel_that_was_cut_off_twice_takes_no_try_from_the_next_channel() {
+    let (world, receiver) = (World::new(), Receiver::with_statuses(&["200 OK"]));
+    script(&world, "notify.sh", "cat >> got; echo >> got; exec sleep 600");
+    let notify =
+        format!("{{ command: ./notify.sh, webhook: '{}', on: [question] }}", receiver.url());
+    world.file("team.yaml", &asking_team(&notify));
+    let mut daemon = world.daemon();
+    start(&world, "team.yaml");
+    for n in 1..=2 {
+        wait_for("a delivery", || (lines_of(&world, "got").len() == n).then_some(()));
+        kill(daemon.id(), "KILL");
+        daemon.wait().unwrap();
+        daemon = world.daemon();
+    }
+    wait_for("the webhook", || (receiver.requests().len() == 1).then_some(()));
+    assert_eq!(lines_of(&world, "got").len(), 2, "the third daemon does not start the command");
+    for (pid, line) in world.processes() {
+        if line.contains("sleep 600") {
+            kill(pid, "KILL");
+        }
+    }
+    world.run(&["daemon", "stop"]);
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn a_state_that_cannot_be_saved_for_a_while_repeats_no_delivery() {
+    let (world, receiver) = (World::new(), Receiver::with_statuses(&["200 OK"]));
+    // A folder in the place of the state file makes every save of the first delivery fail.
+    let body = format!(
+        "cat >> got; echo >> got; cd {}/notify && [ ! -e ../kept ] || exit 0; for file in *-*.json; do \
+         mv $file ../kept; mkdir -p $file/x; done",
+        world.home().display()
+    );
+    script(&world, "notify.sh", &body);
+    let notify =
+        format!("{{ command: ./notify.sh, webhook: '{}', on: [question] }}", receiver.url());
+    world.file("team.yaml", &asking_team(&notify));
+    start(&world, "team.yaml");
+    wait_for("the failed save", || {
+        let log = fs::read_to_string(world.home().join("logs/daemon.log")).ok()?;
+        log.contains("the state of notifications").then_some(())
+    });
+    let state = world.home().join("notify").join(state_files(&world).pop().unwrap());
+    fs::remove_dir_all(&state).unwrap();
+    fs::copy(world.home().join("kept"), &state).unwrap();
+    wait_for("the webhook", || (receiver.requests().len() == 1).then_some(()));
+    assert_eq!(lines_of(&world, "got").len(), 1);
+}
+
+#[test]
 fn an_end_that_no_daemon_delivered_is_delivered_by_the_next_one() {
     let world = World::new();
     // The command of the end starts only once its daemon was killed.

@@ -1,12 +1,12 @@
 //! Agents with `sandbox:`: their program, its tools and its files, from a workflow file.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use serde_json::Value;
 
 use crate::{
     wire::http::Ask,
-    world::{World, record_skip},
+    world::{World, record_skip, wait_for},
 };
 
 /// Answers with one line: what the program could read and change, and if a tool of the team worked.
@@ -103,4 +103,56 @@ fn a_team_whose_sandbox_is_impossible_or_unsafe_fails_with_the_reason() {
         shown.contains("the path `/nonexistent` in `sandbox` cannot be used: it does not exist"),
         "{shown}"
     );
+}
+
+/// A team with an agent in a sandbox that runs `attack`, and a command that notifies the user.
+fn notified_team(world: &World, command: &str, attack: &str) {
+    world.file("agent.sh", &format!("cat > /dev/null\n{attack}\necho tried\n"));
+    world.file(
+        "team.yaml",
+        &format!(
+            "name: team\nagents:\n  a: {{ backend: command, command: [bash, agent.sh], sandbox: full }}\nkickoff: '@a go'\n\
+             notify: {{ command: {command}, when: always }}\n"
+        ),
+    );
+}
+
+#[test]
+fn an_agent_in_a_sandbox_cannot_change_or_replace_the_command_that_notifies_the_user() {
+    if !has("full") {
+        return;
+    }
+    let attack = "evil='#!/bin/sh\ntouch escaped'\nfor file in bin/notify.sh bin/part.sh part.sh; do\n\
+                  printf \"$evil\" > $file; rm -f $file; mv $file x; cp agent.sh $file; done\n\
+                  mv bin old && mkdir bin && printf \"$evil\" | tee bin/notify.sh bin/part.sh && chmod +x bin/*.sh";
+    let world = World::new();
+    fs::create_dir(world.project().join("bin")).unwrap();
+    let scripts = [
+        ("bin/notify.sh", "#!/bin/sh\n. ./bin/part.sh\n. ./part.sh"),
+        ("bin/part.sh", ":"),
+        ("part.sh", "echo sound >> notified"),
+    ];
+    for (name, text) in scripts {
+        let path = world.file(name, &format!("{text}\n"));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    notified_team(&world, "[./bin/notify.sh, bin/part.sh, part.sh]", attack);
+    let ended = world.run(&["run", "team.yaml"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stdout.contains("tried"), "{ended:?}");
+    wait_for("the notification", || world.project().join("notified").exists().then_some(()));
+    assert!(!world.project().join("escaped").exists());
+    assert!(!world.project().join("old").exists());
+}
+
+#[test]
+fn a_missing_command_that_an_agent_in_a_sandbox_could_create_is_refused_at_the_start() {
+    let world = World::new();
+    notified_team(&world, "[sh, ./missing.sh]", "true");
+    let refused = world.run(&["run", "team.yaml"]);
+    assert_ne!(refused.code, 0, "{refused:?}");
+    let missing =
+        format!("`{}`, which does not exist", world.project().join("missing.sh").display());
+    assert!(refused.stderr.contains(&missing), "{refused:?}");
+    assert!(refused.stderr.contains("an agent in a sandbox could create it"), "{refused:?}");
 }

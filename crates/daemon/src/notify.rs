@@ -3,7 +3,8 @@
 //! The log of the run is the queue. The position up to which it was handled is in a private file of the home, with the
 //! channels that the current notification has already reached. So a daemon that was killed continues where it stopped:
 //! every occasion is delivered at least once by one of the daemons, and only the channel whose delivery was cut off
-//! gets it again, with the same id. A delivery that was cut off [`MAX_STARTS`] times counts as failed.
+//! gets it again, with the same id. A delivery to a channel that was cut off `MAX_STARTS` times counts as failed.
+//! A daemon reads the state once: a save that fails is tried again, and nothing is delivered or counted again.
 //!
 //! Invariant: nothing waits for a notification. A failure is an event of the live run, a line of the log, and an entry of
 //! the list that `doctor` shows.
@@ -30,12 +31,10 @@ pub(crate) use self::state_file::{NotifyFolder, NotifyQueue};
 use self::{
     message::notification_of,
     notice_rate::{NoticeRate, RateDecision},
-    state_file::{NotifyState, Sending},
+    state_file::{DeliveryStart, NotifyState, Sending},
 };
 use crate::runner::ProcessRunner;
 
-/// Number of times that a delivery is started, if its daemon is killed each time.
-const MAX_STARTS: u32 = 2;
 /// Number of events after which the position is saved although none of them needed a person.
 const EVENTS_PER_SAVE: u32 = 256;
 /// Delay before the next try after the store or the disk failed.
@@ -114,8 +113,9 @@ impl Notifier {
     /// Delivers the notifications of a run until its end.
     async fn follow_run(&self, run: RunId) {
         let mut rate = NoticeRate::default();
+        let mut loaded = None;
         loop {
-            match self.follow_events(run, &mut rate).await {
+            match self.follow_events(run, &mut loaded, &mut rate).await {
                 Ok(()) => break,
                 Err(error) if error.is_final() => {
                     tracing::warn!(%run, %error, "no more notifications for a run");
@@ -128,8 +128,17 @@ impl Notifier {
         self.folder.remove(run);
     }
 
-    async fn follow_events(&self, run: RunId, rate: &mut NoticeRate) -> Result<(), NotifyError> {
-        let mut state = self.folder.load(run)?;
+    /// Follows the log from the state in memory; the first call loads it.
+    async fn follow_events(
+        &self,
+        run: RunId,
+        loaded: &mut Option<NotifyState>,
+        rate: &mut NoticeRate,
+    ) -> Result<(), NotifyError> {
+        let state = match loaded {
+            Some(state) => state,
+            None => loaded.insert(self.folder.load(run)?),
+        };
         let runs = self.kernel.runs();
         let after = Some(state.after);
         let mut events = runs.watch(&Principal::User, WatchSubject::Run(run), after).await?;
@@ -137,11 +146,11 @@ impl Notifier {
         while let Some(event) = events.next().await? {
             let Some(position) = event.pos else { continue };
             if notify_occasion(&event.body).is_some() {
-                self.handle(&event, &mut state, rate).await?;
-                self.pass(run, &mut state, position)?;
+                self.handle(&event, state, rate).await?;
+                self.pass(run, state, position).await?;
                 unsaved = 0;
             } else if unsaved >= EVENTS_PER_SAVE {
-                self.pass(run, &mut state, position)?;
+                self.pass(run, state, position).await?;
                 unsaved = 0;
             } else {
                 unsaved += 1;
@@ -154,9 +163,22 @@ impl Notifier {
     }
 
     /// Notes that everything up to a position is handled.
-    fn pass(&self, run: RunId, state: &mut NotifyState, to: Position) -> io::Result<()> {
+    async fn pass(&self, run: RunId, state: &mut NotifyState, to: Position) -> io::Result<()> {
         (state.after, state.sending) = (to, None);
-        self.folder.save(run, state)
+        self.save(run, state).await
+    }
+
+    /// Saves the state. Retries until the disk accepts it, unless the folder is gone.
+    async fn save(&self, run: RunId, state: &NotifyState) -> io::Result<()> {
+        loop {
+            match self.folder.save(run, state) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::error!(%run, %error, "cannot save the state of notifications; retrying");
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
+                saved => return saved,
+            }
+        }
     }
 
     async fn handle(
@@ -176,19 +198,19 @@ impl Notifier {
         let message = notification_of(&notice, left_out);
         let mut sending = state.sending.take().filter(|last| last.at == notice.position);
         let sending = sending.get_or_insert(Sending::at(notice.position));
-        sending.starts += 1;
         for channel in NotifyChannel::ALL {
             if !state.plan.settings.has_channel(channel) || sending.reached.contains(&channel) {
                 continue;
             }
+            let start = sending.start_channel();
             state.sending = Some(sending.clone());
-            self.folder.save(notice.run, state)?;
-            let sent = match sending.starts {
-                ..=MAX_STARTS => self.deliver(channel, &message, state).await,
-                _ => Err(CUT_OFF.to_owned()),
+            self.save(notice.run, state).await?;
+            let sent = match start {
+                DeliveryStart::Allowed => self.deliver(channel, &message, state).await,
+                DeliveryStart::CutOff => Err(CUT_OFF.to_owned()),
             };
             self.record(channel, &notice, sent).await;
-            sending.reached.push(channel);
+            sending.pass_channel(channel);
         }
         Ok(())
     }

@@ -130,6 +130,9 @@ pub(crate) struct RunScript {
     pub(crate) tag: Tag,
     pub(crate) params: std::collections::BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
+    /// Files of the command that notifies the user.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notify_files: Vec<PathBuf>,
 }
 
 impl Kernel {

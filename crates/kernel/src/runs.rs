@@ -4,6 +4,7 @@ pub(crate) mod agent_join;
 pub(crate) mod file_paths;
 pub(crate) mod instances;
 pub(crate) mod members;
+mod notify_files;
 mod run_paths;
 pub(crate) mod team_parts;
 mod verdict;
@@ -99,6 +100,8 @@ impl Kernel {
         // Report invalid parameters now, before the run exists.
         workflow.scope(&request.params, &env, &tag, &folder)?;
         let notify = NotifyPlan::of_run(&workflow, &defaults, &folder, &env);
+        let (workflow, cwd, notify_files) =
+            find_notify_files(notify.clone(), workflow, cwd).await?;
         let database = workflow.context.layout.database(&workflow.name, &tag);
         let database = database.map(|names| folder.join(names.iter().collect::<PathBuf>()));
         let id = match database {
@@ -111,7 +114,8 @@ impl Kernel {
         let (mode, now) = (request.mode, self.now());
         let run = self.random.new_run_id(now.wall)?;
         let agents = workflow.agents.iter().map(|agent| agent.name.clone()).collect();
-        let script = RunScript { file: Some(path), workflow, tag, params: request.params, cwd };
+        let (file, params) = (Some(path), request.params);
+        let script = RunScript { file, workflow, tag, params, cwd, notify_files };
         let new = new_run(run, mode, &script)?;
         self.runner.run_open(run, env).await.map_err(Error::RunFolder)?;
         if let Some(plan) = notify {
@@ -218,6 +222,19 @@ async fn require_env(
         None => Ok((file, env)),
     };
     tokio::task::spawn_blocking(check).await.map_err(interrupted_read)?
+}
+
+/// Returns the files of the command that notifies the user, and the workflow and the folder of the run.
+async fn find_notify_files(
+    plan: Option<NotifyPlan>,
+    workflow: Workflow,
+    cwd: PathBuf,
+) -> Result<(Workflow, PathBuf, Vec<PathBuf>)> {
+    let find = move || {
+        let files = plan.map(|plan| notify_files::notify_files(&plan, &workflow, &cwd));
+        Ok((workflow, cwd, files.transpose()?.unwrap_or_default()))
+    };
+    tokio::task::spawn_blocking(find).await.map_err(interrupted_read)?
 }
 
 fn interrupted_read(_: tokio::task::JoinError) -> Error {

@@ -89,6 +89,10 @@ pub struct JobSandbox {
     /// Files that the agent cannot change although they may be in its working folder: the workflow file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_only: Vec<PathBuf>,
+    /// Files that run outside of the sandbox: those of the command that notifies the user. The agent can neither change
+    /// nor create them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<PathBuf>,
 }
 
 /// Network inside a sandbox.

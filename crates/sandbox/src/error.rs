@@ -42,6 +42,14 @@ pub enum SandboxError {
         /// Conflict with the sandbox.
         why: &'static str,
     },
+    /// A file that runs outside of the sandbox cannot be protected.
+    #[error("the path `{path}` of the `notify` command cannot be protected from the agent: {why}")]
+    Unprotected {
+        /// The path, as resolved.
+        path: PathBuf,
+        /// Reason and next step.
+        why: &'static str,
+    },
     /// A protected path is a link, which no mount can hold.
     #[error("`{path}` is a link, which the sandbox cannot protect; replace it with its target")]
     Link {

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     os::unix::fs::DirBuilderExt as _,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use agent_worker_protocol::SandboxSettings;
@@ -15,6 +15,9 @@ use crate::{
     placeholders::is_placeholder,
     policy::{SandboxPolicy, sandbox_policy},
 };
+
+/// Maximum number of links that are followed; the kernel follows as many.
+const MAX_LINKS: usize = 40;
 
 /// The input of a sandbox for one program.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +36,9 @@ pub struct SandboxRequest {
     pub write: Vec<PathBuf>,
     /// Files that the program cannot change although they are in the working folder, such as the workflow file.
     pub read_only: Vec<PathBuf>,
+    /// Files that run outside of the sandbox: the program cannot change them, and a missing one is an error if the
+    /// program could create it.
+    pub outside: Vec<PathBuf>,
     /// Folders that never exist inside: the home of agent-worker.
     pub hidden: Vec<PathBuf>,
 }
@@ -60,6 +66,8 @@ pub(crate) struct SandboxFacts<'a> {
     pub(crate) read: &'a [PathBuf],
     pub(crate) write: &'a [PathBuf],
     pub(crate) read_only: &'a [PathBuf],
+    /// Every path that leads to a file that runs outside, with the links on the way.
+    pub(crate) outside: &'a [PathBuf],
     pub(crate) hidden: &'a [PathBuf],
     pub(crate) kind_of: &'a dyn Fn(&Path) -> PathKind,
 }
@@ -83,6 +91,8 @@ impl SandboxRequest {
         let [read, write, read_only, hidden] =
             [&self.read, &self.write, &self.read_only, &self.hidden]
                 .map(|paths| paths.iter().map(resolve).collect::<Vec<_>>());
+        let outside: Vec<PathBuf> =
+            self.outside.iter().flat_map(|path| followed_paths(&work.join(path))).collect();
         sandbox_policy(&SandboxFacts {
             work: &work,
             home: home.as_deref(),
@@ -93,6 +103,7 @@ impl SandboxRequest {
             read: &read,
             write: &write,
             read_only: &read_only,
+            outside: &outside,
             hidden: &hidden,
             kind_of: &kind_of,
         })
@@ -117,6 +128,32 @@ fn resolve(path: &Path, work: &Path, home: Option<&Path>) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
+/// Returns the links that an absolute path leads through, and the path at its end.
+fn followed_paths(path: &Path) -> Vec<PathBuf> {
+    let (mut found, mut at, mut rest) = (Vec::new(), PathBuf::new(), path.to_owned());
+    for _ in 0..MAX_LINKS {
+        let mut components = rest.components();
+        let mut target = None;
+        while let Some(component) = components.next() {
+            match component {
+                Component::RootDir => at = PathBuf::from("/"),
+                Component::ParentDir => drop(at.pop()),
+                Component::Normal(name) => at.push(name),
+                Component::CurDir | Component::Prefix(_) => {}
+            }
+            if let Ok(link) = fs::read_link(&at) {
+                target = Some(link.join(components.as_path()));
+                break;
+            }
+        }
+        found.push(at.clone());
+        let Some(next) = target else { break };
+        at.pop();
+        rest = next;
+    }
+    found
+}
+
 fn kind_of(path: &Path) -> PathKind {
     match path.symlink_metadata() {
         Ok(_) if is_placeholder(path) => PathKind::Placeholder,
@@ -124,5 +161,34 @@ fn kind_of(path: &Path) -> PathKind {
         Ok(found) if found.is_dir() => PathKind::Folder,
         Ok(_) => PathKind::File,
         Err(_) => PathKind::Missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn every_link_on_the_way_to_a_file_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("real/sub")).unwrap();
+        symlink("real", root.join("first")).unwrap();
+        symlink(root.join("first/sub"), root.join("second")).unwrap();
+        symlink("loop", root.join("loop")).unwrap();
+        let found = |name: &str| {
+            let paths = followed_paths(&root.join(name));
+            paths
+                .iter()
+                .map(|path| path.strip_prefix(&root).unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(found("real/./sub/../x"), paths(&["real/x"]));
+        assert_eq!(found("second/x"), paths(&["second", "first", "real/sub/x"]));
+        assert_eq!(found("first/../x"), paths(&["first", "x"]));
+        assert_eq!(found("loop").len(), MAX_LINKS);
     }
 }

@@ -7,7 +7,7 @@
 mod tests;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -80,6 +80,7 @@ pub(crate) fn sandbox_policy(facts: &SandboxFacts<'_>) -> Result<SandboxPolicy, 
     builder.add_git_folders();
     builder.allow(facts.work, PathAccess::Writable);
     builder.protect_working_folder()?;
+    builder.protect_outside_files()?;
     builder.rules.insert(facts.private.join("cache"), PathAccess::Writable);
     let PolicyBuilder { mut rules, mut placeholders, .. } = builder;
     drop_needless_rules(&mut rules);
@@ -250,11 +251,51 @@ impl PolicyBuilder<'_> {
             self.hold(&entry)?;
         }
         for path in facts.read_only {
-            if path.starts_with(facts.work) {
+            if self.is_writable(path) {
                 self.hold_if_present(path)?;
+                self.hold_folders_of(path);
             }
         }
         Ok(())
+    }
+
+    /// Holds the files that run outside of the sandbox.
+    fn protect_outside_files(&mut self) -> Result<(), SandboxError> {
+        // A folder comes before the files in it.
+        for path in self.facts.outside.iter().collect::<BTreeSet<_>>() {
+            let unprotected = |why| SandboxError::Unprotected { path: path.clone(), why };
+            if !self.is_writable(path) {
+                continue;
+            }
+            if self.rules.contains_key(path) {
+                return Err(unprotected("it is a folder that the agent may change; name a file"));
+            }
+            if matches!(self.kind(path), PathKind::Missing | PathKind::Placeholder) {
+                return Err(unprotected("it does not exist; create it before the run"));
+            }
+            self.hold_if_present(path)?;
+            self.hold_folders_of(path);
+        }
+        Ok(())
+    }
+
+    /// Returns true if the program can change or create this path.
+    fn is_writable(&self, path: &Path) -> bool {
+        let rule = path.ancestors().find_map(|folder| self.rules.get(folder));
+        matches!(rule, Some(PathAccess::Writable))
+    }
+
+    /// Makes the writable folders above a path mount points. A mount point cannot be renamed, so no other folder can take
+    /// its place.
+    fn hold_folders_of(&mut self, path: &Path) {
+        for folder in path.ancestors().skip(1) {
+            if !self.is_writable(folder) {
+                return;
+            }
+            if !self.rules.contains_key(folder) {
+                self.allow(folder, PathAccess::Writable);
+            }
+        }
     }
 
     /// Makes a path read-only, also a missing one.

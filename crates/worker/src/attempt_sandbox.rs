@@ -51,6 +51,7 @@ impl AttemptSandbox {
             read: program_paths(program).chain([folders.attempt.clone()]).collect(),
             write: writable.into_iter().chain([folders.keep.clone()]).collect(),
             read_only: self.job.read_only.clone(),
+            outside: self.job.outside.clone(),
             hidden: self.daemon_home.iter().cloned().collect(),
         };
         SandboxLaunch::prepare(&request, self.level, &self.support).map_err(sandbox_failure)

@@ -18,6 +18,8 @@ use tokio::sync::Notify;
 
 use crate::home;
 
+/// Number of times that a delivery to a channel is started, if its daemon is killed each time.
+const MAX_STARTS: u32 = 2;
 /// Maximum number of kept failures, and their maximum age.
 const MAX_FAILURES: usize = 20;
 const MAX_FAILURE_AGE: Duration = Duration::from_hours(7 * 24);
@@ -38,16 +40,40 @@ pub(super) struct NotifyState {
 pub(super) struct Sending {
     /// Position of its event.
     pub(super) at: Position,
-    /// Number of daemons that started it.
-    pub(super) starts: u32,
+    /// Number of daemons that started the delivery to the first channel that is not reached.
+    starts: u32,
     /// Channels that have it, or failed.
     pub(super) reached: Vec<NotifyChannel>,
+}
+
+/// Decision about the start of a delivery to a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeliveryStart {
+    /// The channel gets the notification.
+    Allowed,
+    /// Too many daemons ended during this delivery.
+    CutOff,
 }
 
 impl Sending {
     /// Creates a delivery that no daemon has started.
     pub(super) fn at(at: Position) -> Self {
         Self { at, starts: 0, reached: Vec::new() }
+    }
+
+    /// Counts a start of the delivery to the next channel.
+    pub(super) fn start_channel(&mut self) -> DeliveryStart {
+        self.starts += 1;
+        match self.starts {
+            ..=MAX_STARTS => DeliveryStart::Allowed,
+            _ => DeliveryStart::CutOff,
+        }
+    }
+
+    /// Records that a channel has the notification, or failed.
+    pub(super) fn pass_channel(&mut self, channel: NotifyChannel) {
+        self.reached.push(channel);
+        self.starts = 0;
     }
 }
 
@@ -200,6 +226,20 @@ mod tests {
         assert_eq!(folder.load(run).unwrap(), state);
         folder.remove(run);
         assert!(folder.runs().is_empty());
+    }
+
+    #[test]
+    fn the_starts_of_a_delivery_are_counted_for_each_channel() {
+        let mut sending = Sending::at(Position::new(4));
+        let mut starts = Vec::new();
+        for _ in 0..=MAX_STARTS {
+            starts.push(sending.start_channel());
+        }
+        assert_eq!(starts.pop(), Some(DeliveryStart::CutOff));
+        assert!(starts.iter().all(|start| *start == DeliveryStart::Allowed), "{starts:?}");
+        sending.pass_channel(NotifyChannel::Command);
+        assert_eq!(sending.start_channel(), DeliveryStart::Allowed);
+        assert_eq!(sending.reached, [NotifyChannel::Command]);
     }
 
     #[test]

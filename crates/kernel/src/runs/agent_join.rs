@@ -228,6 +228,7 @@ impl Kernel {
             tag: instance.tag,
             params: BTreeMap::new(),
             cwd: PathBuf::from(project),
+            notify_files: Vec::new(),
         };
         let limits: Limits = LimitSettings::default().for_mode(RunMode::Start);
         let script = serde_json::to_string(&script)

@@ -343,11 +343,16 @@ impl Kernel {
     }
 }
 
-/// Returns the sandbox of an agent's program, with the workflow file as a file that it cannot change.
+/// Returns the sandbox of an agent's program, with the files that it cannot change: the workflow file, and those of the
+/// command that notifies the user.
 fn job_sandbox(run_context: &RunContext, settings: &AgentSettings) -> Option<JobSandbox> {
     let read_only = run_context.script.file.iter().cloned().collect();
-    (!settings.sandbox.is_off())
-        .then(|| JobSandbox { settings: settings.sandbox.clone(), read_only })
+    let outside = run_context.script.notify_files.clone();
+    (!settings.sandbox.is_off()).then(|| JobSandbox {
+        settings: settings.sandbox.clone(),
+        read_only,
+        outside,
+    })
 }
 
 fn worker_env(env: BTreeMap<String, String>, settings: &AgentSettings) -> BTreeMap<String, String> {

@@ -20,6 +20,7 @@ struct TestMachine {
     settings: SandboxSettings,
     hidden: Vec<PathBuf>,
     read_only: Vec<PathBuf>,
+    outside: Vec<PathBuf>,
 }
 
 const REPOSITORY: [&str; 7] = [
@@ -73,6 +74,7 @@ impl TestMachine {
             read: &[],
             write: &[],
             read_only: &self.read_only,
+            outside: &self.outside,
             hidden: &self.hidden,
             kind_of: &|path| self.kind_of(path),
         })
@@ -178,6 +180,45 @@ fn the_workflow_file_in_the_working_folder_is_read_only() {
     let policy = machine.policy().unwrap();
     assert_eq!(policy.rules[Path::new("/home/me/repo/team.yaml")], PathAccess::ReadOnly);
     assert_eq!(policy.rules.get(Path::new("/home/me/other.yaml")), None);
+}
+
+#[test]
+fn a_file_that_runs_outside_can_be_neither_changed_nor_replaced() {
+    let files = [
+        "/home/me/repo/",
+        "/home/me/repo/bin/",
+        "/home/me/repo/bin/notify.sh",
+        "/home/me/repo/link@",
+        "/home/me/notes/",
+        "/home/me/notes/notify.sh",
+        "/home/me/notify.sh",
+    ];
+    let mut machine = machine(&files);
+    machine.settings.write = vec!["/home/me/notes".into()];
+    machine.outside = vec![
+        "/home/me/repo/bin/notify.sh".into(),
+        "/home/me/notes/notify.sh".into(),
+        "/home/me/notify.sh".into(),
+        "/home/me/missing.sh".into(),
+        "/usr/bin/missing".into(),
+    ];
+    let rules = machine.policy().unwrap().rules;
+    let rule = |path: &str| rules.get(Path::new(path));
+    assert_eq!(rule("/home/me/repo/bin/notify.sh"), Some(&PathAccess::ReadOnly));
+    assert_eq!(rule("/home/me/repo/bin"), Some(&PathAccess::Writable), "it cannot be renamed");
+    assert_eq!(rule("/home/me/notes/notify.sh"), Some(&PathAccess::ReadOnly));
+    for outside in ["/home/me/notify.sh", "/home/me/missing.sh", "/usr/bin/missing"] {
+        assert_eq!(rule(outside), None, "{outside}");
+    }
+    for (path, why) in [
+        ("/home/me/repo/missing.sh", "it does not exist"),
+        ("/home/me/repo/link", "is a link"),
+        ("/home/me/repo", "it is a folder that the agent may change"),
+    ] {
+        machine.outside = vec![path.into()];
+        let error = machine.policy().unwrap_err().to_string();
+        assert!(error.contains(path) && error.contains(why), "{error}");
+    }
 }
 
 #[test]
