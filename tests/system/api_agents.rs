@@ -192,12 +192,20 @@ fn a_short_delay_is_waited_for_in_place_and_a_cut_answer_is_asked_for_again() {
 #[test]
 fn a_missing_key_stops_the_agent_and_names_its_variable() {
     let test = ApiWorld::with(&[("ANTHROPIC_API_KEY", "")]);
-    test.start(MODELS[0].1);
-    let ended = test.end_of("SAY x");
-    assert_eq!(ended["class"], "auth", "{ended}");
+    test.write(&[("me", MODELS[0].1)], "");
     let why = "no key for `anthropic`: set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN in the environment; \
                `backend: claude` uses a login instead";
-    assert_eq!(ended["why"], why);
+    let refused = test.world.run(&["start", "--background", "team.yaml"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{refused:?}");
+    let first = format!("error: agent `me`: {why}\n");
+    assert!(refused.stderr.starts_with(&first), "{refused:?}");
+    let step = "set it and start the run again; or start without it: --allow-missing\n";
+    assert!(refused.stderr.ends_with(step), "{refused:?}");
+    assert_eq!(test.world.daemon_pid(), None);
+    let started = test.world.run(&["start", "--background", "--allow-missing", "team.yaml"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let ended = test.end_of("SAY x");
+    assert_eq!((&ended["class"], &ended["why"]), (&json!("auth"), &json!(why)), "{ended}");
     let validated = test.world.run(&["validate", "team.yaml"]);
     assert!(validated.stderr.contains("agent `me`: no key for `anthropic`"), "{validated:?}");
     assert!(test.models.requests().is_empty());
@@ -255,9 +263,47 @@ fn a_model_cannot_run_the_commands_of_a_script() {
     let test = ApiWorld::new();
     test.start(MODELS[0].1);
     test.ask("CALL shell {\"command\":\"echo x > made\"}\nSAY Tried.");
-    let results = test.events("tool_result");
+    let (calls, results) = (test.events("tool_call"), test.events("tool_result"));
+    assert_eq!((calls.len(), results.len()), (1, 1), "{calls:?} {results:?}");
+    assert_eq!(calls[0]["data"]["tool"], "shell", "{calls:?}");
     assert_eq!(results[0]["data"]["ok"], false, "{results:?}");
     assert!(!test.world.project().join("made").exists());
+}
+
+#[test]
+fn a_turn_of_a_model_is_shown_with_its_prompt_words_calls_and_results() {
+    for (api, keys) in MODELS {
+        let test = ApiWorld::new();
+        test.start(keys);
+        let calls = "CALL document_append {\"content\":\"a note\"}\nCALL shell {\"command\":\"id\"}\n\
+                     CALL document_read {}\n";
+        test.ask(&format!("{calls}SAY All is noted."));
+        let listed = test.world.list(&["turns", "me@team", "--json"]);
+        let turn = test.world.json(&["turns", listed[0]["turn"].as_str().unwrap(), "--json"]);
+        let items = turn["items"].as_array().unwrap();
+        let shown = items.iter().filter(|item| item["kind"] != "usage");
+        let kinds: Vec<_> = shown.map(|item| item["kind"].as_str().unwrap()).collect();
+        let call = ["tool_call", "tool_result"];
+        let expected = [&["system", "prompt"][..], &call, &call, &call, &["words"]].concat();
+        assert_eq!(kinds, expected, "{api}: {turn}");
+        let of = |kind: &str| items.iter().filter(|item| item["kind"] == kind).collect::<Vec<_>>();
+        assert!(of("system")[0]["text"].as_str().unwrap().contains("You are me"), "{api}");
+        assert!(of("prompt")[0]["text"].as_str().unwrap().contains(calls), "{api}");
+        assert_eq!(of("words")[0]["text"], "All is noted.", "{api}");
+        let tools: Vec<_> = of("tool_call").into_iter().map(|call| &call["tool"]).collect();
+        assert_eq!(tools, ["document_append", "shell", "document_read"], "{api}");
+        assert_eq!(of("tool_call")[0]["args"]["content"], "a note", "{api}");
+        let results = of("tool_result");
+        let states: Vec<_> = results.iter().map(|result| result["ok"].as_bool()).collect();
+        assert_eq!(states, [Some(true), Some(false), Some(true)], "{api}: {turn}");
+        assert!(results[2]["text"].as_str().unwrap().contains("a note"), "{api}: {turn}");
+        let tokens = (&turn["usage"]["input_tokens"], &turn["usage"]["output_tokens"]);
+        assert_eq!(tokens, (&json!(400), &json!(40)), "{api}: {turn}");
+        let printed = test.world.run(&["turns", listed[0]["turn"].as_str().unwrap()]).stdout;
+        for part in ["You are me", "a note", "shell", "All is noted."] {
+            assert!(printed.contains(part), "{api} {part}: {printed}");
+        }
+    }
 }
 
 #[test]
