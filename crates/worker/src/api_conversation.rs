@@ -35,7 +35,7 @@ pub(crate) enum ConversationStart {
     First,
     /// The conversation of the earlier turns does not fit, for this reason.
     New(&'static str),
-    /// The conversation goes on.
+    /// The conversation continues.
     Continued(SavedConversation),
 }
 

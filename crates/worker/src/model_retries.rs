@@ -1,6 +1,6 @@
 //! Retries of a request to a model within the turn. Pure.
 //!
-//! A short delay that the provider asks for is waited for in place. A long one, or the third in a row, ends the turn, so that
+//! The worker waits in place for a short delay that the provider asks for. A long one, or the third in a row, ends the turn, so that
 //! the worker does not hold its slot.
 
 use std::time::Duration;

@@ -281,7 +281,7 @@ mod tests {
     fn settings(flag: Option<&str>, env: &[(&str, &str)]) -> CliSettings {
         CliSettings {
             home: "/h".into(),
-            cwd: "/work".into(),
+            cwd: "/project".into(),
             env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
             inside_attempt: false,
             exe: "/x".into(),
@@ -295,9 +295,9 @@ mod tests {
         let (xdg, home) = (("XDG_CONFIG_HOME", "/xdg"), ("HOME", "/home/me"));
         let environment = PathOrigin::Environment(CONFIG_VARIABLE);
         for (flag, env, path, origin) in [
-            (Some("a.toml"), &[variable, home][..], Some("/work/a.toml"), PathOrigin::Flag),
+            (Some("a.toml"), &[variable, home][..], Some("/project/a.toml"), PathOrigin::Flag),
             (Some("none"), &[variable, home], None, PathOrigin::Flag),
-            (None, &[variable, home], Some("/work/env.toml"), environment),
+            (None, &[variable, home], Some("/project/env.toml"), environment),
             (None, &[(CONFIG_VARIABLE, "none"), home], None, environment),
             (
                 None,

@@ -188,7 +188,7 @@ mod tests {
         let env = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         CliSettings {
             home: "/home/ada/.agent-worker".into(),
-            cwd: "/work".into(),
+            cwd: "/project".into(),
             env: env.collect(),
             inside_attempt: false,
             exe: "/proc/self/exe".into(),
@@ -200,7 +200,7 @@ mod tests {
     fn a_folder_whose_socket_path_would_be_too_long_is_not_used() {
         let long = format!("/{}", "x".repeat(80));
         for (variable, expected) in
-            [("/var/tmp", "/var/tmp"), ("", "/tmp"), ("here", "/work/here"), (&long, "/tmp")]
+            [("/var/tmp", "/var/tmp"), ("", "/tmp"), ("here", "/project/here"), (&long, "/tmp")]
         {
             let settings = settings(&[("TMPDIR", variable)]);
             let folder = temporary_folder(&settings, "agent-worker-demo-12345678");
