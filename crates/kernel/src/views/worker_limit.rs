@@ -18,6 +18,8 @@ impl Kernel {
         snapshot: &RunSnapshot,
     ) -> AgentState {
         let AgentState::Queued { .. } = state else { return state };
+        // Read before the agent's own slot: one that it takes in between must not count as taken by another.
+        let full_daemon = self.scheduler.full_daemon();
         // The agent has its slot already, and is about to be leased.
         if self.scheduler.worker_of(snapshot.run.workflow, agent).is_some() {
             return state;
@@ -25,11 +27,7 @@ impl Kernel {
         let busy = snapshot.agents.iter().filter(|agent| agent.live.is_some()).count();
         let bounds = WorkerBounds::of(&snapshot.run);
         let workers = bounds.workers(&self.scheduler.options);
-        let full = if busy >= workers {
-            Some(bounds.limit(workers))
-        } else {
-            self.scheduler.full_daemon()
-        };
+        let full = if busy >= workers { Some(bounds.limit(workers)) } else { full_daemon };
         AgentState::Queued { full }
     }
 }
