@@ -138,6 +138,36 @@ fn a_command_of_the_file_gets_a_question_and_the_end_as_json_and_no_shell_reads_
 }
 
 #[test]
+fn a_proposal_notifies_the_user_only_if_it_waits_for_their_vote() {
+    let world = World::new();
+    script(&world, "notify.sh", "cat >> got; echo >> got");
+    let call = |title: &str, voters: &str| {
+        format!(
+            "{{ tool: proposal_create, args: {{ title: {title}, options: ['yes', 'no'], \
+             electorate: [{voters}] }} }}"
+        )
+    };
+    world.file(
+        "team.yaml",
+        &format!(
+            "name: team\nagents:\n  coder:\n    mock: [{{ on: please, calls: [{}, {}], say: asked }}]\n  \
+             helper: {{ mock: [{{ say: ok }}] }}\nnotify: {{ command: ./notify.sh }}\nkickoff: '@coder please'\n",
+            call("Not for you", "helper"),
+            call("Ship it", "user"),
+        ),
+    );
+    start(&world, "team.yaml");
+    let got = wait_for("the vote", || lines_of(&world, "got").pop());
+    assert_eq!(got["occasion"], "vote", "{got}");
+    assert_eq!(got["title"], "team: a proposal waits for your vote");
+    assert_eq!(got["text"], "Ship it");
+    assert_eq!(got["next"], "agent-worker proposals @team");
+    assert_eq!(lines_of(&world, "got").len(), 1);
+    let listed = world.run(&["proposals", "@team"]);
+    assert!(listed.stdout.contains("Ship it"), "{listed:?}");
+}
+
+#[test]
 fn a_webhook_of_the_configuration_is_tried_again_and_gets_each_occasion_once() {
     let (world, receiver) = (World::new(), Receiver::with_statuses(&["503 Busy", "200 OK"]));
     let config = world.file("c.toml", &format!("[notify]\nwebhook = \"{}\"\n", receiver.url()));

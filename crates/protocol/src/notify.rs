@@ -29,8 +29,12 @@ pub enum NotifyOccasion {
     Question,
     /// An agent waits for an approval.
     Approval,
+    /// A proposal waits for the user's vote.
+    Vote,
     /// A run is paused at a limit.
     Limit,
+    /// A run is paused because it was interrupted too long ago.
+    Interrupted,
     /// A run failed.
     Failed,
     /// A run is done.
@@ -39,8 +43,15 @@ pub enum NotifyOccasion {
 
 impl NotifyOccasion {
     /// All occasions, in the order of the documentation.
-    pub const ALL: [Self; 5] =
-        [Self::Question, Self::Approval, Self::Limit, Self::Failed, Self::Done];
+    pub const ALL: [Self; 7] = [
+        Self::Question,
+        Self::Approval,
+        Self::Vote,
+        Self::Limit,
+        Self::Interrupted,
+        Self::Failed,
+        Self::Done,
+    ];
 }
 
 /// Condition of a notification.

@@ -15,6 +15,8 @@ pub(super) fn notification_of(notice: &PersonNotice, left_out: u32) -> Notificat
     let (what, next) = match notice.occasion {
         NotifyOccasion::Question => (format!("{who} asks a question"), "answer"),
         NotifyOccasion::Approval => (format!("{who} needs an approval"), "pending"),
+        NotifyOccasion::Vote => ("a proposal waits for your vote".to_owned(), "proposals"),
+        NotifyOccasion::Interrupted => ("paused after an interruption".to_owned(), "status"),
         NotifyOccasion::Limit => ("paused at a limit".to_owned(), "status"),
         NotifyOccasion::Failed => ("failed".to_owned(), "status"),
         NotifyOccasion::Done => ("done".to_owned(), "status"),

@@ -29,8 +29,11 @@ impl NoticeRate {
     /// Decides about a notification. The state of a run is always delivered: it changes only once.
     pub(super) fn admit(&mut self, occasion: NotifyOccasion, now: Instant) -> RateDecision {
         let is_limited = match occasion {
-            NotifyOccasion::Question | NotifyOccasion::Approval => true,
-            NotifyOccasion::Limit | NotifyOccasion::Failed | NotifyOccasion::Done => false,
+            NotifyOccasion::Question | NotifyOccasion::Approval | NotifyOccasion::Vote => true,
+            NotifyOccasion::Limit
+            | NotifyOccasion::Interrupted
+            | NotifyOccasion::Failed
+            | NotifyOccasion::Done => false,
         };
         while self.recent.front().is_some_and(|sent| now.duration_since(*sent) >= WINDOW) {
             self.recent.pop_front();

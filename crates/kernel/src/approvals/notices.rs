@@ -9,8 +9,8 @@ use std::{
 
 use agent_worker_protocol::{
     AgentName, BASE_ENV, Event, EventBody, InstanceRef, Millis, NotificationFailedData,
-    NotifyOccasion, NotifySettings, NotifyWhen, Outcome, PauseCause, Position, RunDefaults, RunId,
-    RunState,
+    NotifyOccasion, NotifySettings, NotifyWhen, Outcome, PauseCause, Position, ProposalState,
+    RunDefaults, RunId, RunState, Sender,
 };
 use agent_worker_store::{ApprovalQuery, Error as StoreError, QuestionQuery, RunRow};
 use agent_worker_workflow::Workflow;
@@ -63,10 +63,12 @@ pub fn notify_occasion(body: &EventBody) -> Option<NotifyOccasion> {
     match body {
         EventBody::QuestionOpen(_) => Some(NotifyOccasion::Question),
         EventBody::ApprovalOpen(_) => Some(NotifyOccasion::Approval),
+        EventBody::ProposalActive(_) => Some(NotifyOccasion::Vote),
         EventBody::RunPaused(paused) => match paused.cause {
             PauseCause::Limit { .. } => Some(NotifyOccasion::Limit),
-            // The questions and requests have notices of their own.
-            PauseCause::Human | PauseCause::Interrupted | PauseCause::User => None,
+            PauseCause::Interrupted => Some(NotifyOccasion::Interrupted),
+            // The questions, requests and proposals have notices of their own.
+            PauseCause::Human | PauseCause::User => None,
         },
         EventBody::RunEnded(ended) => match ended.outcome {
             Outcome::Done => Some(NotifyOccasion::Done),
@@ -142,19 +144,25 @@ impl PersonNotices<'_> {
     /// Returns true if a person follows the run. A watch ends with its run, perhaps before the event is examined.
     fn is_watched(self, run: RunId, occasion: NotifyOccasion) -> bool {
         match occasion {
-            NotifyOccasion::Question | NotifyOccasion::Approval => self.0.viewers.is_present(run),
-            NotifyOccasion::Limit | NotifyOccasion::Failed | NotifyOccasion::Done => {
-                self.0.viewers.was_present(run)
+            NotifyOccasion::Question | NotifyOccasion::Approval | NotifyOccasion::Vote => {
+                self.0.viewers.is_present(run)
             }
+            NotifyOccasion::Limit
+            | NotifyOccasion::Interrupted
+            | NotifyOccasion::Failed
+            | NotifyOccasion::Done => self.0.viewers.was_present(run),
         }
     }
 
     /// Returns the words of a need that still exists.
     async fn open_need(self, row: &RunRow, body: &EventBody) -> Result<Option<String>> {
         Ok(match (body, &row.state) {
-            (EventBody::QuestionOpen(_) | EventBody::ApprovalOpen(_), RunState::Ended { .. }) => {
-                None
-            }
+            (
+                EventBody::QuestionOpen(_)
+                | EventBody::ApprovalOpen(_)
+                | EventBody::ProposalActive(_),
+                RunState::Ended { .. },
+            ) => None,
             (EventBody::QuestionOpen(data), _) => {
                 let open = self.0.store.question_list(row.workflow, QuestionQuery::Open).await?;
                 let asked = open.into_iter().find(|one| one.id == data.question);
@@ -168,9 +176,16 @@ impl PersonNotices<'_> {
                 let asked = open.into_iter().find(|one| one.id == data.approval);
                 asked.map(|one| format!("{} {}", one.tool, one.args))
             }
-            (EventBody::RunPaused(data), RunState::Paused { cause: PauseCause::Limit { .. } }) => {
-                Some(data.cause.to_string())
+            (EventBody::ProposalActive(data), _) => {
+                let found = self.0.store.proposal_get(row.workflow, data.proposal, self.0.now());
+                let open = found.await?.filter(|it| it.state == ProposalState::Active);
+                let waits = open.filter(|it| it.missing_voters().contains(&&Sender::User));
+                waits.map(|it| it.terms.title)
             }
+            (
+                EventBody::RunPaused(data),
+                RunState::Paused { cause: PauseCause::Limit { .. } | PauseCause::Interrupted },
+            ) => Some(data.cause.to_string()),
             (EventBody::RunEnded(data), _) => {
                 Some(data.error.as_ref().map(|error| error.message.clone()).unwrap_or_default())
             }
@@ -196,7 +211,8 @@ pub(crate) fn require_own_defaults(
 #[cfg(test)]
 mod tests {
     use agent_worker_protocol::{
-        LimitKind, QuestionData, QuestionId, RunEndedData, RunPausedData, RunRunningData,
+        LimitKind, ProposalActiveData, ProposalId, QuestionData, QuestionId, RunEndedData,
+        RunPausedData, RunRunningData,
     };
 
     use super::*;
@@ -207,10 +223,14 @@ mod tests {
         let paused = |cause| EventBody::RunPaused(RunPausedData { cause });
         let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "1 allowed".into() };
         let question = QuestionData { question: QuestionId::new(1) };
+        let proposal = ProposalActiveData { proposal: ProposalId::new(1) };
+        let proposal = EventBody::ProposalActive(proposal);
         for (body, occasion) in [
             (EventBody::QuestionOpen(question.clone()), Some(NotifyOccasion::Question)),
             (EventBody::QuestionAnswered(question), None),
             (paused(limit), Some(NotifyOccasion::Limit)),
+            (paused(PauseCause::Interrupted), Some(NotifyOccasion::Interrupted)),
+            (proposal, Some(NotifyOccasion::Vote)),
             (paused(PauseCause::User), None),
             (paused(PauseCause::Human), None),
             (ended(Outcome::Done), Some(NotifyOccasion::Done)),

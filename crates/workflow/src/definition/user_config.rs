@@ -215,7 +215,7 @@ mod tests {
         config.toml:2:11: the program must be an absolute path or a plain name
           a plain name is searched for in PATH
         config.toml:2:11: `notify.webhook` must be an https URL, or an http URL of this machine (127.0.0.1)
-        config.toml:2:7: `notify.on[0]` must be `question` or `approval` or `limit` or `failed` or `done`, not `qustion`
+        config.toml:2:7: `notify.on[0]` must be `question` or `approval` or `vote` or `limit` or `interrupted` or `failed` or `done`, not `qustion`
           did you mean `question`?
         config.toml:1:11: not valid TOML: string values must be quoted, expected literal string
         ");

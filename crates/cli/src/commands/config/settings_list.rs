@@ -250,7 +250,7 @@ mod tests {
             ("limits.turns", "9", "c.toml:2"),
             ("limits.wall", "2h (start: none)", "default"),
             ("limits.hops", "50", "default"),
-            ("notify.on", "question approval limit failed done", "default"),
+            ("notify.on", "question approval vote limit interrupted failed done", "default"),
             ("config", "/home/me/.config/agent-worker/config.toml", "default"),
             ("daemon.workers", "3", "AGENT_WORKER_WORKERS"),
             ("daemon.sweep", "5s", "default"),
