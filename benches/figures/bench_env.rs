@@ -37,7 +37,13 @@ impl BenchEnv {
 
     /// Starts the daemon and waits until it reports that it is ready.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
+        self.start_with(&[])
+    }
+
+    /// Starts the daemon with further options.
+    pub(crate) fn start_with(&mut self, options: &[&str]) -> anyhow::Result<()> {
         let mut command = self.command(&["daemon", "--announce"]);
+        command.args(options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let stdout = child.stdout.take().context("the daemon has no stdout")?;
         self.daemon = Some(child);

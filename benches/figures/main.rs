@@ -18,6 +18,8 @@ mod scale;
 mod scripted_model;
 mod sends;
 mod start;
+mod stepping_model;
+mod steps;
 mod table;
 mod turns;
 mod weight;
@@ -51,11 +53,12 @@ enum Group {
     Inbox,
     Scale,
     Clients,
+    Steps,
 }
 
 impl Group {
     /// All groups, in the order of the table.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Start,
         Self::Turns,
         Self::Sends,
@@ -64,6 +67,7 @@ impl Group {
         Self::Inbox,
         Self::Scale,
         Self::Clients,
+        Self::Steps,
     ];
 
     fn word(self) -> &'static str {
@@ -76,6 +80,7 @@ impl Group {
             Self::Inbox => "inbox",
             Self::Scale => "scale",
             Self::Clients => "clients",
+            Self::Steps => "steps",
         }
     }
 
@@ -89,6 +94,7 @@ impl Group {
             Self::Inbox => inbox::figures(table, length).await,
             Self::Scale => scale::figures(table).await,
             Self::Clients => clients::figures(table).await,
+            Self::Steps => steps::figures(table).await,
         }
     }
 }
