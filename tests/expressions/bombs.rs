@@ -58,7 +58,10 @@ const RECURSION: [&str; 5] = [
 ];
 
 /// Evaluates a bomb; the best of three times counts, because other processes use the machine too.
-async fn time_of(evaluator: &mut ExpressionEvaluator, source: &str) -> (Duration, Option<EvaluationError>) {
+async fn time_of(
+    evaluator: &mut ExpressionEvaluator,
+    source: &str,
+) -> (Duration, Option<EvaluationError>) {
     let mut best = (Duration::MAX, None);
     for _ in 0..3 {
         let start = Instant::now();

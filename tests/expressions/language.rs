@@ -1,7 +1,7 @@
 //! Values, functions and errors.
 
 use agent_worker_expressions::{
-    BoundContent, EvaluationError, EvaluationRequest, Expression, ExpressionValue, ValueType,
+    EvaluationError, EvaluationRequest, Expression, ExpressionValue, ValueContent, ValueType,
 };
 
 use crate::{evaluate, evaluate_with, evaluator, text};
@@ -11,11 +11,11 @@ async fn expressions_give_the_values_of_javascript() {
     let mut evaluator = evaluator();
     let plan = r#"{"steps":[{"b":1,"a":"x"},2],"done":true,"none":null}"#;
     let values = [
-        ("diff", BoundContent::Text("+ fn auth()\n- old\n")),
-        ("plan", BoundContent::Json(plan)),
-        ("params.depth", BoundContent::Text("007")),
-        ("tasks.build.state", BoundContent::Text("done")),
-        ("tasks.build.output", BoundContent::Text("ok")),
+        ("diff", ValueContent::Text("+ fn auth()\n- old\n")),
+        ("plan", ValueContent::Json(plan)),
+        ("params.depth", ValueContent::Text("007")),
+        ("tasks.build.state", ValueContent::Text("done")),
+        ("tasks.build.output", ValueContent::Text("ok")),
     ];
     let number = |text: &str| ExpressionValue::Number(text.to_owned());
     let boolean = ExpressionValue::Boolean;
@@ -95,26 +95,32 @@ async fn a_result_that_is_no_value_is_refused_with_its_type() {
         let result = evaluate(&mut evaluator, source, &[]).await;
         assert_eq!(result, Err(EvaluationError::LoneSurrogate), "{source}");
     }
-    let long = evaluate(&mut evaluator, "'x'.repeat(17 * 1024 * 1024 - 1)", &[("x", &"x".repeat(9 << 20))]).await;
+    let long = evaluate(
+        &mut evaluator,
+        "'x'.repeat(17 * 1024 * 1024 - 1)",
+        &[("x", &"x".repeat(9 << 20))],
+    )
+    .await;
     assert!(matches!(long, Err(EvaluationError::ResultTooLarge { .. })), "{long:?}");
 }
 
 #[tokio::test]
 async fn an_error_has_its_type_and_place_and_no_part_of_a_value() {
     let mut evaluator = evaluator();
+    let mut wrong = Vec::new();
     for (source, message, offset) in [
-        ("1 +", "not a JavaScript expression", Some(4)),
+        ("1 +", "not a JavaScript expression: it ends too early", Some(3)),
         ("1 +\n  * 2", "not a JavaScript expression", Some(6)),
         ("if (x) 1", "not a JavaScript expression", Some(0)),
-        ("x = 'a'", "failed with TypeError: 'x' is read-only", Some(2)),
-        ("x.y.z", "failed with TypeError: cannot read property 'z' of undefined", Some(3)),
+        ("x = 'a'", "failed with TypeError: 'x' is read-only", Some(0)),
+        ("x.y.z", "failed with TypeError: cannot read property 'z' of undefined", Some(0)),
         ("1 &&\n itms.length", "failed with ReferenceError: itms is not defined", Some(6)),
-        ("json(x)", "failed with TypeError: json(): the text is not JSON", Some(0)),
+        ("json(x)", "failed with TypeError: json(): the text is not JSON", Some(5)),
         ("1 + lines([])", "failed with TypeError: lines() takes text", Some(4)),
-        ("int(x)", "failed with TypeError: int(): the value is not a whole number", Some(0)),
-        ("x.contains(/a/)", "contains() takes text or a number here", Some(0)),
+        ("int(x)", "failed with TypeError: int(): the value is not a whole number", Some(4)),
+        ("x.contains(/a/)", "contains() takes text or a number here", Some(2)),
         ("x()", "failed with TypeError: not a function", Some(0)),
-        ("JSON.parse(x)", "failed with SyntaxError", Some(0)),
+        ("JSON.parse(x)", "failed with SyntaxError", None),
         ("(() => { throw Error(x) })()", "failed with Error", None),
         ("(() => { throw x })()", "a value that is not an error", None),
         ("null[x].y", "failed with TypeError", None),
@@ -122,15 +128,21 @@ async fn an_error_has_its_type_and_place_and_no_part_of_a_value() {
         ("[][x](1)", "failed with TypeError", None),
         ("new RegExp('(' + x)", "failed with SyntaxError", None),
         ("(() => {}).constructor(x)()", "failed with ReferenceError", None),
-        ("(() => { const e = Error(); e.name = x; e.stack = x; throw e })()", "failed with Error", None),
+        (
+            "(() => { const e = Error(); e.name = x; e.stack = x; throw e })()",
+            "failed with Error",
+            None,
+        ),
         ("{a: 1n}", "failed with TypeError", None),
     ] {
         let error = evaluate(&mut evaluator, source, &[("x", "hunter2")]).await.unwrap_err();
         let shown = error.to_string();
-        assert!(shown.contains(message), "{source}: {shown}");
-        assert!(offset.is_none() || error.offset() == offset, "{source}: {error:?}");
-        assert!(!format!("{error:?}").contains("hunter2"), "{source}: {error:?}");
+        let is_right = shown.contains(message) && (offset.is_none() || error.offset() == offset);
+        if !is_right || format!("{error:?}").contains("hunter2") {
+            wrong.push(format!("{source}: {error:?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ mod reach;
 use std::{path::PathBuf, sync::Arc};
 
 use agent_worker_expressions::{
-    BoundContent, BoundValue, EvaluationError, EvaluationRequest, Expression, ExpressionEvaluator,
-    ExpressionValue, StandaloneHost,
+    EvaluationError, EvaluationRequest, Expression, ExpressionEvaluator, ExpressionValue,
+    NamedValue, StandaloneHost, ValueContent,
 };
 
 fn program() -> PathBuf {
@@ -30,24 +30,24 @@ async fn evaluate(
     texts: &[(&str, &str)],
 ) -> Result<ExpressionValue, EvaluationError> {
     let contents: Vec<_> =
-        texts.iter().map(|(name, text)| (*name, BoundContent::Text(text))).collect();
+        texts.iter().map(|(name, text)| (*name, ValueContent::Text(text))).collect();
     evaluate_with(evaluator, source, &contents).await
 }
 
 async fn evaluate_with(
     evaluator: &mut ExpressionEvaluator,
     source: &str,
-    contents: &[(&str, BoundContent<'_>)],
+    contents: &[(&str, ValueContent<'_>)],
 ) -> Result<ExpressionValue, EvaluationError> {
     let expression = Expression::parse(source).unwrap_or_else(|flaw| panic!("{source}: {flaw}"));
-    let paths: Vec<Vec<&str>> = contents.iter().map(|(name, _)| name.split('.').collect()).collect();
-    let values: Vec<BoundValue<'_>> = paths
+    let paths: Vec<Vec<&str>> =
+        contents.iter().map(|(name, _)| name.split('.').collect()).collect();
+    let values: Vec<NamedValue<'_>> = paths
         .iter()
         .zip(contents)
-        .map(|(path, (_, content))| BoundValue { path, content: *content })
+        .map(|(path, (_, content))| NamedValue { path, content: *content })
         .collect();
-    let request =
-        EvaluationRequest { expression: &expression, values: &values, has_failed: false };
+    let request = EvaluationRequest { expression: &expression, values: &values, has_failed: false };
     evaluator.evaluate(request).await
 }
 

@@ -1,16 +1,61 @@
 //! Hostile texts as values: they come back byte for byte and nothing in them is code.
 
-use agent_worker_expressions::{BoundContent, ExpressionValue};
+use agent_worker_expressions::{ExpressionValue, ValueContent};
 
 use crate::{evaluate, evaluate_with, evaluator, text};
 
 /// Parts that mean something to a shell, to YAML, to JavaScript, to a template or to a terminal.
 const PARTS: [&str; 50] = [
-    "", "'", "\"", "`", "\\", "\n", "\r\n", "\r", "\t", "\0", "$", "$(touch /tmp/x)", "`id`", "${HOME}",
-    "${{ env.HOME }}", "$${{ x }}", "}}", "{{", "${", "*/", "//", "/*", "<!--", "-->", "</script>", ";",
-    "&&", "|", ">", "<", "#", "!", "!!python/object", "- a: b", "? ", "%", "%s%n", "\u{1b}[2J", "\u{7f}",
-    "\u{2028}", "\u{2029}", "\u{feff}", "\u{202e}", "\\ud800", "\\u0000", "\\x00", "😀", "e\u{301}",
-    "__proto__", "EOF\n",
+    "",
+    "'",
+    "\"",
+    "`",
+    "\\",
+    "\n",
+    "\r\n",
+    "\r",
+    "\t",
+    "\0",
+    "$",
+    "$(touch /tmp/x)",
+    "`id`",
+    "${HOME}",
+    "${{ env.HOME }}",
+    "$${{ x }}",
+    "}}",
+    "{{",
+    "${",
+    "*/",
+    "//",
+    "/*",
+    "<!--",
+    "-->",
+    "</script>",
+    ";",
+    "&&",
+    "|",
+    ">",
+    "<",
+    "#",
+    "!",
+    "!!python/object",
+    "- a: b",
+    "? ",
+    "%",
+    "%s%n",
+    "\u{1b}[2J",
+    "\u{7f}",
+    "\u{2028}",
+    "\u{2029}",
+    "\u{feff}",
+    "\u{202e}",
+    "\\ud800",
+    "\\u0000",
+    "\\x00",
+    "😀",
+    "e\u{301}",
+    "__proto__",
+    "EOF\n",
 ];
 
 /// Whole texts.
@@ -55,7 +100,8 @@ async fn a_text_comes_back_byte_for_byte_whatever_it_contains() {
         }
         let found = evaluate(&mut evaluator, "[x]", &[("x", payload)]).await.unwrap();
         assert!(found.items("x") == Ok(vec![text(payload)]), "{begin:?}");
-        let member = evaluate(&mut evaluator, "tasks.a.output", &[("tasks.a.output", payload)]).await;
+        let member =
+            evaluate(&mut evaluator, "tasks.a.output", &[("tasks.a.output", payload)]).await;
         assert!(member == Ok(text(payload)), "{begin:?}");
     }
 }
@@ -69,7 +115,8 @@ async fn json_comes_back_byte_for_byte_even_if_a_text_in_it_is_half_a_character(
         "[\"\\u0000\",\"\u{2028}\",\"\\\"\\\\\"]",
     ] {
         for source in ["x", "json(JSON.stringify(x))"] {
-            let found = evaluate_with(&mut evaluator, source, &[("x", BoundContent::Json(json))]).await;
+            let found =
+                evaluate_with(&mut evaluator, source, &[("x", ValueContent::Json(json))]).await;
             assert_eq!(found.map(ExpressionValue::into_text), Ok(json.to_owned()), "{source}");
         }
         let found = evaluate(&mut evaluator, "json(x)", &[("x", json)]).await;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use agent_worker_expressions::{EvaluatorHost, ExpressionEvaluator};
+use agent_worker_host::close_inherited_files_on_exec;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::process::{Child, Command as TokioCommand};
 
@@ -30,6 +31,8 @@ fn has_ended(pid: u32) -> bool {
 
 #[tokio::test]
 async fn the_child_has_no_environment_no_files_and_little_of_everything() {
+    // As every process of the program does first.
+    close_inherited_files_on_exec();
     let mut evaluator = evaluator();
     assert_eq!(evaluator.child_pid(), None, "an evaluator without an expression has no process");
     evaluate(&mut evaluator, "1", &[]).await.unwrap();
@@ -107,11 +110,16 @@ fn the_child_ends_with_its_input_and_with_a_request_that_it_does_not_understand(
 #[cfg(target_os = "linux")]
 fn a_child_in_a_loop_dies_with_its_parent() {
     let request = r#"{"source":"'x'.repeat(3e5).indexOf('x'.repeat(1.5e5)+'y')","action":"evaluate","has_failed":false,"memory":16777216,"values":[]}"#;
-    let script = r#"printf '%s\n' "$1" >"$3"; exec 3<>"$3"; "$2" evaluate-expressions <&3 & echo $!; wait"#;
+    let script =
+        r#"printf '%s\n' "$1" >"$3"; exec 3<>"$3"; "$2" evaluate-expressions <&3 & echo $!; wait"#;
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let script = script.replacen(r#"printf '%s\n' "$1" >"$3"; exec 3<>"$3";"#, r#"exec 3<>"$3"; printf '%s\n' "$1" >&3;"#, 1);
+    let script = script.replacen(
+        r#"printf '%s\n' "$1" >"$3"; exec 3<>"$3";"#,
+        r#"exec 3<>"$3"; printf '%s\n' "$1" >&3;"#,
+        1,
+    );
     let mut shell = Command::new("sh")
         .args(["-c", &script, "sh", request])
         .arg(program())

@@ -49,7 +49,7 @@ pub fn run_evaluator(mut input: impl BufRead, mut output: impl Write) -> io::Res
         let is_last = {
             let mut engine = Engine::new(&request);
             let answer = match &mut engine {
-                Ok(engine) => engine.answer(request, values),
+                Ok(engine) => engine.answer(&request, values),
                 Err(error) => ChildAnswer::failed(error.clone()),
             };
             write_answer(&mut output, &answer)?;

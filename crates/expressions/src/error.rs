@@ -13,7 +13,7 @@ pub struct ExpressionFlaw {
     pub offset: usize,
     /// Description, without the place.
     pub message: String,
-    /// Correction.
+    /// Correction, if one is known.
     pub hint: Option<String>,
 }
 
@@ -58,13 +58,13 @@ pub enum EvaluationError {
     /// The value of a name is not JSON.
     #[error("the value of `{name}` is not JSON")]
     BadJson {
-        /// The name.
+        /// Name as the expression writes it.
         name: String,
     },
     /// The expression gave something that is no value of a workflow.
     #[error("the expression gave {found}, which is no value")]
     NoValue {
-        /// Its type.
+        /// Type of the result.
         found: ValueType,
     },
     /// The text of the result cannot be written as UTF-8.
@@ -103,7 +103,7 @@ pub enum EvaluationError {
     /// The child process could not be started, or does not understand its parent.
     #[error("cannot evaluate expressions: {why}")]
     Unavailable {
-        /// Reason.
+        /// Reason in the words of the system.
         why: String,
     },
 }
@@ -136,9 +136,9 @@ impl EvaluationError {
             Self::NoValue { found: ValueType::Set | ValueType::Map } => {
                 Some("write it as an array: `[...x]`")
             }
-            Self::NoValue { found: ValueType::Undefined } => {
-                Some("a member that does not exist is undefined: check its name, or write `x ?? ''`")
-            }
+            Self::NoValue { found: ValueType::Undefined } => Some(
+                "a member that does not exist is undefined: check its name, or write `x ?? ''`",
+            ),
             Self::ValuesTooLarge { .. } | Self::ResultTooLarge { .. } => {
                 Some("work on the file of the value in `shell:`, with `${{ x.file }}`")
             }

@@ -21,7 +21,7 @@ use crate::{
     error::EvaluationError,
     frame::{AnswerOutcome, RequestFrame, RequestedAction, ValueFormat, ValueFrame},
     source::expression::Expression,
-    value::{BoundContent, BoundValue, ExpressionValue, ValueType},
+    value::{ExpressionValue, NamedValue, ValueContent, ValueType},
 };
 
 /// Maximum size of a result.
@@ -64,10 +64,10 @@ impl EvaluatorHost for StandaloneHost {
 /// Expression with the values that it may read.
 #[derive(Clone, Copy, Debug)]
 pub struct EvaluationRequest<'a> {
-    /// The expression.
+    /// Expression to evaluate.
     pub expression: &'a Expression,
     /// Values of the names that it mentions. The caller leaves out all others, because each value costs memory and time.
-    pub values: &'a [BoundValue<'a>],
+    pub values: &'a [NamedValue<'a>],
     /// True if a task before failed: the value of `failure()`.
     pub has_failed: bool,
 }
@@ -118,7 +118,7 @@ impl ExpressionEvaluator {
     async fn exchange(
         &mut self,
         frame: &RequestFrame,
-        values: &[BoundValue<'_>],
+        values: &[NamedValue<'_>],
     ) -> Result<(AnswerOutcome, Vec<u8>), EvaluationError> {
         let start = Instant::now();
         loop {
@@ -165,11 +165,11 @@ fn request_frame(
     if total > MAX_VALUE_BYTES {
         return Err(EvaluationError::ValuesTooLarge { limit: MAX_VALUE_BYTES });
     }
-    let value = |value: &BoundValue<'_>| ValueFrame {
+    let value = |value: &NamedValue<'_>| ValueFrame {
         path: value.path.iter().map(|part| (*part).to_owned()).collect(),
         format: match value.content {
-            BoundContent::Text(_) => ValueFormat::Text,
-            BoundContent::Json(_) => ValueFormat::Json,
+            ValueContent::Text(_) => ValueFormat::Text,
+            ValueContent::Json(_) => ValueFormat::Json,
         },
         bytes: value.content.text().len(),
     };
@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn the_memory_grows_with_the_values_up_to_its_maximum() {
-        for (values, mib) in [(0, 16), (1 << 20, 20), (10 << 20, 56), (60 << 20, 256), (usize::MAX, 256)]
+        for (values, mib) in
+            [(0, 16), (1 << 20, 20), (10 << 20, 56), (60 << 20, 256), (usize::MAX, 256)]
         {
             assert_eq!(memory_limit(values), mib << 20, "{values}");
         }

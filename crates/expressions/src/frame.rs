@@ -55,7 +55,10 @@ pub(crate) struct AnswerFrame {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AnswerOutcome {
     /// The value, whose content of this many bytes follows.
-    Value { value_type: ValueType, bytes: usize },
+    Value {
+        value_type: ValueType,
+        bytes: usize,
+    },
     /// The syntax is right.
     Checked,
     Failed(EvaluationError),

@@ -21,4 +21,4 @@ pub use evaluator::{
 pub use source::expression::{Expression, ExpressionForm, NameMention};
 pub use source::reserved::{RESERVED_FUNCTIONS, RESERVED_NAMES, is_reserved};
 pub use source::text::{TextPiece, split_text};
-pub use value::{BoundContent, BoundValue, ExpressionValue, ValueMismatch, ValueType};
+pub use value::{ExpressionValue, NamedValue, ValueContent, ValueMismatch, ValueType};

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 /// Value that an expression can name.
 #[derive(Clone, Copy, Debug)]
-pub struct BoundValue<'a> {
+pub struct NamedValue<'a> {
     /// Name with its members: `["tasks", "build", "output"]` is `tasks.build.output`.
     pub path: &'a [&'a str],
-    /// Value.
-    pub content: BoundContent<'a>,
+    /// Content of the value.
+    pub content: ValueContent<'a>,
 }
 
 /// Content of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BoundContent<'a> {
+pub enum ValueContent<'a> {
     /// Text, never parsed.
     Text(&'a str),
     /// JSON of any type.
     Json(&'a str),
 }
 
-impl<'a> BoundContent<'a> {
+impl<'a> ValueContent<'a> {
     pub(crate) fn text(self) -> &'a str {
         match self {
             Self::Text(text) | Self::Json(text) => text,
@@ -33,13 +33,13 @@ impl<'a> BoundContent<'a> {
 /// Result of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpressionValue {
-    /// `null`.
+    /// The value `null`.
     Null,
     /// `true` or `false`.
     Boolean(bool),
     /// Number as JavaScript writes it; also `NaN` and `Infinity`.
     Number(String),
-    /// Text.
+    /// Text of any length.
     Text(String),
     /// Array as compact JSON, with the members of objects in their order.
     Array(String),
@@ -98,7 +98,7 @@ pub struct ValueMismatch {
     pub expected: &'static str,
     /// Type of the result.
     pub found: ValueType,
-    /// Correction.
+    /// Correction that fits the type.
     pub hint: String,
 }
 
@@ -149,7 +149,9 @@ impl ExpressionValue {
         let hint = match self {
             Self::Array(json) => match array_items(json) {
                 Some(items) => return Ok(items),
-                None => "an item has half of a character: append `.toWellFormed()` to it".to_owned(),
+                None => {
+                    "an item has half of a character: append `.toWellFormed()` to it".to_owned()
+                }
             },
             Self::Text(_) => {
                 format!("write `lines({source})` for its lines, `json({source})` if it is JSON")
@@ -232,7 +234,12 @@ mod tests {
             (ExpressionValue::Number("1".into()), "n", "not a number", "write `n != 0`"),
             (ExpressionValue::Null, "x.y", "not null", "write `x.y != null`"),
             (ExpressionValue::Array("[]".into()), "x", "not an array", "write `x.length > 0`"),
-            (ExpressionValue::Object("{}".into()), "x", "not an object", "such as `x.state == 'done'`"),
+            (
+                ExpressionValue::Object("{}".into()),
+                "x",
+                "not an object",
+                "such as `x.state == 'done'`",
+            ),
         ] {
             let error = value.condition(source).unwrap_err();
             let shown = error.to_string();

@@ -66,10 +66,10 @@ impl Engine {
     /// Evaluates an expression.
     pub(super) fn answer(
         &mut self,
-        request: RequestFrame,
+        request: &RequestFrame,
         values: Vec<ReceivedValue>,
     ) -> ChildAnswer {
-        let result = self.context.with(|ctx| self.evaluate(&ctx, &request, values));
+        let result = self.context.with(|ctx| self.evaluate(&ctx, request, values));
         let is_large = self.runtime.memory_usage().malloc_size > MAX_KEPT_BYTES;
         match result {
             Ok((outcome, content)) => ChildAnswer { outcome, content, is_last: is_large },
@@ -93,7 +93,10 @@ impl Engine {
         let function: Function<'_> = ctx
             .eval([OPENING, &request.source, CLOSING].concat())
             .catch(ctx)
-            .map_err(|caught| self.limit_error().unwrap_or_else(|| exception::syntax_error(caught, &request.source)))?;
+            .map_err(|caught| {
+                self.limit_error()
+                    .unwrap_or_else(|| exception::syntax_error(&caught, &request.source))
+            })?;
         if request.action == RequestedAction::Check {
             return Ok((AnswerOutcome::Checked, String::new()));
         }
@@ -103,27 +106,26 @@ impl Engine {
                 other => EvaluationError::Unavailable { why: other.to_string() },
             })
         };
-        let describe = functions::define(ctx, request.has_failed).map_err(internal)?;
+        let describe = functions::define(ctx, request).map_err(internal)?;
         for ReceivedValue { path, format, text } in values {
             let value = match format {
                 ValueFormat::Text => {
                     rquickjs::String::from_str(ctx.clone(), &text).map(rquickjs::String::into_value)
                 }
-                ValueFormat::Json => parse_json(ctx, text)
-                    .map_err(|error| self.limit_error().unwrap_or(error.named(&path, self.memory)))?,
+                ValueFormat::Json => parse_json(ctx, text).map_err(|error| {
+                    self.limit_error().unwrap_or(error.named(&path, self.memory))
+                })?,
             };
             functions::bind(ctx, &path, value.map_err(internal)?).map_err(internal)?;
         }
         let thrown = |caught: rquickjs::CaughtError<'_>| {
             self.limit_error()
-                .unwrap_or_else(|| exception::thrown_error(caught, &request.source, self.memory))
+                .unwrap_or_else(|| exception::thrown_error(&caught, &request.source, self.memory))
         };
         let value: Value<'_> = function.call(()).catch(ctx).map_err(thrown)?;
         match outcome::result(ctx, &describe, &value) {
             Ok(result) => Ok(result),
-            Err(outcome::ResultFailure::Refused(error)) => {
-                Err(self.limit_error().unwrap_or(error))
-            }
+            Err(outcome::ResultFailure::Refused(error)) => Err(self.limit_error().unwrap_or(error)),
             Err(outcome::ResultFailure::Thrown(error)) => {
                 Err(thrown(rquickjs::CaughtError::from_error(ctx, error)))
             }

@@ -50,23 +50,29 @@ const STACK_OVERFLOW: [&str; 2] = ["stack overflow", "Maximum call stack size ex
 const LINES_BEFORE: usize = 1;
 
 /// Returns the error of a source that cannot be compiled; nothing of it has run.
-pub(super) fn syntax_error(caught: CaughtError<'_>, source: &str) -> EvaluationError {
-    let (why, offset) = match &caught {
+pub(super) fn syntax_error(caught: &CaughtError<'_>, source: &str) -> EvaluationError {
+    let (why, offset) = match caught {
         CaughtError::Exception(exception) => {
             (exception.message().unwrap_or_default(), offset_in(exception.stack(), source))
         }
         CaughtError::Error(_) | CaughtError::Value(_) => (String::new(), None),
     };
-    let why = if why.is_empty() { "it cannot be read".to_owned() } else { why };
-    EvaluationError::Syntax { offset: offset.unwrap_or_default(), why }
+    let offset = offset.unwrap_or_default();
+    let why = match why.as_str() {
+        "" => "it cannot be read".to_owned(),
+        // The interpreter names the bracket after the source, which is ours.
+        _ if offset >= source.trim_end().len() => "it ends too early".to_owned(),
+        _ => why,
+    };
+    EvaluationError::Syntax { offset, why }
 }
 
 /// Returns the error that an expression threw.
-pub(super) fn thrown_error(caught: CaughtError<'_>, source: &str, memory: u64) -> EvaluationError {
-    if is_out_of_memory(&caught) {
+pub(super) fn thrown_error(caught: &CaughtError<'_>, source: &str, memory: u64) -> EvaluationError {
+    if is_out_of_memory(caught) {
         return EvaluationError::OutOfMemory { limit: memory };
     }
-    let CaughtError::Exception(exception) = &caught else {
+    let CaughtError::Exception(exception) = caught else {
         let kind = "a value that is not an error".to_owned();
         return EvaluationError::Thrown { offset: None, kind, why: None };
     };
@@ -97,9 +103,9 @@ fn harmless(message: &str, source: &str) -> Option<String> {
     if MESSAGES.contains(&message) || FIXED.contains(&message) {
         return Some(message.to_owned());
     }
-    let name = AROUND_NAMES.iter().find_map(|(before, after)| {
-        message.strip_prefix(before)?.strip_suffix(after)
-    })?;
+    let name = AROUND_NAMES
+        .iter()
+        .find_map(|(before, after)| message.strip_prefix(before)?.strip_suffix(after))?;
     has_word(source, name).then(|| message.to_owned())
 }
 

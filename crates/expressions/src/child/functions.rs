@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use rquickjs::{Ctx, Exception, Function, Object, Value};
+use rquickjs::{Ctx, Exception, Function, Object, Value, context::EvalOptions};
 use sha2::{Digest as _, Sha256};
+
+use crate::frame::RequestFrame;
 
 /// Every message of the functions. Only these, and messages made of words of the source, leave the child.
 pub(super) const MESSAGES: [&str; 8] = [
@@ -88,10 +90,16 @@ const PRELUDE: &str = r#"(function (hash, hasFailed) {
 })"#;
 
 /// Defines the functions. Returns the one that names the type of a value, which no expression can change.
-pub(super) fn define<'js>(ctx: &Ctx<'js>, has_failed: bool) -> rquickjs::Result<Function<'js>> {
+pub(super) fn define<'js>(
+    ctx: &Ctx<'js>,
+    request: &RequestFrame,
+) -> rquickjs::Result<Function<'js>> {
     let hash = Function::new(ctx.clone(), hash_text)?;
-    let prelude: Function<'_> = ctx.eval(PRELUDE)?;
-    prelude.call((hash, has_failed))
+    let mut options = EvalOptions::default();
+    // Not the name of the source, so that no place in this text is taken for one in the source.
+    options.filename = Some("functions".to_owned());
+    let prelude: Function<'_> = ctx.eval_with_options(PRELUDE, options)?;
+    prelude.call((hash, request.has_failed))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the interpreter passes a context by value")]
@@ -114,19 +122,14 @@ pub(super) fn bind<'js>(
     let Some((name, parents)) = path.split_last() else { return Ok(()) };
     let mut object = ctx.globals();
     for parent in parents {
-        let known: Option<Object<'js>> = match object.contains_key(parent.as_str())? {
-            true => object.get(parent.as_str())?,
-            false => None,
-        };
-        object = match known {
-            Some(known) => known,
-            None => {
-                let inner = Object::new(ctx.clone())?;
-                // Without members of its own: a name without a value is undefined, whatever it is called.
-                inner.set_prototype(None)?;
-                object.prop(parent.as_str(), property(inner.clone().into_value()))?;
-                inner
-            }
+        object = if object.contains_key(parent.as_str())? {
+            object.get(parent.as_str())?
+        } else {
+            let inner = Object::new(ctx.clone())?;
+            // Without members of its own: a name without a value is undefined, whatever it is called.
+            inner.set_prototype(None)?;
+            object.prop(parent.as_str(), property(inner.clone().into_value()))?;
+            inner
         };
     }
     object.prop(name.as_str(), property(value))

@@ -64,6 +64,10 @@ fn described_type<'js>(
     describe: &Function<'js>,
     value: &Value<'js>,
 ) -> Result<ValueType, ResultFailure> {
+    // Without the objects of promises, which are left out, a promise looks like an object without a class.
+    if value.is_promise() {
+        return Ok(ValueType::OtherObject);
+    }
     let word: String = describe.call((value.clone(), MAX_RESULT_BYTES))?;
     if word == LONG_TEXT {
         return Err(too_large());

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     frame::{AnswerFrame, AnswerOutcome, MAX_ANSWER_LINE_BYTES, RequestFrame},
-    value::BoundValue,
+    value::NamedValue,
 };
 
 /// Hidden command of our own program.
@@ -82,7 +82,7 @@ impl ChildProcess {
     pub(super) async fn exchange(
         &mut self,
         frame: &RequestFrame,
-        values: &[BoundValue<'_>],
+        values: &[NamedValue<'_>],
         start: Instant,
     ) -> Result<(AnswerFrame, Vec<u8>), ExchangeFailure> {
         let pid = self.pid;
@@ -96,7 +96,9 @@ impl ChildProcess {
                 answer = &mut answer => return answer,
                 () = sleep_until(deadline.into()) => {}
             }
-            let used = processor_time(pid).zip(used_before).map(|(now, before)| now.saturating_sub(before));
+            let used = processor_time(pid)
+                .zip(used_before)
+                .map(|(now, before)| now.saturating_sub(before));
             let is_starved = used.is_some_and(|used| used < STARVED_PROCESSOR_TIME);
             if !is_starved || start.elapsed() > STARVED_TIMEOUT {
                 return Err(ExchangeFailure::TimedOut);
@@ -108,7 +110,7 @@ impl ChildProcess {
     async fn converse(
         &mut self,
         frame: &RequestFrame,
-        values: &[BoundValue<'_>],
+        values: &[NamedValue<'_>],
     ) -> Result<(AnswerFrame, Vec<u8>), ExchangeFailure> {
         let ended = |_: io::Error| ExchangeFailure::Ended;
         let mut line = serde_json::to_vec(frame).map_err(|_| ExchangeFailure::Nonsense)?;

@@ -6,7 +6,7 @@ use crate::{
     error::ExpressionFlaw,
     source::{
         reserved::{is_built_in, is_keyword},
-        scanner::{ScanEnd, Token, TokenKind, scan},
+        scanner::{Token, TokenEnd, TokenKind, scan},
     },
 };
 
@@ -32,7 +32,7 @@ pub enum ExpressionForm {
     Name(Vec<String>),
     /// `x.file`: path of a private file with the value of this plain name.
     File(Vec<String>),
-    /// JavaScript.
+    /// Anything else: JavaScript.
     Script,
 }
 
@@ -59,8 +59,8 @@ impl Expression {
             return Err(ExpressionFlaw::new(offset, "the expression has a NUL character"));
         }
         let tokens = match scan(source) {
-            Ok((tokens, ScanEnd::TextEnd)) => tokens,
-            Ok((_, ScanEnd::Close(offset))) => {
+            Ok((tokens, TokenEnd::TextEnd)) => tokens,
+            Ok((_, TokenEnd::Close(offset))) => {
                 return Err(ExpressionFlaw::new(offset, "nothing is open here"));
             }
             Err(error) => return Err(ExpressionFlaw::new(error.offset, error.why)),
@@ -69,16 +69,16 @@ impl Expression {
             return Err(ExpressionFlaw::new(0, "there is no expression"));
         }
         let form = plain_name(source.trim()).unwrap_or(ExpressionForm::Script);
-        let mentions = Mentions { source, tokens: &tokens }.collect();
+        let mentions = MentionReader { source, tokens: &tokens }.collect();
         Ok(Self { source: source.to_owned(), form, mentions })
     }
 
-    /// Returns the source.
+    /// Returns the source as it was parsed.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Returns the form.
+    /// Returns the form of the source.
     pub fn form(&self) -> &ExpressionForm {
         &self.form
     }
@@ -125,12 +125,12 @@ fn plain_name(source: &str) -> Option<ExpressionForm> {
     Some(ExpressionForm::Name(parts))
 }
 
-struct Mentions<'a> {
+struct MentionReader<'a> {
     source: &'a str,
     tokens: &'a [Token],
 }
 
-impl<'a> Mentions<'a> {
+impl<'a> MentionReader<'a> {
     fn collect(&self) -> Vec<NameMention> {
         let locals = self.locals();
         let mention = |index: usize| {
@@ -271,8 +271,28 @@ mod tests {
             assert_eq!(Expression::parse(source).unwrap().form(), &form, "{source}");
         }
         for source in [
-            "true", "null", "undefined", "this", "1", "'x'", "x()", "x['file']", "!x", "x.y + 1", "x .y",
-            "a-b", "Math", "success", "success()", "x?.y", "x.1", "[x]", "{x}", "`x`", "/x/", "(x)",
+            "true",
+            "null",
+            "undefined",
+            "this",
+            "1",
+            "'x'",
+            "x()",
+            "x['file']",
+            "!x",
+            "x.y + 1",
+            "x .y",
+            "a-b",
+            "Math",
+            "success",
+            "success()",
+            "x?.y",
+            "x.1",
+            "[x]",
+            "{x}",
+            "`x`",
+            "/x/",
+            "(x)",
         ] {
             let found = Expression::parse(source).unwrap();
             assert_eq!(found.form(), &ExpressionForm::Script, "{source}");
@@ -295,7 +315,10 @@ mod tests {
             ("/x/.test(y) // z", "y"),
             ("a /* b */ / c / d", "a c d"),
             ("items.filter(f => f.size > min)", "items.filter (f) (f.size) min"),
-            ("xs.map(({a, b: [c]}, d = e) => a + c + d + e + g)", "xs.map (a) (c) (d) (e) (a) (c) (d) (e) g"),
+            (
+                "xs.map(({a, b: [c]}, d = e) => a + c + d + e + g)",
+                "xs.map (a) (c) (d) (e) (a) (c) (d) (e) g",
+            ),
             ("x.filter(x => x)", "(x.filter) (x) (x)"),
             ("(function (a) { const b = a; return b + c })(d)", "(a) (b) (a) (b) c d"),
             ("Math.max(...xs, parseInt(y))", "xs y"),
@@ -325,7 +348,9 @@ mod tests {
 
     #[test]
     fn an_expression_that_cannot_be_one_is_refused_with_its_place() {
-        for (source, offset) in [("", 0), ("a\0", 1), ("(x", 0), ("x)", 1), ("x }} y", 2), ("'x", 0)] {
+        for (source, offset) in
+            [("", 0), ("a\0", 1), ("(x", 0), ("x)", 1), ("x }} y", 2), ("'x", 0)]
+        {
             assert_eq!(Expression::parse(source).unwrap_err().offset, offset, "{source:?}");
         }
         let long = "x ".repeat(MAX_SOURCE_BYTES);

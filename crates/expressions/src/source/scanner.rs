@@ -10,13 +10,13 @@ use std::ops::Range;
 pub(crate) enum TokenKind {
     /// Name or keyword.
     Word,
-    /// Number.
+    /// Number of any notation.
     Number,
     /// Text in single or double quotes.
     Quoted,
     /// Part of a template between its backticks and `${ }`.
     Template,
-    /// Regular expression.
+    /// Regular expression with its flags.
     Pattern,
     /// One character of punctuation; `=>`, `?.` and `...` are one token.
     Punctuation,
@@ -31,7 +31,7 @@ pub(crate) struct Token {
 
 /// End of a scan.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ScanEnd {
+pub(crate) enum TokenEnd {
     /// The text ends.
     TextEnd,
     /// `}}` at this offset closes the expression.
@@ -40,12 +40,12 @@ pub(crate) enum ScanEnd {
 
 /// Mistake that ends a scan.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ScanError {
+pub(crate) struct TokenError {
     pub(crate) offset: usize,
     pub(crate) why: &'static str,
 }
 
-/// Open bracket.
+/// Bracket that is still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nest {
     Round,
@@ -57,27 +57,37 @@ enum Nest {
 
 /// Words after which `/` begins a regular expression.
 const WORDS_BEFORE_PATTERN: [&str; 11] = [
-    "return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "instanceof", "else",
+    "return",
+    "typeof",
+    "case",
+    "in",
+    "of",
+    "delete",
+    "void",
+    "throw",
+    "new",
+    "instanceof",
+    "else",
 ];
 
 const MIXED_BRACKETS: &str = "the bracket that this one closes is of another kind";
 
 /// Scans a text from its beginning to `}}` outside of brackets, or to its end.
-pub(crate) fn scan(text: &str) -> Result<(Vec<Token>, ScanEnd), ScanError> {
-    let mut scanner = Scanner { text, position: 0, tokens: Vec::new(), open: Vec::new() };
+pub(crate) fn scan(text: &str) -> Result<(Vec<Token>, TokenEnd), TokenError> {
+    let mut scanner = TokenScanner { text, position: 0, tokens: Vec::new(), open: Vec::new() };
     let end = scanner.run()?;
     Ok((scanner.tokens, end))
 }
 
-struct Scanner<'a> {
+struct TokenScanner<'a> {
     text: &'a str,
     position: usize,
     tokens: Vec<Token>,
     open: Vec<(Nest, usize)>,
 }
 
-impl Scanner<'_> {
-    fn run(&mut self) -> Result<ScanEnd, ScanError> {
+impl TokenScanner<'_> {
+    fn run(&mut self) -> Result<TokenEnd, TokenError> {
         while let Some(c) = self.rest().chars().next() {
             let start = self.position;
             match c {
@@ -92,9 +102,9 @@ impl Scanner<'_> {
                 }
                 '}' if self.open.is_empty() => {
                     if self.rest().starts_with("}}") {
-                        return Ok(ScanEnd::Close(start));
+                        return Ok(TokenEnd::Close(start));
                     }
-                    return Err(ScanError { offset: start, why: "nothing is open here" });
+                    return Err(TokenError { offset: start, why: "nothing is open here" });
                 }
                 '(' => self.open_bracket(Nest::Round, 1),
                 '[' => self.open_bracket(Nest::Square, 1),
@@ -116,8 +126,8 @@ impl Scanner<'_> {
             }
         }
         match self.open.last() {
-            Some((_, offset)) => Err(ScanError { offset: *offset, why: "this is never closed" }),
-            None => Ok(ScanEnd::TextEnd),
+            Some((_, offset)) => Err(TokenError { offset: *offset, why: "this is never closed" }),
+            None => Ok(TokenEnd::TextEnd),
         }
     }
 
@@ -142,13 +152,13 @@ impl Scanner<'_> {
         self.position += end.unwrap_or(rest.len());
     }
 
-    fn skip_comment(&mut self) -> Result<(), ScanError> {
-        let unclosed = ScanError { offset: self.position, why: "this comment is never closed" };
+    fn skip_comment(&mut self) -> Result<(), TokenError> {
+        let unclosed = TokenError { offset: self.position, why: "this comment is never closed" };
         self.position += self.rest().find("*/").ok_or(unclosed)? + 2;
         Ok(())
     }
 
-    fn scan_quoted(&mut self, quote: char) -> Result<(), ScanError> {
+    fn scan_quoted(&mut self, quote: char) -> Result<(), TokenError> {
         let mut escaped = false;
         for (at, c) in self.rest().char_indices().skip(1) {
             match c {
@@ -162,11 +172,11 @@ impl Scanner<'_> {
                 _ => {}
             }
         }
-        Err(ScanError { offset: self.position, why: "this quote is never closed" })
+        Err(TokenError { offset: self.position, why: "this quote is never closed" })
     }
 
     /// Scans the text of a template up to its end or to `${`.
-    fn scan_template(&mut self, start: usize) -> Result<(), ScanError> {
+    fn scan_template(&mut self, start: usize) -> Result<(), TokenError> {
         let mut escaped = false;
         let mut previous = ' ';
         for (at, c) in self.text[self.position..].char_indices() {
@@ -186,10 +196,10 @@ impl Scanner<'_> {
             }
             previous = if escaped { ' ' } else { c };
         }
-        Err(ScanError { offset: start, why: "this backtick is never closed" })
+        Err(TokenError { offset: start, why: "this backtick is never closed" })
     }
 
-    fn scan_pattern(&mut self) -> Result<(), ScanError> {
+    fn scan_pattern(&mut self) -> Result<(), TokenError> {
         let (mut escaped, mut in_class) = (false, false);
         for (at, c) in self.rest().char_indices().skip(1) {
             match c {
@@ -207,7 +217,7 @@ impl Scanner<'_> {
                 _ => {}
             }
         }
-        Err(ScanError { offset: self.position, why: "this regular expression is never closed" })
+        Err(TokenError { offset: self.position, why: "this regular expression is never closed" })
     }
 
     fn begins_pattern(&self) -> bool {
@@ -226,7 +236,7 @@ impl Scanner<'_> {
         self.push(TokenKind::Punctuation, length);
     }
 
-    fn close_bracket(&mut self, c: char) -> Result<(), ScanError> {
+    fn close_bracket(&mut self, c: char) -> Result<(), TokenError> {
         let at = self.position;
         match (self.open.pop(), c) {
             (Some((Nest::Round, _)), ')')
@@ -239,8 +249,8 @@ impl Scanner<'_> {
                 self.position += 1;
                 self.scan_template(start)
             }
-            (None, _) => Err(ScanError { offset: at, why: "nothing is open here" }),
-            (Some(_), _) => Err(ScanError { offset: at, why: MIXED_BRACKETS }),
+            (None, _) => Err(TokenError { offset: at, why: "nothing is open here" }),
+            (Some(_), _) => Err(TokenError { offset: at, why: MIXED_BRACKETS }),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     error::ExpressionFlaw,
-    source::scanner::{ScanEnd, scan},
+    source::scanner::{TokenEnd, scan},
 };
 
 const OPEN: &str = "${{";
@@ -15,7 +15,7 @@ pub enum TextPiece<'a> {
     Literal(&'a str),
     /// Source of an expression, without the braces and the white space around it.
     Expression {
-        /// Source.
+        /// Source of the expression.
         source: &'a str,
         /// Byte offset of the source in the text.
         offset: usize,
@@ -40,23 +40,20 @@ pub fn split_text(text: &str) -> (Vec<TextPiece<'_>>, Vec<ExpressionFlaw>) {
         pieces.push(TextPiece::Literal(&text[from..open]));
         let rest = &text[inside..];
         let close = match scan(rest) {
-            Ok((_, ScanEnd::Close(close))) => close,
-            Ok((_, ScanEnd::TextEnd)) => {
+            Ok((_, TokenEnd::Close(close))) => close,
+            Ok((_, TokenEnd::TextEnd)) => {
                 flaws.push(unclosed(open));
                 return (without_empty(pieces), flaws);
             }
-            Err(error) => match rest.find(CLOSE) {
-                Some(close) => {
-                    let close = close.max(rest[..error.offset].rfind(CLOSE).unwrap_or(0));
-                    flaws.push(ExpressionFlaw::new(inside + error.offset, error.why));
-                    from = inside + close + CLOSE.len();
-                    continue;
-                }
-                None => {
+            Err(error) => {
+                let Some(close) = rest[error.offset..].find(CLOSE) else {
                     flaws.push(unclosed(open));
                     return (without_empty(pieces), flaws);
-                }
-            },
+                };
+                flaws.push(ExpressionFlaw::new(inside + error.offset, error.why));
+                from = inside + error.offset + close + CLOSE.len();
+                continue;
+            }
         };
         let source = rest[..close].trim();
         let offset = inside + (rest.len() - rest.trim_start().len()).min(close);
@@ -133,16 +130,23 @@ mod tests {
         for (text, expected) in [
             ("a ${{ x", &[(2, "this `${{` is never closed")][..]),
             ("${{ x ${{ y }}", &[(0, "this `${{` is never closed")]),
-            ("${{ }} ${{ (x }} ${{ y ] }}", &[
-                (0, "there is no expression between `${{` and `}}`"),
-                (14, "the bracket that this one closes is of another kind"),
-                (23, "nothing is open here"),
-            ]),
+            (
+                "${{ }} ${{ (x }} ${{ y ] }}",
+                &[
+                    (0, "there is no expression between `${{` and `}}`"),
+                    (14, "the bracket that this one closes is of another kind"),
+                    (23, "nothing is open here"),
+                ],
+            ),
             ("${{ it's }} ${{ x }}", &[(6, "this quote is never closed")]),
             ("${{ `x }}", &[(4, "this backtick is never closed")]),
             ("${{ x /* }}", &[(6, "this comment is never closed")]),
             ("${{ /x }}", &[(4, "this regular expression is never closed")]),
             ("${{ x } }}", &[(6, "nothing is open here")]),
+            (
+                "${{ '}}' ] }} ${{ ) }}",
+                &[(9, "nothing is open here"), (18, "nothing is open here")],
+            ),
         ] {
             let (_, flaws) = split_text(text);
             let found: Vec<_> =
