@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -23,6 +24,7 @@ use crate::{
     input::{
         config_file::ConfigFile,
         context::{CommandContext, Format, OutputArgs},
+        param_values::ParamSources,
         params::{WorkflowParamsParser, requests_help},
         signals::InterruptSignals,
     },
@@ -40,10 +42,13 @@ use crate::{
     programs::check::{Certainty, check_team},
 };
 
+/// Name of the workflow file in a folder that is given instead of a file.
+const FOLDER_FILE: &str = "workflow.yaml";
+
 /// The workflow file, our own switches, and the file's parameters behind it.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArgs {
-    /// Path of the workflow file
+    /// Path of the workflow file, or of a folder with a `workflow.yaml`
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -75,6 +80,9 @@ pub(crate) struct Switches {
     /// Start although the program of an agent is missing or logged out
     #[arg(long)]
     allow_missing: bool,
+    /// Read values of parameters from this file, YAML or JSON; the command line has priority
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) params_file: Option<PathBuf>,
     /// Print plain lines and read no key [default: if CI is set]
     #[arg(long)]
     ci: bool,
@@ -158,7 +166,14 @@ async fn launch_run(
         ctx.console.print_help(&asked.help())?;
         return Ok(RunVerdict::Done);
     }
-    let (switches, params) = asked.parse(args.switches, &args.rest)?;
+    let (switches, typed) = asked.parse(args.switches, &args.rest)?;
+    let sources = ParamSources {
+        params: &workflow.params,
+        typed,
+        file: switches.params_file.as_deref(),
+        cwd: &ctx.settings.cwd,
+    };
+    let params = sources.read(io::stdin().lock())?;
     let (cwd, tag) = (ctx.settings.cwd.clone(), switches.tag.clone());
     let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
     let plan = LaunchPlan { file, cwd, tag, mode, params, existing_run: other, config };
@@ -332,16 +347,22 @@ impl Switches {
             replace: self.replace || later.replace,
             lazy: self.lazy || later.lazy,
             allow_missing: self.allow_missing || later.allow_missing,
+            params_file: later.params_file.or(self.params_file),
             ci: self.ci || later.ci,
             output: self.output.merge(later.output),
         }
     }
 }
 
+/// Returns the workflow file of a folder; every other path is the file itself.
+pub(crate) fn file_of_source(path: PathBuf) -> PathBuf {
+    if path.is_dir() { path.join(FOLDER_FILE) } else { path }
+}
+
 /// Returns the file's absolute path. Its folder is canonical, since it identifies the project; a link to a file stays a
 /// link.
 pub(crate) fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, CliError> {
-    let file = cwd.join(file);
+    let file = file_of_source(cwd.join(file));
     let folder = file.parent().map(Path::canonicalize);
     match (folder, file.file_name()) {
         (Some(Ok(folder)), Some(name)) => Ok(folder.join(name)),
