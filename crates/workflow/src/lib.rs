@@ -26,7 +26,7 @@ pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContex
 pub use definition::gates::GateSettings;
 pub use definition::layout::Layout;
 pub use definition::limits::LimitSettings;
-pub use definition::load::{load, load_file, load_with, parse};
+pub use definition::load::{load, load_file, load_text, load_with, parse};
 pub use definition::nearby_file::nearest_workflow_file;
 pub use definition::notify::webhook_problem;
 pub use definition::param_value::ParamProblem;

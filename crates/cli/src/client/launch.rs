@@ -14,7 +14,7 @@ use agent_worker_protocol::{
     api::{RunRequest, RunStarted},
 };
 use agent_worker_workflow::{
-    AgentProblem, Workflow, locate_agent_problems, nearest_workflow_file, unset_env,
+    AgentProblem, OpenFolder, Workflow, locate_agent_problems, nearest_workflow_file, unset_env,
 };
 use clap::Args;
 
@@ -22,6 +22,7 @@ use crate::{
     client::{daemon_client::DaemonClient, local_state::LocalState},
     error::{CliError, CliErrorKind},
     input::{
+        argument_values::read_text,
         config_file::ConfigFile,
         context::{CommandContext, Format, OutputArgs},
         param_values::ParamSources,
@@ -42,13 +43,16 @@ use crate::{
     programs::check::{Certainty, check_team},
 };
 
+/// Path that stands for stdin. A file of this name is `./-`.
+pub(crate) const STDIN_SOURCE: &str = "-";
+
 /// Name of the workflow file in a folder that is given instead of a file.
 const FOLDER_FILE: &str = "workflow.yaml";
 
 /// The workflow file, our own switches, and the file's parameters behind it.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArgs {
-    /// Path of the workflow file, or of a folder with a `workflow.yaml`
+    /// Path of the workflow file, or of a folder with a `workflow.yaml`; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -103,6 +107,8 @@ pub(crate) struct LaunchCommand {
 pub(crate) struct LaunchPlan {
     /// Absolute path of the workflow file.
     pub(crate) file: PathBuf,
+    /// Text of a workflow that is in no file.
+    pub(crate) source: Option<String>,
     /// Folder for the run's commands.
     pub(crate) cwd: PathBuf,
     /// Tag of the instance.
@@ -160,7 +166,11 @@ async fn launch_run(
     let mode = launch_command.mode;
     let file = resolve_workflow_file(&ctx.settings.cwd, &args.file)?;
     let config = ConfigFile::read(ctx.settings)?;
-    let workflow = load_workflow(&file, &args.file, &config)?;
+    let source = read_source(&args.file)?;
+    let workflow = match &source {
+        Some(text) => load_source(text, &file, &config)?,
+        None => load_workflow(&file, &args.file, &config)?,
+    };
     let asked = WorkflowParamsParser { launch_command, file: &args.file, params: &workflow.params };
     if requests_help(&args.rest) {
         ctx.console.print_help(&asked.help())?;
@@ -172,11 +182,12 @@ async fn launch_run(
         typed,
         file: switches.params_file.as_deref(),
         cwd: &ctx.settings.cwd,
+        stdin_use: source.as_ref().map(|_| "the workflow"),
     };
     let params = sources.read(io::stdin().lock())?;
     let (cwd, tag) = (ctx.settings.cwd.clone(), switches.tag.clone());
     let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
-    let plan = LaunchPlan { file, cwd, tag, mode, params, existing_run: other, config };
+    let plan = LaunchPlan { file, source, cwd, tag, mode, params, existing_run: other, config };
     let bell = BellSetting::of(&plan.config);
     let request = plan.request(&workflow, ctx)?;
     let policy =
@@ -298,6 +309,7 @@ impl LaunchPlan {
         workflow.scope(&self.params, &env, &self.tag.clone().unwrap_or_default(), folder)?;
         Ok(RunRequest {
             file: self.file,
+            source: self.source,
             cwd: self.cwd,
             tag: self.tag,
             mode: self.mode,
@@ -352,6 +364,29 @@ impl Switches {
             output: self.output.merge(later.output),
         }
     }
+}
+
+/// Returns the text of a workflow from stdin, if the path is `-`.
+pub(crate) fn read_source(typed: &Path) -> Result<Option<String>, CliError> {
+    if typed == Path::new(STDIN_SOURCE) {
+        read_text(STDIN_SOURCE.to_owned()).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Loads the workflow of a text. `file` is its name in messages, in the folder at which its paths begin.
+pub(crate) fn load_source(
+    text: &str,
+    file: &Path,
+    config: &ConfigFile,
+) -> Result<Workflow, CliError> {
+    let failed = |error: io::Error| {
+        let what = format!("cannot read {}", file.display());
+        CliError::with_source(CliErrorKind::BadFile, what, error)
+    };
+    let folder = OpenFolder::open(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    Ok(agent_worker_workflow::load_text(text, &folder, file, &config.content.defaults)?)
 }
 
 /// Returns the workflow file of a folder; every other path is the file itself.

@@ -32,6 +32,8 @@ pub(crate) struct ParamSources<'a> {
     pub(crate) file: Option<&'a Path>,
     /// Folder of the command.
     pub(crate) cwd: &'a Path,
+    /// Other thing that is read from stdin.
+    pub(crate) stdin_use: Option<&'static str>,
 }
 
 impl ParamSources<'_> {
@@ -55,18 +57,17 @@ impl ParamSources<'_> {
                 values.insert(name, text);
             }
         }
-        let mut stdin_reader: Option<&str> = None;
+        let mut stdin_use = self.stdin_use.map(str::to_owned);
         for (name, text) in &self.typed {
             let value_type = self.value_type(name);
             let takes_stdin =
                 matches!(value_type, Some(ParamType::Text | ParamType::File | ParamType::Json));
             let value = match value_type {
                 _ if takes_stdin && text == STDIN => {
-                    if let Some(first) = stdin_reader.replace(name) {
-                        let what = format!("`--{first}` and `--{name}` both read stdin");
-                        return Err(CliError::new(CliErrorKind::Usage, what).with_hint(
-                            "give one of them as a file: `type: file`, or `--params-file`",
-                        ));
+                    if let Some(first) = stdin_use.replace(format!("`--{name}`")) {
+                        let what = format!("{first} and `--{name}` both read stdin");
+                        return Err(CliError::new(CliErrorKind::Usage, what)
+                            .with_hint("give one of them as a file, or with `--params-file`"));
                     }
                     read_limited(name, "stdin", &mut stdin)?
                 }
@@ -138,8 +139,13 @@ mod tests {
     ) -> Result<BTreeMap<String, String>, CliError> {
         let typed = typed.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
         let params = params();
-        let sources =
-            ParamSources { params: &params, typed, file: file.map(Path::new), cwd: folder };
+        let sources = ParamSources {
+            params: &params,
+            typed,
+            file: file.map(Path::new),
+            cwd: folder,
+            stdin_use: None,
+        };
         sources.read(stdin.as_bytes())
     }
 

@@ -11,6 +11,7 @@ mod files;
 mod messages;
 mod mistakes;
 mod numbers;
+mod params;
 mod permissions;
 mod positions;
 mod rewrites;
