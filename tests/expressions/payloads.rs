@@ -58,7 +58,7 @@ const PARTS: [&str; 50] = [
     "EOF\n",
 ];
 
-/// Whole texts.
+/// Texts that are used as they are.
 const TEXTS: [&str; 10] = [
     "x'); while(true); ('",
     "\"}],\"source\":\"1\"}\n{\"source\":\"1\"",

@@ -77,6 +77,22 @@ async fn a_child_that_somebody_killed_is_replaced_without_an_error() {
 }
 
 #[tokio::test]
+async fn a_child_that_the_machine_does_not_let_run_is_not_blamed_for_it() {
+    let mut evaluator = evaluator();
+    evaluate(&mut evaluator, "1", &[]).await.unwrap();
+    let pid = evaluator.child_pid().unwrap();
+    let raw = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    kill_process(raw, Signal::STOP).unwrap();
+    let resume = std::thread::spawn(move || {
+        std::thread::park_timeout(Duration::from_millis(600));
+        kill_process(raw, Signal::CONT).unwrap();
+    });
+    assert_eq!(evaluate(&mut evaluator, "x", &[("x", "a")]).await, Ok(text("a")));
+    assert_eq!(evaluator.child_pid(), Some(pid));
+    resume.join().unwrap();
+}
+
+#[tokio::test]
 async fn a_request_that_is_dropped_half_way_leaves_no_answer_for_the_next() {
     let mut evaluator = evaluator();
     for n in 0..20 {

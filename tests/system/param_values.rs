@@ -2,7 +2,7 @@
 
 use std::{fs, io::Write as _, process::Stdio};
 
-use crate::world::World;
+use crate::world::{World, http_request};
 
 const TEAM: &str = "name: team
 params:
@@ -123,4 +123,24 @@ fn a_workflow_comes_from_stdin_and_its_paths_begin_at_the_current_folder() {
     let restart = world.run(&["restart", "@team"]);
     assert_ne!(restart.code, 0);
     assert!(restart.stderr.contains("the workflow of @team came from stdin"), "{restart:?}");
+}
+
+#[test]
+fn a_client_may_not_send_the_text_of_a_workflow() {
+    let world = World::new();
+    let file = world.file("team.yaml", TEAM);
+    assert_eq!(world.run(&["daemon", "start"]).code, 0);
+    let token = world.token("ci", &["--allow", "run", "--allow", "read"]);
+    let send = |source: &str| {
+        let (file, cwd) = (file.display(), world.project());
+        let cwd = cwd.display();
+        let body =
+            format!(r#"{{"file":"{file}","cwd":"{cwd}",{source}"params":{{"target":"x"}}}}"#);
+        http_request(&world.address(), &token, "POST", "/runs", &body)
+    };
+    let (status, answer) = send(r#""source":"name: team\nagents: { a: { backend: mock } }","#);
+    assert_eq!(status, 403, "{answer}");
+    assert!(answer.contains("only the user may run a workflow that is not in a file"), "{answer}");
+    let (status, answer) = send("");
+    assert!(status < 300, "{status} {answer}");
 }

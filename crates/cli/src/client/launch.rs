@@ -84,7 +84,7 @@ pub(crate) struct Switches {
     /// Start although the program of an agent is missing or logged out
     #[arg(long)]
     allow_missing: bool,
-    /// Read values of parameters from this file, YAML or JSON; the command line has priority
+    /// Read parameters from this YAML or JSON file
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) params_file: Option<PathBuf>,
     /// Print plain lines and read no key [default: if CI is set]

@@ -17,6 +17,9 @@ use crate::{
     output::text::one_line,
 };
 
+/// Option for a file of values, which may have the required ones.
+const PARAMS_FILE: &str = "--params-file";
+
 /// Parses the parameters of one workflow file for one command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkflowParamsParser<'a> {
@@ -46,10 +49,12 @@ impl WorkflowParamsParser<'_> {
         switches: Switches,
         words: &[String],
     ) -> Result<(Switches, BTreeMap<String, String>), CliError> {
-        let need = match switches.params_file {
-            Some(_) => Need::ByFile,
-            None => Need::ByLine,
+        let names_file = |word: &String| {
+            word.strip_prefix(PARAMS_FILE)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
         };
+        let has_file = switches.params_file.is_some() || words.iter().any(names_file);
+        let need = if has_file { Need::ByFile } else { Need::ByLine };
         let matches = self.command(need).try_get_matches_from(words).map_err(|error| {
             CliError::usage(
                 &error,
@@ -102,9 +107,9 @@ impl WorkflowParamsParser<'_> {
 /// The place where a required parameter must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// The command line, unless it names a file of values.
+    /// On the command line.
     ByLine,
-    /// The command line or the file of values that it names.
+    /// On the command line or in the file of values that it names.
     ByFile,
 }
 
@@ -118,10 +123,7 @@ fn param_arg(param: &Param, need: Need) -> Arg {
         Some(letter) => arg.short(letter),
         None => arg,
     };
-    let arg = match (param.required, need) {
-        (true, Need::ByLine) => arg.required_unless_present("params_file"),
-        (true, Need::ByFile) | (false, _) => arg,
-    };
+    let arg = arg.required(param.required && need == Need::ByLine);
     match param.value_type {
         ParamType::Boolean => arg
             .num_args(0..=1)
@@ -216,15 +218,17 @@ mod tests {
               --note <VALUE>    [optional]
 
         Options:
-              --tag <TAG>      Tag of the instance, such as `pr-123` [default: main] [alias: --instance]
-          -v, --verbose        Show tool calls and attempts too
-              --detach         Return before the end of the run [alias: --background]
-              --replace        Stop the live run of this instance first
-              --lazy           No effect: agents always start on demand
-              --allow-missing  Start although the program of an agent is missing or logged out
-              --ci             Print plain lines and read no key [default: if CI is set]
-              --json           Print one JSON document to stdout, also for failures
-          -h, --help           Print help
+              --tag <TAG>           Tag of the instance, such as `pr-123` [default: main] [alias:
+                                    --instance]
+          -v, --verbose             Show tool calls and attempts too
+              --detach              Return before the end of the run [alias: --background]
+              --replace             Stop the live run of this instance first
+              --lazy                No effect: agents always start on demand
+              --allow-missing       Start although the program of an agent is missing or logged out
+              --params-file <FILE>  Read parameters from this YAML or JSON file
+              --ci                  Print plain lines and read no key [default: if CI is set]
+              --json                Print one JSON document to stdout, also for failures
+          -h, --help                Print help
         ");
         let none = params_parser(&[]).help().to_string();
         assert!(none.trim_end().ends_with("The file takes no parameters."), "{none}");
@@ -297,12 +301,12 @@ mod tests {
         let help = params_parser(&params).help().to_string();
         let rows = help.split("Parameters of the file:").nth(1).unwrap();
         insta::assert_snapshot!(rows.split("Options:").next().unwrap(), @r"
-              -t, --target <VALUE>       [required]
-              --count <NUMBER>       [default: 3]
-          -d, --dry [<true|false>]   [optional]
-              --depth <CHOICE>       [default: quick] [possible values: quick, deep]
-              --diff <FILE>          [optional]
-              --plan <JSON>          [optional]
+          -t, --target <VALUE>      [required]
+              --count <NUMBER>      [default: 3]
+          -d, --dry [<true|false>]  [optional]
+              --depth <CHOICE>      [default: quick] [possible values: quick, deep]
+              --diff <FILE>         [optional]
+              --plan <JSON>         [optional]
         ");
         let read = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();

@@ -93,7 +93,19 @@ pub(crate) fn problems(params: &[Param], given: &BTreeMap<String, String>) -> Ve
         };
         Some(ParamProblem { name: name.clone(), message, hint })
     };
-    let missing = params.iter().filter(|param| param.required && !given.contains_key(&param.name));
+    let names = || params.iter().map(|param| param.name.as_str());
+    // An unknown name may be the missing one, misspelt.
+    let misspelt: Vec<&str> = given
+        .keys()
+        .filter(|name| !names().any(|known| known == *name))
+        .filter_map(|name| nearest(name, names()))
+        .collect();
+    let is_missing = |param: &&Param| {
+        param.required
+            && !given.contains_key(&param.name)
+            && !misspelt.contains(&param.name.as_str())
+    };
+    let missing = params.iter().filter(is_missing);
     let missing = missing.map(|param| ParamProblem {
         name: param.name.clone(),
         message: format!("the parameter `{}` is required", param.name),

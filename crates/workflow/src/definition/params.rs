@@ -168,14 +168,19 @@ fn read_param(
         required: required.unwrap_or_default(),
         ..Param::default()
     };
-    let default = fields.read_with("default", diagnostics, |field| read_default(field, &param));
+    let has_choices = value_type != ParamType::Choice || !param.choices.is_empty();
+    let default = fields
+        .get("default")
+        // A value of a type that is not known is no second mistake.
+        .filter(|_| has_type && has_choices)
+        .and_then(|field| diagnostics.ok_or_add(read_default(&field, &param)));
     let has_default = fields.has("default");
     let what = match value_type {
         ParamType::Number => "a number",
         ParamType::Choice => "a choice",
         ParamType::Text | ParamType::Boolean | ParamType::File | ParamType::Json => "",
     };
-    if !what.is_empty() && !param.required && !has_default {
+    if !what.is_empty() && has_choices && !param.required && !has_default {
         let diagnostic = item.diagnostic(format!("{what} has no empty value"));
         diagnostics.add(diagnostic.with_hint("add `required: true` or a `default`"));
     }
