@@ -15,6 +15,7 @@ pub(crate) mod params;
 pub(crate) mod params_file;
 pub(crate) mod schema;
 pub(crate) mod setup;
+pub(crate) mod tasks;
 pub(crate) mod unset_env;
 pub(crate) mod user_config;
 pub(crate) mod workflow;

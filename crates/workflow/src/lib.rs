@@ -34,6 +34,10 @@ pub use definition::params::{Param, ParamType, RESERVED_LETTERS, RESERVED_OPTION
 pub use definition::params_file::{load_params_file, parse_params};
 pub use definition::schema::schema;
 pub use definition::setup::SetupStep;
+pub use definition::tasks::{
+    AskTask, ChildWorkflowTask, ParallelTasks, SendEnd, SendTask, ShellTask, TaskAction,
+    TaskDefinition, TaskFormat, TaskLoop, TaskProcedure, TaskRetry, read_tasks,
+};
 pub use definition::unset_env::unset_env;
 pub use definition::user_config::UserConfig;
 pub use definition::workflow::Workflow;

@@ -20,6 +20,7 @@ mod schema;
 mod section_mistakes;
 mod sections;
 mod shell;
+mod tasks;
 mod values;
 
 use std::path::Path;
