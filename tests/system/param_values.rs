@@ -116,7 +116,7 @@ fn a_workflow_comes_from_stdin_and_its_paths_begin_at_the_current_folder() {
     assert_eq!(seen(&world, "seen-target"), HOSTILE);
     let (code, said) = pipe(&["validate", "-"], &team.replace("kickoff", "kickof"));
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("unknown key `kickof`") && said.contains("/-:18:1"), "{said}");
+    assert!(said.contains("unknown key `kickof`") && said.contains("/-:15:1"), "{said}");
     let (code, said) = pipe(&["run", "-", "--target", "-"], &team);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("the workflow and `--target` both read stdin"), "{said}");

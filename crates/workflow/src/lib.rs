@@ -35,7 +35,7 @@ pub use definition::params_file::{load_params_file, parse_params};
 pub use definition::schema::schema;
 pub use definition::setup::SetupStep;
 pub use definition::tasks::{
-    AskTask, ChildWorkflowTask, ParallelTasks, SendEnd, SendTask, ShellTask, TaskAction,
+    AskTask, ChildWorkflowTask, MessageTask, ParallelTasks, SendEnd, ShellTask, TaskAction,
     TaskDefinition, TaskFormat, TaskLoop, TaskProcedure, TaskRetry, read_tasks,
 };
 pub use definition::unset_env::unset_env;

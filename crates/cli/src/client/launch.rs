@@ -164,30 +164,9 @@ async fn launch_run(
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
     let mode = launch_command.mode;
-    let file = resolve_workflow_file(&ctx.settings.cwd, &args.file)?;
-    let config = ConfigFile::read(ctx.settings)?;
-    let source = read_source(&args.file)?;
-    let workflow = match &source {
-        Some(text) => load_source(text, &file, &config)?,
-        None => load_workflow(&file, &args.file, &config)?,
-    };
-    let asked = WorkflowParamsParser { launch_command, file: &args.file, params: &workflow.params };
-    if requests_help(&args.rest) {
-        ctx.console.print_help(&asked.help())?;
+    let Some((plan, workflow, switches)) = plan_run(args, launch_command, ctx)? else {
         return Ok(RunVerdict::Done);
-    }
-    let (switches, typed) = asked.parse(args.switches, &args.rest)?;
-    let sources = ParamSources {
-        params: &workflow.params,
-        typed,
-        file: switches.params_file.as_deref(),
-        cwd: &ctx.settings.cwd,
-        stdin_use: source.as_ref().map(|_| "the workflow"),
     };
-    let params = sources.read(io::stdin().lock())?;
-    let (cwd, tag) = (ctx.settings.cwd.clone(), switches.tag.clone());
-    let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
-    let plan = LaunchPlan { file, source, cwd, tag, mode, params, existing_run: other, config };
     let bell = BellSetting::of(&plan.config);
     let request = plan.request(&workflow, ctx)?;
     let policy =
@@ -228,6 +207,40 @@ async fn launch_run(
         client,
     };
     finish_follow(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
+}
+
+/// Loads the workflow and reads the values of its parameters; none if the arguments request help, which is printed.
+fn plan_run(
+    args: LaunchArgs,
+    launch_command: LaunchCommand,
+    ctx: &mut CommandContext<'_>,
+) -> Result<Option<(LaunchPlan, Workflow, Switches)>, CliError> {
+    let mode = launch_command.mode;
+    let file = resolve_workflow_file(&ctx.settings.cwd, &args.file)?;
+    let config = ConfigFile::read(ctx.settings)?;
+    let source = read_source(&args.file)?;
+    let workflow = match &source {
+        Some(text) => load_source(text, &file, &config)?,
+        None => load_workflow(&file, &args.file, &config)?,
+    };
+    let asked = WorkflowParamsParser { launch_command, file: &args.file, params: &workflow.params };
+    if requests_help(&args.rest) {
+        ctx.console.print_help(&asked.help())?;
+        return Ok(None);
+    }
+    let (switches, typed) = asked.parse(args.switches, &args.rest)?;
+    let sources = ParamSources {
+        params: &workflow.params,
+        typed,
+        file: switches.params_file.as_deref(),
+        cwd: &ctx.settings.cwd,
+        stdin_use: source.as_ref().map(|_| "the workflow"),
+    };
+    let params = sources.read(io::stdin().lock())?;
+    let (cwd, tag) = (ctx.settings.cwd.clone(), switches.tag.clone());
+    let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
+    let plan = LaunchPlan { file, source, cwd, tag, mode, params, existing_run: other, config };
+    Ok(Some((plan, workflow, switches)))
 }
 
 /// Requests a run from the daemon.

@@ -64,7 +64,7 @@ pub enum TaskAction {
     /// Command in a shell.
     Shell(ShellTask),
     /// Message to agents, which is done with their answer.
-    Send(SendTask),
+    Send(MessageTask),
     /// Question to a person.
     Ask(AskTask),
     /// Run of another workflow file.
@@ -92,7 +92,7 @@ pub struct ShellTask {
 
 /// Message of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SendTask {
+pub struct MessageTask {
     /// Text with references.
     pub text: String,
     /// Names of the agents.
@@ -148,7 +148,7 @@ pub enum TaskFormat {
     /// Text without the line breaks at its end.
     #[default]
     Text,
-    /// JSON document.
+    /// JSON document of any type.
     Json,
     /// Array of the lines.
     Lines,

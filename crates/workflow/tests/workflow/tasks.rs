@@ -82,70 +82,65 @@ output: ${{ review }}
     assert_eq!(procedure.tasks[1].retry.unwrap().max_attempts, 3);
 }
 
+/// Files with one mistake each, its place, and a part of the message.
+const MISTAKES: [(&str, &str, &str); 24] = [
+    ("tasks: []\n", "1:8", "a list of at least one task"),
+    ("tasks:\n  - { as: x }\n", "2:5", "this task has no action"),
+    ("tasks:\n  - { shell: a, send: b, to: c }\n", "2:5", "not `shell` and `send`"),
+    ("tasks:\n  - { shel: a }\n", "2:7", "unknown key `tasks[0].shel`"),
+    ("tasks:\n  - { shell: a, to: b }\n", "2:21", "`to` does not belong to a task with `shell`"),
+    ("tasks:\n  - { send: a }\n", "2:5", "needs `to`"),
+    ("tasks:\n  - { send: a, to: [] }\n", "2:20", "at least one text"),
+    ("tasks:\n  - { shell: a, else: [{ shell: b }] }\n", "2:23", "`else` needs `if`"),
+    ("tasks:\n  - { shell: a, if: '${{ }}' }\n", "2:21", "must be an expression"),
+    ("tasks:\n  - { shell: a, max: 2 }\n", "2:22", "`max` of a task needs `for_each`"),
+    (
+        "tasks:\n  - { shell: a, name: x }\n  - { shell: b, name: x }\n",
+        "3:23",
+        "two tasks called `x`",
+    ),
+    (
+        "tasks:\n  - { shell: a, as: x }\n  - parallel: [{ shell: b, as: x }]\n",
+        "3:32",
+        "two outputs called `x`",
+    ),
+    ("tasks:\n  - { shell: a, name: tasks }\n", "2:23", "`tasks` is reserved"),
+    ("tasks:\n  - { shell: a, name: a-b }\n", "2:23", "cannot be a name"),
+    (
+        "tasks:\n  - { shell: a, name: one }\n  - { shell: b, needs: [on] }\n",
+        "3:25",
+        "no task `on`",
+    ),
+    (
+        "tasks:\n  - parallel: [{ shell: a, name: one }]\n  - { shell: b, needs: [one] }\n",
+        "3:25",
+        "no task `one` in this list",
+    ),
+    (
+        "tasks:\n  - { shell: a, name: a, needs: [b] }\n  - { shell: b, name: b, needs: [a] }\n",
+        "2:34",
+        "wait for each other: `a` → `b` → `a`",
+    ),
+    ("tasks:\n  - { shell: a, name: a, needs: [a] }\n", "2:34", "`a` → `a`"),
+    (
+        "tasks:\n  - { shell: a, needs: [c] }\n  - { shell: b }\n  - { shell: c, name: c }\n",
+        "2:25",
+        "wait for each other",
+    ),
+    (
+        "tasks:\n  - parallel: [{ shell: a, name: a, needs: [b] }, { shell: b, name: b, needs: [a] }]\n",
+        "2:45",
+        "wait for each other",
+    ),
+    ("finally:\n  - { shell: 5 }\n", "2:14", "must be text"),
+    ("tasks:\n  - { parallel: { max: 0, tasks: [{ shell: a }] } }\n", "2:24", "between 1 and 100"),
+    ("tasks:\n  - { shell: a, retry: { backoff: 1s } }\n", "2:24", "needs `max_attempts`"),
+    ("tasks:\n  - { shell: a, expect: [] }\n", "2:17", "is not in this version"),
+];
+
 #[test]
 fn a_mistake_in_a_task_is_reported_at_its_place() {
-    for (yaml, place, part) in [
-        ("tasks: []\n", "1:8", "a list of at least one task"),
-        ("tasks:\n  - { as: x }\n", "2:5", "this task has no action"),
-        ("tasks:\n  - { shell: a, send: b, to: c }\n", "2:5", "not `shell` and `send`"),
-        ("tasks:\n  - { shel: a }\n", "2:7", "unknown key `tasks[0].shel`"),
-        (
-            "tasks:\n  - { shell: a, to: b }\n",
-            "2:21",
-            "`to` does not belong to a task with `shell`",
-        ),
-        ("tasks:\n  - { send: a }\n", "2:5", "needs `to`"),
-        ("tasks:\n  - { send: a, to: [] }\n", "2:20", "at least one text"),
-        ("tasks:\n  - { shell: a, else: [{ shell: b }] }\n", "2:23", "`else` needs `if`"),
-        ("tasks:\n  - { shell: a, if: '${{ }}' }\n", "2:21", "must be an expression"),
-        ("tasks:\n  - { shell: a, max: 2 }\n", "2:22", "`max` of a task needs `for_each`"),
-        (
-            "tasks:\n  - { shell: a, name: x }\n  - { shell: b, name: x }\n",
-            "3:23",
-            "two tasks called `x`",
-        ),
-        (
-            "tasks:\n  - { shell: a, as: x }\n  - parallel: [{ shell: b, as: x }]\n",
-            "3:32",
-            "two outputs called `x`",
-        ),
-        ("tasks:\n  - { shell: a, name: tasks }\n", "2:23", "`tasks` is reserved"),
-        ("tasks:\n  - { shell: a, name: a-b }\n", "2:23", "cannot be a name"),
-        (
-            "tasks:\n  - { shell: a, name: one }\n  - { shell: b, needs: [on] }\n",
-            "3:25",
-            "no task `on`",
-        ),
-        (
-            "tasks:\n  - parallel: [{ shell: a, name: one }]\n  - { shell: b, needs: [one] }\n",
-            "3:25",
-            "no task `one` in this list",
-        ),
-        (
-            "tasks:\n  - { shell: a, name: a, needs: [b] }\n  - { shell: b, name: b, needs: [a] }\n",
-            "2:34",
-            "wait for each other: `a` → `b` → `a`",
-        ),
-        ("tasks:\n  - { shell: a, name: a, needs: [a] }\n", "2:34", "`a` → `a`"),
-        (
-            "tasks:\n  - { shell: a, needs: [c] }\n  - { shell: b }\n  - { shell: c, name: c }\n",
-            "2:25",
-            "wait for each other",
-        ),
-        (
-            "tasks:\n  - parallel: [{ shell: a, name: a, needs: [b] }, { shell: b, name: b, needs: [a] }]\n",
-            "2:45",
-            "wait for each other",
-        ),
-        ("finally:\n  - { shell: 5 }\n", "2:14", "must be text"),
-        (
-            "tasks:\n  - { parallel: { max: 0, tasks: [{ shell: a }] } }\n",
-            "2:24",
-            "between 1 and 100",
-        ),
-        ("tasks:\n  - { shell: a, retry: { backoff: 1s } }\n", "2:24", "needs `max_attempts`"),
-        ("tasks:\n  - { shell: a, expect: [] }\n", "2:17", "is not in this version"),
-    ] {
+    for (yaml, place, part) in MISTAKES {
         let error = tasks(yaml).unwrap_err();
         let found: Vec<String> = error
             .mistakes()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    AskTask, ChildWorkflowTask, ParallelTasks, SendEnd, SendTask, ShellTask, TaskAction,
+    AskTask, ChildWorkflowTask, MessageTask, ParallelTasks, SendEnd, ShellTask, TaskAction,
     TaskFormat,
     read::{ListOrder, TaskReader, owned_text},
 };
@@ -66,7 +66,12 @@ pub(super) fn action(
             let text = diagnostics.ok_or_add(owned_text(&field));
             let to = fields.require("to", diagnostics)?;
             let to = read_names(&to, diagnostics)?;
-            TaskAction::Send(SendTask { text: text?, to, until: until.unwrap_or_default(), format })
+            TaskAction::Send(MessageTask {
+                text: text?,
+                to,
+                until: until.unwrap_or_default(),
+                format,
+            })
         }
         "ask" => TaskAction::Ask(AskTask {
             question: diagnostics.ok_or_add(owned_text(&field))?,
