@@ -25,6 +25,10 @@ fn main() -> ExitCode {
     match agent_worker_cli::parse(env::args_os(), &mut console) {
         Err(code) => code,
         Ok(CliInvocation::Worker) => run_worker(),
+        Ok(CliInvocation::EvaluateExpressions) => {
+            let served = agent_worker_expressions::run_evaluator(io::stdin().lock(), io::stdout());
+            report_exit_code(served.map_err(Into::into))
+        }
         // One thread: the rules bind only the thread that applies them.
         Ok(CliInvocation::SandboxExec(args)) => {
             agent_worker_cli::exec_sandboxed(&args.plan, &args.command, &mut console)

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use crate::{shell_transcript::shell, world::World};
 
 /// Pages and the first words of their blocks that this test does not run, with the reason.
-const NOT_RUN: [(&str, &str, &str); 9] = [
+const NOT_RUN: [(&str, &str, &str); 10] = [
     ("CONTRIBUTING.md", "scripts/test", "this test is part of it"),
     ("README.md", "", "tests/system/help_commands.rs runs it line by line"),
     ("docs/reference/api.md", "", "tests/system/api.rs runs it as one script"),
@@ -24,6 +24,11 @@ const NOT_RUN: [(&str, &str, &str); 9] = [
     ),
     ("docs/how-to/mcp.md", "TOKEN=", "tests/system/conformance.rs runs the Inspector"),
     ("docs/reference/workflow.md", "agent-worker validate FILE", "FILE is a placeholder"),
+    (
+        "docs/reference/workflow.md",
+        "agent-worker run review.yaml -t main",
+        "the page shows only the parameters of the file; tests/system/param_values.rs runs such commands",
+    ),
 ];
 
 /// Commands that make the situation in which a page begins.

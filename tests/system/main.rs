@@ -51,6 +51,7 @@ mod next_steps;
 mod normalized_output;
 mod notifications;
 mod other_users;
+mod param_values;
 mod peers;
 mod permission_rules;
 mod plain_output;

@@ -9,9 +9,10 @@ const MEANINGLESS_NAMES: [&str; 7] =
     ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs", "manager.rs", "service.rs"];
 
 /// The crates that each crate may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 11] = [
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("protocol", &[]),
     ("backends", &["protocol"]),
+    ("expressions", &[]),
     ("host", &["protocol"]),
     ("models", &["protocol", "backends"]),
     ("sandbox", &["protocol", "host"]),

@@ -8,6 +8,7 @@ pub(crate) mod config_file;
 pub(crate) mod context;
 pub(crate) mod grant;
 pub(crate) mod invocation;
+pub(crate) mod param_values;
 pub(crate) mod params;
 pub(crate) mod resolve_run;
 pub(crate) mod settings;

@@ -24,7 +24,7 @@ use crate::{
     approvals::notices::{NotifyPlan, require_own_defaults},
     error::{Error, Result},
     kernel::{Kernel, Principal, RunScript},
-    runs::run_paths::RunFile,
+    runs::run_paths::{RunFile, RunFileRequest},
     scheduling::{limits, run_step},
 };
 
@@ -86,7 +86,9 @@ impl Kernel {
         }
         let asked_file = request.file.display().to_string();
         let defaults = Arc::new(require_own_defaults(who, request.defaults)?);
-        let file = open_file(who, request.file, request.cwd, Arc::clone(&defaults)).await?;
+        let (source, cwd) = (request.source, request.cwd);
+        let file = RunFileRequest { file: request.file, source, cwd };
+        let file = open_file(who, file, Arc::clone(&defaults)).await?;
         let project = file.folder.to_string_lossy().into_owned();
         let tag = request.tag.unwrap_or_default();
         let instance = InstanceRef { name: file.workflow.name.clone(), tag: tag.clone() };
@@ -243,12 +245,11 @@ fn interrupted_read(_: tokio::task::JoinError) -> Error {
 
 async fn open_file(
     who: &Principal,
-    file: PathBuf,
-    cwd: PathBuf,
+    request: RunFileRequest,
     defaults: Arc<RunDefaults>,
 ) -> Result<RunFile> {
     let who = who.clone();
-    let opened = move || run_paths::open_run_file(&who, &file, &cwd, &defaults);
+    let opened = move || run_paths::open_run_file(&who, &request, &defaults);
     tokio::task::spawn_blocking(opened).await.map_err(interrupted_read)?
 }
 

@@ -9,6 +9,7 @@ use std::{
 use annotate_snippets::{Level, Renderer};
 
 use crate::{
+    definition::param_value::ParamProblem,
     diagnostics::{
         diagnostic::Diagnostics,
         report::{DiagnosticReport, Mistake},
@@ -29,17 +30,10 @@ pub enum Error {
     },
     /// The file was read and is not a workflow.
     Invalid(DiagnosticReport),
-    /// The workflow has no such parameter.
-    UnknownParam {
-        /// Name as given by the caller.
-        name: String,
-        /// Similar name, or the list of parameters.
-        hint: String,
-    },
-    /// A required parameter is missing.
-    MissingParam {
-        /// Name of the parameter.
-        name: String,
+    /// Values of parameters are wrong, unknown or missing.
+    Params {
+        /// Problems, at least one.
+        problems: Vec<ParamProblem>,
     },
     /// The file uses an environment variable that the caller does not have.
     UnsetEnv {
@@ -96,8 +90,7 @@ impl Error {
         escape_control_chars(&match self {
             Self::Unreadable { path, why } => format!("cannot read {}: {why}", path.display()),
             Self::Invalid(report) => report.summary(),
-            Self::UnknownParam { name, .. } => format!("the workflow has no parameter `{name}`"),
-            Self::MissingParam { name } => format!("the parameter `{name}` is required"),
+            Self::Params { problems } => join(problems, |problem| problem.message.clone()),
             Self::UnsetEnv { name } => {
                 format!("the workflow uses `env.{name}`, and {name} is not set")
             }
@@ -121,12 +114,10 @@ impl Error {
         match self {
             Self::Unreadable { .. } | Self::NoValue { .. } => None,
             Self::Invalid(report) => report.hint().map(escape_control_chars),
-            Self::UnknownParam { hint, .. } => Some(escape_control_chars(hint)),
-            Self::MissingParam { name } => Some(format!("add `--{name} VALUE`")),
-            Self::UnsetEnv { name } => Some(format!("set {name} before the run")),
-            Self::NotANumber { reference: Reference::Param(name), .. } => {
-                Some(format!("give a number: `--{name} 5`"))
+            Self::Params { problems } => {
+                Some(escape_control_chars(&join(problems, |problem| problem.hint.clone())))
             }
+            Self::UnsetEnv { name } => Some(format!("set {name} before the run")),
             Self::NotANumber { .. } => Some("let the step print one number".to_owned()),
             Self::NulByte { reference } => {
                 Some(format!("read it from its file: `${{{{ {reference}.file }}}}`"))
@@ -142,8 +133,7 @@ impl Error {
         match self {
             Self::Unreadable { path, .. } => Some(path),
             Self::Invalid(report) => Some(report.path()),
-            Self::UnknownParam { .. }
-            | Self::MissingParam { .. }
+            Self::Params { .. }
             | Self::UnsetEnv { .. }
             | Self::NoValue { .. }
             | Self::NotANumber { .. }
@@ -157,8 +147,7 @@ impl Error {
         match self {
             Self::Invalid(report) => report.mistakes(),
             Self::Unreadable { .. }
-            | Self::UnknownParam { .. }
-            | Self::MissingParam { .. }
+            | Self::Params { .. }
             | Self::UnsetEnv { .. }
             | Self::NoValue { .. }
             | Self::NotANumber { .. }
@@ -188,6 +177,13 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Joins the texts of several problems without those that repeat.
+fn join(problems: &[ParamProblem], text: impl Fn(&ParamProblem) -> String) -> String {
+    let mut texts: Vec<String> = problems.iter().map(text).collect();
+    texts.dedup();
+    texts.join("; ")
+}
 
 /// Escapes control characters of a file's text, so that a terminal does not interpret them.
 pub(crate) fn escape_control_chars(text: &str) -> String {

@@ -5,7 +5,7 @@
 //! [`ShellTemplate`] becomes a script in which no value is ever code. [`mentions()`] reads the recipients of a text.
 //!
 //! This crate executes nothing and reads neither the environment nor the network. Its only I/O is reading the file
-//! that the caller names, the prompt files and agent files beneath its folder, and the names in that folder if the file is
+//! that the caller names, the prompt files and agent files beneath its folder, a file of parameters, and the names in that folder if the file is
 //! missing.
 
 mod agents;
@@ -26,12 +26,18 @@ pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContex
 pub use definition::gates::GateSettings;
 pub use definition::layout::Layout;
 pub use definition::limits::LimitSettings;
-pub use definition::load::{load, load_file, load_with, parse};
+pub use definition::load::{load, load_file, load_text, load_with, parse};
 pub use definition::nearby_file::nearest_workflow_file;
 pub use definition::notify::webhook_problem;
-pub use definition::params::{Param, ParamType, RESERVED_OPTIONS};
+pub use definition::param_value::ParamProblem;
+pub use definition::params::{Param, ParamType, RESERVED_LETTERS, RESERVED_OPTIONS};
+pub use definition::params_file::{load_params_file, parse_params};
 pub use definition::schema::schema;
 pub use definition::setup::SetupStep;
+pub use definition::tasks::{
+    AskTask, ChildWorkflowTask, MessageTask, ParallelTasks, SendEnd, ShellTask, TaskAction,
+    TaskDefinition, TaskFormat, TaskLoop, TaskProcedure, TaskRetry, read_tasks,
+};
 pub use definition::unset_env::unset_env;
 pub use definition::user_config::UserConfig;
 pub use definition::workflow::Workflow;

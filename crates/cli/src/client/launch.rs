@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +14,7 @@ use agent_worker_protocol::{
     api::{RunRequest, RunStarted},
 };
 use agent_worker_workflow::{
-    AgentProblem, Workflow, locate_agent_problems, nearest_workflow_file, unset_env,
+    AgentProblem, OpenFolder, Workflow, locate_agent_problems, nearest_workflow_file, unset_env,
 };
 use clap::Args;
 
@@ -21,8 +22,10 @@ use crate::{
     client::{daemon_client::DaemonClient, local_state::LocalState},
     error::{CliError, CliErrorKind},
     input::{
+        argument_values::read_text,
         config_file::ConfigFile,
         context::{CommandContext, Format, OutputArgs},
+        param_values::ParamSources,
         params::{WorkflowParamsParser, requests_help},
         signals::InterruptSignals,
     },
@@ -40,10 +43,16 @@ use crate::{
     programs::check::{Certainty, check_team},
 };
 
+/// Path that stands for stdin. A file of this name is `./-`.
+pub(crate) const STDIN_SOURCE: &str = "-";
+
+/// Name of the workflow file in a folder that is given instead of a file.
+const FOLDER_FILE: &str = "workflow.yaml";
+
 /// The workflow file, our own switches, and the file's parameters behind it.
 #[derive(Debug, Args)]
 pub(crate) struct LaunchArgs {
-    /// Path of the workflow file
+    /// Path of the workflow file, or of a folder with a `workflow.yaml`; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -75,6 +84,9 @@ pub(crate) struct Switches {
     /// Start although the program of an agent is missing or logged out
     #[arg(long)]
     allow_missing: bool,
+    /// Read parameters from this YAML or JSON file
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) params_file: Option<PathBuf>,
     /// Print plain lines and read no key [default: if CI is set]
     #[arg(long)]
     ci: bool,
@@ -95,6 +107,8 @@ pub(crate) struct LaunchCommand {
 pub(crate) struct LaunchPlan {
     /// Absolute path of the workflow file.
     pub(crate) file: PathBuf,
+    /// Text of a workflow that is in no file.
+    pub(crate) source: Option<String>,
     /// Folder for the run's commands.
     pub(crate) cwd: PathBuf,
     /// Tag of the instance.
@@ -150,18 +164,9 @@ async fn launch_run(
     ctx: &mut CommandContext<'_>,
 ) -> Result<RunVerdict, CliError> {
     let mode = launch_command.mode;
-    let file = resolve_workflow_file(&ctx.settings.cwd, &args.file)?;
-    let config = ConfigFile::read(ctx.settings)?;
-    let workflow = load_workflow(&file, &args.file, &config)?;
-    let asked = WorkflowParamsParser { launch_command, file: &args.file, params: &workflow.params };
-    if requests_help(&args.rest) {
-        ctx.console.print_help(&asked.help())?;
+    let Some((plan, workflow, switches)) = plan_run(args, launch_command, ctx)? else {
         return Ok(RunVerdict::Done);
-    }
-    let (switches, params) = asked.parse(args.switches, &args.rest)?;
-    let (cwd, tag) = (ctx.settings.cwd.clone(), switches.tag.clone());
-    let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
-    let plan = LaunchPlan { file, cwd, tag, mode, params, existing_run: other, config };
+    };
     let bell = BellSetting::of(&plan.config);
     let request = plan.request(&workflow, ctx)?;
     let policy =
@@ -202,6 +207,40 @@ async fn launch_run(
         client,
     };
     finish_follow(follower.follow(ctx, &mut signals).await?, &started, format, ctx)
+}
+
+/// Loads the workflow and reads the values of its parameters; none if the arguments request help, which is printed.
+fn plan_run(
+    args: LaunchArgs,
+    launch_command: LaunchCommand,
+    ctx: &mut CommandContext<'_>,
+) -> Result<Option<(LaunchPlan, Workflow, Switches)>, CliError> {
+    let mode = launch_command.mode;
+    let file = resolve_workflow_file(&ctx.settings.cwd, &args.file)?;
+    let config = ConfigFile::read(ctx.settings)?;
+    let source = read_source(&args.file)?;
+    let workflow = match &source {
+        Some(text) => load_source(text, &file, &config)?,
+        None => load_workflow(&file, &args.file, &config)?,
+    };
+    let asked = WorkflowParamsParser { launch_command, file: &args.file, params: &workflow.params };
+    if requests_help(&args.rest) {
+        ctx.console.print_help(&asked.help())?;
+        return Ok(None);
+    }
+    let (switches, typed) = asked.parse(args.switches, &args.rest)?;
+    let sources = ParamSources {
+        params: &workflow.params,
+        typed,
+        file: switches.params_file.as_deref(),
+        cwd: &ctx.settings.cwd,
+        stdin_use: source.as_ref().map(|_| "the workflow"),
+    };
+    let params = sources.read(io::stdin().lock())?;
+    let (cwd, tag) = (ctx.settings.cwd.clone(), switches.tag.clone());
+    let other = if switches.replace { ExistingRunPolicy::Replace } else { ExistingRunPolicy::Keep };
+    let plan = LaunchPlan { file, source, cwd, tag, mode, params, existing_run: other, config };
+    Ok(Some((plan, workflow, switches)))
 }
 
 /// Requests a run from the daemon.
@@ -283,6 +322,7 @@ impl LaunchPlan {
         workflow.scope(&self.params, &env, &self.tag.clone().unwrap_or_default(), folder)?;
         Ok(RunRequest {
             file: self.file,
+            source: self.source,
             cwd: self.cwd,
             tag: self.tag,
             mode: self.mode,
@@ -332,16 +372,45 @@ impl Switches {
             replace: self.replace || later.replace,
             lazy: self.lazy || later.lazy,
             allow_missing: self.allow_missing || later.allow_missing,
+            params_file: later.params_file.or(self.params_file),
             ci: self.ci || later.ci,
             output: self.output.merge(later.output),
         }
     }
 }
 
+/// Returns the text of a workflow from stdin, if the path is `-`.
+pub(crate) fn read_source(typed: &Path) -> Result<Option<String>, CliError> {
+    if typed == Path::new(STDIN_SOURCE) {
+        read_text(STDIN_SOURCE.to_owned()).map(Some)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Loads the workflow of a text. `file` is its name in messages, in the folder at which its paths begin.
+pub(crate) fn load_source(
+    text: &str,
+    file: &Path,
+    config: &ConfigFile,
+) -> Result<Workflow, CliError> {
+    let failed = |error: io::Error| {
+        let what = format!("cannot read {}", file.display());
+        CliError::with_source(CliErrorKind::BadFile, what, error)
+    };
+    let folder = OpenFolder::open(file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    Ok(agent_worker_workflow::load_text(text, &folder, file, &config.content.defaults)?)
+}
+
+/// Returns the workflow file of a folder; every other path is the file itself.
+pub(crate) fn file_of_source(path: PathBuf) -> PathBuf {
+    if path.is_dir() { path.join(FOLDER_FILE) } else { path }
+}
+
 /// Returns the file's absolute path. Its folder is canonical, since it identifies the project; a link to a file stays a
 /// link.
 pub(crate) fn resolve_workflow_file(cwd: &Path, file: &Path) -> Result<PathBuf, CliError> {
-    let file = cwd.join(file);
+    let file = file_of_source(cwd.join(file));
     let folder = file.parent().map(Path::canonicalize);
     match (folder, file.file_name()) {
         (Some(Ok(folder)), Some(name)) => Ok(folder.join(name)),

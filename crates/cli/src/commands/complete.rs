@@ -115,7 +115,7 @@ fn options(line: &TypedLine<'_>, ctx: &CommandContext<'_>) -> Vec<Candidate> {
     if let ([command], Some(file)) = (line.path.as_slice(), line.values.first())
         && FILE_COMMANDS.contains(command)
     {
-        let path = ctx.settings.cwd.join(file);
+        let path = launch::file_of_source(ctx.settings.cwd.join(file));
         let config = ConfigFile::read(ctx.settings).unwrap_or_default();
         let workflow = launch::load_workflow(&path, Path::new(file), &config).ok();
         let params = workflow.into_iter().flat_map(|workflow| workflow.params);

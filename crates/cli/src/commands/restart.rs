@@ -6,7 +6,10 @@ use crate::{
     client::{
         attach_run::FollowArgs,
         daemon_client::ScopeReach,
-        launch::{ExistingRunPolicy, LaunchPlan, UnusablePrograms, check_programs, start_run},
+        launch::{
+            ExistingRunPolicy, LaunchPlan, STDIN_SOURCE, UnusablePrograms, check_programs,
+            start_run,
+        },
         local_state::LocalState,
     },
     error::{CliError, CliErrorKind},
@@ -115,6 +118,11 @@ fn plan_from_last_run(
         };
         return Err(CliError::new(CliErrorKind::Failed, what).with_hint(hint));
     };
+    if file.file_name().is_some_and(|name| name == STDIN_SOURCE) {
+        let what = format!("the workflow of {target} came from stdin");
+        let hint = "start it again with the command that started it";
+        return Err(CliError::new(CliErrorKind::Failed, what).with_hint(hint));
+    }
     let workflow = agent_worker_workflow::load_with(&file, &config.content.defaults)?;
     if workflow.name != last.instance.name {
         let what = format!("the workflow in {} is now called `{}`", file.display(), workflow.name);
@@ -125,6 +133,7 @@ fn plan_from_last_run(
     let tag = Some(last.instance.tag);
     let plan = LaunchPlan {
         file,
+        source: None,
         cwd: last.cwd,
         tag,
         mode: last.mode,

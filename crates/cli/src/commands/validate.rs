@@ -10,7 +10,7 @@ use agent_worker_workflow::{self as workflow, AgentProblem, Mistake, Param, Work
 use serde::Serialize;
 
 use crate::{
-    client::launch::load_workflow,
+    client::launch::{file_of_source, load_source, load_workflow, read_source},
     error::CliError,
     input::{
         config_file::ConfigFile,
@@ -32,7 +32,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker validate review.yaml")]
 pub(crate) struct Args {
-    /// Path of the workflow file
+    /// Path of the workflow file, or of a folder with a `workflow.yaml`; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -63,9 +63,13 @@ struct Warning {
 /// Runs the command.
 pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     // Without the `.` of `./review.yaml`.
-    let file: PathBuf = ctx.settings.cwd.join(&args.file).components().collect();
+    let file = file_of_source(ctx.settings.cwd.join(&args.file));
+    let file: PathBuf = file.components().collect();
     let config = ConfigFile::read(ctx.settings)?;
-    let loaded = load_workflow(&file, &args.file, &config);
+    let loaded = match read_source(&args.file)? {
+        Some(text) => load_source(&text, &file, &config),
+        None => load_workflow(&file, &args.file, &config),
+    };
     match (loaded, args.output.format()) {
         (Ok(workflow), Format::Json) => {
             let warnings = warnings(&workflow, &file, ctx);
@@ -149,7 +153,7 @@ fn show(workflow: &Workflow, file: &Path, ctx: &mut CommandContext<'_>) -> Resul
     let agents = agents.map(|agent| (agent.name.to_string(), agent.backend.word().to_owned()));
     print_columns(&agents.collect::<Vec<_>>(), ctx)?;
     let params = workflow.params.iter();
-    let params = params.map(|param| (format!("--{} VALUE", param.name), params::param_help(param)));
+    let params = params.map(|param| (params::param_usage(param), params::param_help(param)));
     print_columns(&params.collect::<Vec<_>>(), ctx)?;
     for warning in warnings(workflow, file, ctx) {
         ctx.console.warn(&warning.message)?;

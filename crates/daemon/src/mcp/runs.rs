@@ -112,7 +112,17 @@ pub(super) async fn start(
     }
     let cwd = cwd.or_else(|| file.parent().map(PathBuf::from)).unwrap_or_default();
     let (params, env) = (pairs(&params)?, pairs(&env)?);
-    let request = RunRequest { file, cwd, tag, mode, params, env, replace: false, defaults: None };
+    let request = RunRequest {
+        file,
+        source: None,
+        cwd,
+        tag,
+        mode,
+        params,
+        env,
+        replace: false,
+        defaults: None,
+    };
     to_tool_result(kernel.runs().create(who, request).await)
 }
 

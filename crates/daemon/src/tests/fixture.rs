@@ -359,6 +359,7 @@ async fn start_team(
     let path = folder.path().join(format!("{name}.yaml"));
     std::fs::write(&path, file.replace("name: team", &format!("name: {name}"))).unwrap();
     let request = RunRequest {
+        source: None,
         file: path,
         cwd: folder.path().to_owned(),
         tag: None,

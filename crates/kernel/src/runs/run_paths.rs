@@ -13,7 +13,8 @@ use std::{
 
 use agent_worker_protocol::{FolderScope, RunDefaults, has_parent_component};
 use agent_worker_workflow::{
-    Error as WorkflowError, OpenFolder, Workflow, load_file, nearest_workflow_file, unset_env,
+    Error as WorkflowError, OpenFolder, Workflow, load_file, load_text, nearest_workflow_file,
+    unset_env,
 };
 
 use crate::{
@@ -44,15 +45,59 @@ pub(crate) fn require_plain_path(name: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The workflow file of a request, or its text.
+#[derive(Debug)]
+pub(super) struct RunFileRequest {
+    pub(super) file: PathBuf,
+    /// Text instead of the content of the file.
+    pub(super) source: Option<String>,
+    pub(super) cwd: PathBuf,
+}
+
 /// Opens and loads the file of a run for a caller. Blocks.
 pub(super) fn open_run_file(
+    who: &Principal,
+    request: &RunFileRequest,
+    defaults: &RunDefaults,
+) -> Result<RunFile> {
+    let RunFileRequest { file, source, cwd } = request;
+    require_plain_path("file", file)?;
+    require_plain_path("cwd", cwd)?;
+    match source {
+        Some(text) => load_source(who, request, text, defaults),
+        None => load_existing_file(who, file, cwd, defaults),
+    }
+}
+
+/// Loads a workflow whose text is in the request. Its commands run as the user, so that only the user may send one: the
+/// files that another client may start are those that exist.
+fn load_source(
+    who: &Principal,
+    request: &RunFileRequest,
+    text: &str,
+    defaults: &RunDefaults,
+) -> Result<RunFile> {
+    if !matches!(who, Principal::User) {
+        return Err(Error::Forbidden("only the user may run a workflow that is not in a file"));
+    }
+    let file = &request.file;
+    let unreadable = |error: std::io::Error| WorkflowError::Unreadable {
+        path: file.clone(),
+        why: error.to_string(),
+    };
+    let folder = OpenFolder::open(file.parent().unwrap_or(Path::new("/"))).map_err(unreadable)?;
+    let path = folder.path().join(file.file_name().unwrap_or_default());
+    let workflow = load_text(text, &folder, &path, defaults)?;
+    let (folder, cwd) = (folder.path().to_owned(), request.cwd.clone());
+    Ok(RunFile { workflow, text: None, path, folder, cwd })
+}
+
+fn load_existing_file(
     who: &Principal,
     file: &Path,
     cwd: &Path,
     defaults: &RunDefaults,
 ) -> Result<RunFile> {
-    require_plain_path("file", file)?;
-    require_plain_path("cwd", cwd)?;
     let not_found = || Error::NoInstance(format!("workflow file {} in your scope", file.display()));
     let opened = open(who, file);
     let (opened, folder) = match (opened, is_limited(who)) {

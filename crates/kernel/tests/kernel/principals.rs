@@ -81,6 +81,7 @@ async fn user_only_calls(kernel: &Kernel, who: &Principal, run: RunId) -> [Optio
         kernel.attention().resolve_dead_letter(who, None, request, action)
     };
     let start = RunRequest {
+        source: None,
         file: "/team.yaml".into(),
         cwd: "/".into(),
         tag: None,

@@ -174,6 +174,7 @@ impl KernelWorld {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, file).unwrap();
         RunRequest {
+            source: None,
             file: path,
             cwd: self.folder.path().to_owned(),
             tag: None,

@@ -25,6 +25,9 @@ use crate::{
 pub struct RunRequest {
     /// Absolute path of the workflow file.
     pub file: PathBuf,
+    /// Text of the workflow, instead of the content of the file, whose folder must exist; only the user may give it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Absolute path of the folder in which its commands run.
     pub cwd: PathBuf,
     /// Tag of the instance; absent: `main`.

@@ -65,6 +65,16 @@ pub fn load_file(
     parse_in(&text, path, AgentSources { folder: PromptFolder::Open(folder), defaults })
 }
 
+/// Like [`load_file`], for a text that is in no file.
+pub fn load_text(
+    text: &str,
+    folder: &OpenFolder,
+    path: &Path,
+    defaults: &RunDefaults,
+) -> Result<Workflow, Error> {
+    parse_in(text, path, AgentSources { folder: PromptFolder::Open(folder), defaults })
+}
+
 /// Checks a workflow's text. `path` gives its default name, the folder of its prompt files, and the name in messages;
 /// the file at `path` is not read.
 pub fn parse(text: &str, path: &Path) -> Result<Workflow, Error> {

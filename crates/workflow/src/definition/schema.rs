@@ -83,6 +83,9 @@ pub fn schema() -> Value {
     schema
 }
 
+/// Words of the types of parameters.
+const PARAM_TYPES: [&str; 7] = ["string", "text", "number", "boolean", "choice", "file", "json"];
+
 fn param() -> Value {
     let mut param = mapping(
         "One parameter.",
@@ -93,17 +96,16 @@ fn param() -> Value {
                 "type",
                 one_of(
                     "Type of the value; a number may be part of code in a command.",
-                    &["text", "number"],
+                    &PARAM_TYPES,
                 ),
             ),
+            ("choices", list("Values of `type: choice`.", &text(""))),
+            ("short", text_matching("Letter of the option: `t` for -t.", "^[A-Za-z]$")),
             ("description", text("Purpose of the parameter.")),
             ("required", json!({ "type": "boolean", "description": "Refuse a run without it." })),
             (
                 "default",
-                json!({
-                    "type": ["string", "number"],
-                    "description": "Value of a parameter that is not given.",
-                }),
+                json!({ "description": "Value of a parameter that is not given, of its type." }),
             ),
         ],
     );

@@ -15,21 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     definition::{
-        answers::AnswerHandling,
-        context::WorkflowContext,
-        gates::GateSettings,
-        limits::LimitSettings,
-        params::{Param, ParamType},
-        setup::SetupStep,
+        answers::AnswerHandling, context::WorkflowContext, gates::GateSettings,
+        limits::LimitSettings, param_value, params::Param, setup::SetupStep,
     },
-    diagnostics::{report::Mistake, spelling::nearest},
+    diagnostics::report::Mistake,
     error::Error,
     template::Template,
-    template::{
-        number::{NumberKind, canonical_number},
-        reference::Reference,
-        scope::TemplateScope,
-    },
+    template::{reference::Reference, scope::TemplateScope},
 };
 
 /// Whole workflow file after the checks: every name is known, every default is filled in.
@@ -81,24 +73,15 @@ impl Workflow {
         tag: &Tag,
         folder: &Path,
     ) -> Result<TemplateScope, Error> {
-        if let Some(name) = params.keys().find(|name| !self.has_param(name)) {
-            return Err(self.unknown_param(name));
+        let problems = param_value::problems(&self.params, params);
+        if !problems.is_empty() {
+            return Err(Error::Params { problems });
         }
         let mut scope = TemplateScope::default();
         for param in &self.params {
-            let value = match (params.get(&param.name), &param.default, param.required) {
-                (Some(value), _, _) => value,
-                (None, _, true) => return Err(Error::MissingParam { name: param.name.clone() }),
-                (None, Some(default), false) => default,
-                (None, None, false) => "",
-            };
-            let reference = Reference::Param(param.name.clone());
-            if param.value_type == ParamType::Number
-                && canonical_number(value, NumberKind::Decimal).is_none()
-            {
-                return Err(Error::NotANumber { reference, kind: "a number" });
-            }
-            scope.set(reference, value);
+            let value =
+                params.get(&param.name).map_or_else(|| param.value_by_default(), String::as_str);
+            scope.set(Reference::Param(param.name.clone()), value);
         }
         for reference in self.references() {
             if let Some(name) = env_name(reference) {
@@ -164,20 +147,6 @@ impl Workflow {
     fn text_references(&self) -> impl Iterator<Item = &Reference> {
         let kickoff = self.kickoff.iter().flat_map(Template::references);
         self.setup.iter().flat_map(|step| step.shell.references()).chain(kickoff)
-    }
-
-    fn has_param(&self, name: &str) -> bool {
-        self.params.iter().any(|param| param.name == name)
-    }
-
-    fn unknown_param(&self, name: &str) -> Error {
-        let names: Vec<&str> = self.params.iter().map(|param| param.name.as_str()).collect();
-        let hint = match (nearest(name, names.iter().copied()), names.is_empty()) {
-            (Some(near), _) => format!("did you mean `--{near}`?"),
-            (None, false) => format!("the parameters are: {}", names.join(", ")),
-            (None, true) => "the workflow takes no parameters".to_owned(),
-        };
-        Error::UnknownParam { name: name.to_owned(), hint }
     }
 }
 

@@ -11,6 +11,7 @@ mod files;
 mod messages;
 mod mistakes;
 mod numbers;
+mod params;
 mod permissions;
 mod positions;
 mod rewrites;
@@ -19,6 +20,7 @@ mod schema;
 mod section_mistakes;
 mod sections;
 mod shell;
+mod tasks;
 mod values;
 
 use std::path::Path;

@@ -96,7 +96,7 @@ fn a_parameter_that_is_a_number_has_a_number_or_is_required() {
     for (param, part) in [
         ("{ name: n, type: number }", "a number has no empty value"),
         ("{ name: n, type: number, default: many }", "`params[0].default` must be a number"),
-        ("{ name: n, type: int, default: 1 }", "must be `text` or `number`, not `int`"),
+        ("{ name: n, type: int, default: 1 }", "or `json`, not `int`"),
         ("{ name: n, default: 1 }", "must be text, not a number"),
     ] {
         let error = read_with_agent(&format!("params: [{param}]\n")).unwrap_err();

@@ -7,7 +7,7 @@ use agent_worker_protocol::{
     SandboxSettings, Span,
 };
 use agent_worker_workflow::{
-    DocumentOwner, Documents, Layout, Param, ParamType, Provider, Workflow, WorkflowContext,
+    DocumentOwner, Documents, Layout, Param, Provider, Workflow, WorkflowContext,
 };
 
 use crate::{read, read_with_agent};
@@ -263,13 +263,7 @@ limits: { hops: 9, turns: 12, wall: 30m }
 ",
     )
     .unwrap();
-    let note = Param {
-        name: "note".into(),
-        value_type: ParamType::Text,
-        description: None,
-        required: false,
-        default: None,
-    };
+    let note = Param { name: "note".into(), ..Param::default() };
     let description = text!("What to look at.");
     let expected = [
         Param { name: "target".into(), description, required: true, ..note.clone() },

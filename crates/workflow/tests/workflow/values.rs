@@ -88,8 +88,8 @@ fn a_run_that_would_lack_a_value_is_refused_before_it_begins() {
         (
             &[("zebra", "x")],
             &[("CI", "1")],
-            "the workflow has no parameter `zebra`",
-            "the parameters are: target, depth, note",
+            "the workflow has no parameter `zebra`; the parameter `target` is required",
+            "the parameters are: target, depth, note; add `--target VALUE`",
         ),
         (
             &[("target", "x")],

@@ -79,6 +79,7 @@ impl DemoHome {
         let text = TEAM_TEMPLATE.replace(WORK, &format!("{}ms", work.as_millis()));
         fs::write(&file, text).map_err(|error| write_error(&file, error))?;
         Ok(RunRequest {
+            source: None,
             file,
             cwd: self.project(),
             tag: None,
