@@ -7,6 +7,8 @@ mod agents;
 mod answers;
 mod api;
 mod api_agents;
+mod api_providers;
+mod api_streams;
 mod approvals;
 mod attachments;
 mod binding_votes;

@@ -26,7 +26,7 @@ pub use models::{
 };
 pub use providers::{
     EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS, ProviderErrorPhrase,
-    ProviderSpec, WireShape, find_provider,
+    ProviderSpec, UNLISTED_PROVIDER_PHRASES, WireShape, find_provider,
 };
 pub use registry::{
     BACKENDS, available_backends, backend_programs, find_backend, find_program_backend,

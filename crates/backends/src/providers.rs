@@ -74,6 +74,9 @@ const LONG_CONTEXT: ProviderErrorPhrase = ProviderErrorPhrase {
     recorded: "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens.",
 };
 
+/// Phrases of a provider without a row, which has Chat Completions.
+pub static UNLISTED_PROVIDER_PHRASES: &[ProviderErrorPhrase] = &[LONG_CONTEXT];
+
 /// A row of a provider with Chat Completions and a key.
 const CHAT: ProviderSpec = ProviderSpec {
     name: "",

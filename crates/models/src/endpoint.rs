@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use agent_worker_backends::{
-    EndpointVariables, KeyHeader, KeyNeed, ProviderErrorPhrase, WireShape, find_provider,
-    named_variable,
+    EndpointVariables, KeyHeader, KeyNeed, ProviderErrorPhrase, UNLISTED_PROVIDER_PHRASES,
+    WireShape, find_provider, named_variable,
 };
 
 use reqwest::Url;
@@ -164,7 +164,7 @@ impl ProviderEndpoint {
             base_url,
             headers,
             key,
-            phrases: row.map_or(&[], |row| row.error_phrases),
+            phrases: row.map_or(UNLISTED_PROVIDER_PHRASES, |row| row.error_phrases),
         })
     }
 }
