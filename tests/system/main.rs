@@ -53,6 +53,7 @@ mod next_steps;
 mod normalized_output;
 mod notifications;
 mod other_users;
+mod output_schemas;
 mod peers;
 mod permission_rules;
 mod plain_output;

@@ -110,6 +110,7 @@ impl AgentDraft {
             system_prompt: self.system_prompt,
             max_tokens: None,
             max_steps: None,
+            output_schema: None,
             effort: None,
             timeout: DEFAULT_TIMEOUT,
             silence: DEFAULT_SILENCE,
