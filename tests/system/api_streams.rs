@@ -291,7 +291,7 @@ fn check_failures(name: &str) {
     for case in failure_cases(&shape) {
         let what = format!("{name}, {}", case.what);
         let test = ApiWorld::new();
-        test.start(shape.keys());
+        test.start(&format!("{}, retry: {{ backoff: 1h }}", shape.keys()));
         let (responses, reasons): (Vec<_>, Vec<_>) = case.responses.into_iter().unzip();
         test.models.replay(responses.clone());
         let ended = test.end_of("SAY x");

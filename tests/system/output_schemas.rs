@@ -49,7 +49,7 @@ fn the_answer_of_a_mock_agent_is_the_json_of_its_text_or_a_counted_failure() {
 #[test]
 fn an_executable_gets_the_schema_and_its_answer_is_checked() {
     let world = World::new();
-    let script = "#!/bin/sh\nread -r task\ncase $task in\n*'\"output_schema\":{'*good*) echo '{ \"score\" : 4 }';;\n\
+    let script = "#!/bin/sh\nread -r task\ncase $task in\n*good*'\"output_schema\":{'*) echo '{ \"score\" : 4 }';;\n\
         *) echo '{\"score\": 4.5}';;\nesac\n";
     world.file("agent.sh", script);
     start(&world, &format!("backend: command, command: [sh, ./agent.sh], {SCHEMA}"));
