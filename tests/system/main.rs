@@ -48,6 +48,7 @@ mod list_commands;
 mod live_view;
 mod load;
 mod messaging_commands;
+mod mock_scripts;
 mod model_server;
 mod next_steps;
 mod normalized_output;

@@ -193,6 +193,9 @@ impl RunProgress {
             }
             EventBody::AgentAdded => self.change_activity(event, AgentActivity::Idle, "joined"),
             EventBody::AgentResumed => self.change_activity(event, AgentActivity::Idle, "resumed"),
+            EventBody::AgentMockChanged => {
+                agent_notice(event, Tone::Plain, "has another script from its next turn on")
+            }
             EventBody::AgentRemoved => self.agent_removed(event),
             EventBody::QuestionOpen(data) => self.question_opened(event, data.question),
             EventBody::QuestionAnswered(data) => self.question_answered(event, data.question),
