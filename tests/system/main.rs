@@ -35,6 +35,7 @@ mod exit_codes;
 mod explain_commands;
 mod external_programs;
 mod file_kills;
+mod first_files;
 mod generated_clients;
 mod help_commands;
 mod hints;
