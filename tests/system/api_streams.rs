@@ -30,68 +30,79 @@ struct ShapeRecords {
 }
 
 fn shapes() -> [ShapeRecords; 4] {
-    [
-        ShapeRecords {
-            name: "messages",
-            calls: include_str!("../../crates/models/tests/streams/messages-calls.sse"),
-            thinking: json!({"type": "thinking", "thinking": "Two files, both small.", "signature": "EqQBCgIYAhIM"}),
-            refusal: [r#""stop_reason":"tool_use""#, r#""stop_reason":"refusal""#],
-            unauthorized: r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
-            billing: r#"{"type":"error","error":{"type":"billing_error","message":"There is an issue with your billing."}}"#,
-            rate_limit: r#"{"type":"error","error":{"type":"rate_limit_error","message":"Number of request tokens has exceeded your per-minute rate limit"}}"#,
-            overload: r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            overflow: (
-                400,
-                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 203454 tokens > 200000 maximum"}}"#,
-            ),
-        },
-        ShapeRecords {
-            name: "responses",
-            calls: include_str!("../../crates/models/tests/streams/responses-calls.sse"),
-            thinking: json!({"id": "rs_1", "type": "reasoning", "encrypted_content": "gAAAAABo",
+    [messages(), responses(), gemini(), chat()]
+}
+
+fn messages() -> ShapeRecords {
+    ShapeRecords {
+        name: "messages",
+        calls: include_str!("../../crates/models/tests/streams/messages-calls.sse"),
+        thinking: json!({"type": "thinking", "thinking": "Two files, both small.", "signature": "EqQBCgIYAhIM"}),
+        refusal: [r#""stop_reason":"tool_use""#, r#""stop_reason":"refusal""#],
+        unauthorized: r#"{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}"#,
+        billing: r#"{"type":"error","error":{"type":"billing_error","message":"There is an issue with your billing."}}"#,
+        rate_limit: r#"{"type":"error","error":{"type":"rate_limit_error","message":"Number of request tokens has exceeded your per-minute rate limit"}}"#,
+        overload: r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+        overflow: (
+            400,
+            r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 203454 tokens > 200000 maximum"}}"#,
+        ),
+    }
+}
+
+fn responses() -> ShapeRecords {
+    ShapeRecords {
+        name: "responses",
+        calls: include_str!("../../crates/models/tests/streams/responses-calls.sse"),
+        thinking: json!({"id": "rs_1", "type": "reasoning", "encrypted_content": "gAAAAABo",
                 "summary": [{"type": "summary_text", "text": "Two files"}]}),
-            refusal: [
-                r#"{"type":"output_text","text":"I read beide Dateien – 二つ.","annotations":[]}"#,
-                r#"{"type":"refusal","refusal":"I can't help with that."}"#,
-            ],
-            unauthorized: r#"{"error":{"message":"Incorrect API key provided.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
-            billing: r#"{"error":{"message":"You exceeded your current quota.","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#,
-            rate_limit: r#"{"error":{"message":"Rate limit reached for gpt-6-sol.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}"#,
-            overload: r#"{"error":{"message":"The server is overloaded.","type":"server_error","param":null,"code":null}}"#,
-            overflow: (
-                400,
-                r#"{"error":{"message":"Your input exceeds the context window of this model.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}"#,
-            ),
-        },
-        ShapeRecords {
-            name: "gemini",
-            calls: include_str!("../../crates/models/tests/streams/gemini-calls.sse"),
-            thinking: Value::Null,
-            refusal: [r#""finishReason":"STOP""#, r#""finishReason":"SAFETY""#],
-            unauthorized: r#"{"error":{"code":401,"message":"Request had invalid authentication credentials.","status":"UNAUTHENTICATED"}}"#,
-            billing: r#"{"error":{"code":402,"message":"Your prepaid credits are depleted.","status":"FAILED_PRECONDITION"}}"#,
-            rate_limit: r#"{"error":{"code":429,"message":"You exceeded your current quota.","status":"RESOURCE_EXHAUSTED"}}"#,
-            overload: r#"{"error":{"code":529,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
-            overflow: (
-                400,
-                r#"{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}"#,
-            ),
-        },
-        ShapeRecords {
-            name: "chat",
-            calls: include_str!("../../crates/models/tests/streams/chat-calls.sse"),
-            thinking: json!("Two files, both small."),
-            refusal: [r#""finish_reason":"tool_calls""#, r#""finish_reason":"content_filter""#],
-            unauthorized: r#"{"error":{"message":"User not found.","code":401}}"#,
-            billing: r#"{"error":{"message":"Insufficient credits.","code":402}}"#,
-            rate_limit: r#"{"error":{"message":"Rate limit exceeded: free-models-per-min.","code":429}}"#,
-            overload: r#"{"error":{"message":"Provider returned error","code":529}}"#,
-            overflow: (
-                400,
-                r#"{"error":{"message":"This endpoint's maximum context length is 8192 tokens. However, you requested 9001 tokens.","code":400}}"#,
-            ),
-        },
-    ]
+        refusal: [
+            r#"{"type":"output_text","text":"I read beide Dateien – 二つ.","annotations":[]}"#,
+            r#"{"type":"refusal","refusal":"I can't help with that."}"#,
+        ],
+        unauthorized: r#"{"error":{"message":"Incorrect API key provided.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
+        billing: r#"{"error":{"message":"You exceeded your current quota.","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}"#,
+        rate_limit: r#"{"error":{"message":"Rate limit reached for gpt-6-sol.","type":"tokens","param":null,"code":"rate_limit_exceeded"}}"#,
+        overload: r#"{"error":{"message":"The server is overloaded.","type":"server_error","param":null,"code":null}}"#,
+        overflow: (
+            400,
+            r#"{"error":{"message":"Your input exceeds the context window of this model.","type":"invalid_request_error","param":"input","code":"context_length_exceeded"}}"#,
+        ),
+    }
+}
+
+fn gemini() -> ShapeRecords {
+    ShapeRecords {
+        name: "gemini",
+        calls: include_str!("../../crates/models/tests/streams/gemini-calls.sse"),
+        thinking: Value::Null,
+        refusal: [r#""finishReason":"STOP""#, r#""finishReason":"SAFETY""#],
+        unauthorized: r#"{"error":{"code":401,"message":"Request had invalid authentication credentials.","status":"UNAUTHENTICATED"}}"#,
+        billing: r#"{"error":{"code":402,"message":"Your prepaid credits are depleted.","status":"FAILED_PRECONDITION"}}"#,
+        rate_limit: r#"{"error":{"code":429,"message":"You exceeded your current quota.","status":"RESOURCE_EXHAUSTED"}}"#,
+        overload: r#"{"error":{"code":529,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
+        overflow: (
+            400,
+            r#"{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}"#,
+        ),
+    }
+}
+
+fn chat() -> ShapeRecords {
+    ShapeRecords {
+        name: "chat",
+        calls: include_str!("../../crates/models/tests/streams/chat-calls.sse"),
+        thinking: json!("Two files, both small."),
+        refusal: [r#""finish_reason":"tool_calls""#, r#""finish_reason":"content_filter""#],
+        unauthorized: r#"{"error":{"message":"User not found.","code":401}}"#,
+        billing: r#"{"error":{"message":"Insufficient credits.","code":402}}"#,
+        rate_limit: r#"{"error":{"message":"Rate limit exceeded: free-models-per-min.","code":429}}"#,
+        overload: r#"{"error":{"message":"Provider returned error","code":529}}"#,
+        overflow: (
+            400,
+            r#"{"error":{"message":"This endpoint's maximum context length is 8192 tokens. However, you requested 9001 tokens.","code":400}}"#,
+        ),
+    }
 }
 
 impl ShapeRecords {
@@ -202,19 +213,19 @@ fn parallel_calls_signed_thinking_and_an_image_stay_in_the_conversation_over_ste
         assert_eq!(requests.len(), 3, "{name}: two steps and the next turn");
         assert_eq!(requests[0].body.to_string().matches(PIXEL).count(), 1, "{name}");
         for later in &requests[1..] {
-            let text = later.body.to_string();
-            assert_eq!(text.matches(PIXEL).count(), 1, "{name}");
+            let sent = later.body.to_string();
+            assert_eq!(sent.matches(PIXEL).count(), 1, "{name}");
             let thinking: Vec<Value> = match &shape.thinking {
                 Value::Null => Vec::new(),
                 thinking => vec![thinking.clone()],
             };
-            assert_eq!(shape.reasoning(&later.body), thinking, "{name}: {text}");
+            assert_eq!(shape.reasoning(&later.body), thinking, "{name}: {sent}");
             let signatures = usize::from(name == "gemini");
-            assert_eq!(text.matches(r#""thoughtSignature":"CpcBAVSoXO""#).count(), signatures);
+            assert_eq!(sent.matches(r#""thoughtSignature":"CpcBAVSoXO""#).count(), signatures);
             let (calls, results) = calls_and_results(&later.body);
-            assert_eq!(calls.len(), 2, "{name}: {text}");
-            assert_eq!(calls, results, "{name}: {text}");
-            assert!(text.contains("I read beide Dateien – 二つ."), "{name}: {text}");
+            assert_eq!(calls.len(), 2, "{name}: {sent}");
+            assert_eq!(calls, results, "{name}: {sent}");
+            assert!(sent.contains("I read beide Dateien – 二つ."), "{name}: {sent}");
         }
         let usage = test.world.list(&["stats", "@team", "--json"])[0]["total"]["usage"].clone();
         let tokens = json!([usage["input_tokens"], usage["output_tokens"]]);
@@ -281,7 +292,7 @@ fn failure_cases(shape: &ShapeRecords) -> Vec<FailureCase> {
 /// Returns the minute of the day of a time.
 fn minutes(time: &Value) -> u32 {
     let (_, time) = time.as_str().unwrap().split_once('T').unwrap();
-    let mut parts = time.split(':').map(|part| part.parse::<u32>());
+    let mut parts = time.split(':').map(str::parse::<u32>);
     parts.next().unwrap().unwrap() * 60 + parts.next().unwrap().unwrap()
 }
 
@@ -296,12 +307,12 @@ fn check_failures(name: &str) {
         test.models.replay(responses.clone());
         let ended = test.end_of("SAY x");
         assert_eq!(ended["class"], case.class, "{what}: {ended}");
-        let (last, retried) = reasons.split_last().unwrap();
+        let (last, earlier) = reasons.split_last().unwrap();
         let why = ended["why"].as_str().unwrap();
         assert!(why.contains(last), "{what}: {why}");
         let retries = test.events("retry");
-        assert_eq!(retries.len(), retried.len(), "{what}: {retries:?}");
-        for (retry, reason) in retries.iter().zip(retried) {
+        assert_eq!(retries.len(), earlier.len(), "{what}: {retries:?}");
+        for (retry, reason) in retries.iter().zip(earlier) {
             assert!(retry["data"]["why"].as_str().unwrap().contains(reason), "{what}: {retry}");
         }
         assert_eq!(test.models.requests().len(), reasons.len(), "{what}");

@@ -74,9 +74,9 @@ fn a_model_is_asked_once_more_in_the_same_conversation() {
         let requests = test.models.requests();
         assert_eq!(requests.len(), 3, "{api}");
         let last = &requests[2].body;
-        let text = last.to_string();
-        assert!(text.contains("Four points.") && text.contains("it is not JSON"), "{api}: {text}");
-        assert!(text.contains("valid against this JSON Schema"), "{api}: {text}");
+        let sent = last.to_string();
+        assert!(sent.contains("Four points.") && sent.contains("it is not JSON"), "{api}: {sent}");
+        assert!(sent.contains("valid against this JSON Schema"), "{api}: {sent}");
         let format = match api {
             "messages" => &last["output_config"]["format"]["type"],
             "responses" => &last["text"]["format"]["type"],
@@ -84,7 +84,7 @@ fn a_model_is_asked_once_more_in_the_same_conversation() {
             _ => &Value::Null,
         };
         let expected = if ["messages", "responses"].contains(&api) { "json_schema" } else { "" };
-        assert_eq!(format.as_str().unwrap_or_default(), expected, "{api}: {text}");
+        assert_eq!(format.as_str().unwrap_or_default(), expected, "{api}: {sent}");
         let ended = end_of(&test.world, "SAY No.\nCORRECTED {\"score\": null}");
         assert_eq!(ended["class"], "output", "{api}: {ended}");
         assert_eq!(test.models.requests().len(), 5, "{api}: one round");

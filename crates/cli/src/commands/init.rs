@@ -29,9 +29,8 @@ use crate::{
 /// Write a commented workflow file that runs as it is
 ///
 /// Without a flag the agents are those of an installed program: Claude Code, else Codex, else Gemini CLI; without any, they
-/// call the API of a model whose key is in the environment: Anthropic, else OpenAI, else Google; without a key, they follow a
-/// script. --review, --office and --ci use a program. The command asks no questions, and overwrites
-/// a file only with --force.
+/// call the API of the first provider that has a key in the environment; without a key, they follow a script. --review,
+/// --office and --ci use a program. The command asks no questions, and overwrites a file only with --force.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -234,9 +234,10 @@ mod tests {
         Some(Preset::Ci),
     ];
 
-    fn model(is_usable: bool) -> ModelChoice {
+    /// Returns a model without a key.
+    fn model() -> ModelChoice {
         let (model, variable) = ("anthropic/claude-sonnet-5-5".into(), "ANTHROPIC_API_KEY".into());
-        ModelChoice { model, variable, why: "it is".into(), is_usable }
+        ModelChoice { model, variable, why: "it is".into(), is_usable: false }
     }
 
     #[test]
@@ -249,7 +250,7 @@ mod tests {
             (Some(Preset::Api), &[], false, Preset::Api),
             (Some(Preset::Mock), &[], true, Preset::Mock),
         ] {
-            let choice = choose(requested, installed, &model(is_usable));
+            let choice = choose(requested, installed, &ModelChoice { is_usable, ..model() });
             assert_eq!(choice.preset, expected, "{requested:?} {installed:?} {is_usable}");
             assert_eq!(choice.model.is_some(), expected == Preset::Api, "{requested:?}");
         }
@@ -270,7 +271,7 @@ mod tests {
             (Some(Preset::Office), &[Gemini], (Preset::Office, Some(Gemini))),
             (Some(Preset::Ci), &[Gemini, Claude], (Preset::Ci, Some(Claude))),
         ] {
-            let Choice { preset, program, .. } = choose(requested, installed, &model(false));
+            let Choice { preset, program, .. } = choose(requested, installed, &model());
             assert_eq!((preset, program), expected, "{requested:?} {installed:?}");
         }
     }
@@ -279,7 +280,7 @@ mod tests {
     fn every_preset_is_valid_with_every_program_and_has_no_placeholder() {
         for requested in REQUESTS {
             for installed in [&[][..], &[Program::Claude], &[Program::Codex], &[Program::Gemini]] {
-                let choice = choose(requested, installed, &model(false));
+                let choice = choose(requested, installed, &model());
                 let text = choice.text("here/first.yaml");
                 let parsed = agent_worker_workflow::parse(&text, Path::new("first.yaml"));
                 let workflow = parsed.unwrap_or_else(|error| panic!("{choice:?}: {error:?}"));
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_path_is_written_as_it_is() {
-        let text = choose(Some(Preset::Ci), &[], &model(false)).text("PROGRAM-READ_ONLY.yaml");
+        let text = choose(Some(Preset::Ci), &[], &model()).text("PROGRAM-READ_ONLY.yaml");
         assert!(text.contains("agent-worker run PROGRAM-READ_ONLY.yaml --ci"), "{text}");
     }
 
