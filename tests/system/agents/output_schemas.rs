@@ -20,11 +20,16 @@ fn check_answers(cli: Cli) {
     let last = testbed.models.requests().pop().unwrap().body;
     let text = last.to_string();
     assert!(text.contains("Four points.") && text.contains("it is not JSON"), "{text}");
+    if cli == Cli::Claude {
+        let script = "CALL StructuredOutput {\"score\": 6}\nSAY Not this.";
+        assert_eq!(testbed.ask("me", script), r#"{"score":6}"#, "{}", testbed.diagnostics("me"));
+    }
     if cli == Cli::Codex {
         assert_eq!(last["text"]["format"]["type"], "json_schema", "{text}");
     }
     let status = testbed.status("me");
-    assert_eq!((&status["turns"], &status["attempts"][0]["number"]), (&json!(2), &json!(1)));
+    let turns = if cli == Cli::Claude { 3 } else { 2 };
+    assert_eq!((&status["turns"], &status["attempts"][0]["number"]), (&json!(turns), &json!(1)));
     testbed.send("me", "SAY No.\nCORRECTED Never.");
     let (_, ended) = testbed.end_of_turn("me");
     assert_eq!(ended["class"], "output", "{}", testbed.diagnostics("me"));
@@ -33,6 +38,11 @@ fn check_answers(cli: Cli) {
 #[test]
 fn claude_code_is_asked_once_more_for_an_answer_that_fits_its_schema() {
     check_answers(Cli::Claude);
+}
+
+#[test]
+fn gemini_cli_is_asked_once_more_for_an_answer_that_fits_its_schema() {
+    check_answers(Cli::Gemini);
 }
 
 #[test]
