@@ -17,6 +17,7 @@ mod live_rows;
 mod matrix;
 mod messages_for_now;
 mod mixed_team;
+mod output_schemas;
 mod sandbox;
 mod secrets;
 mod testbed;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The agents' models, one for each API. `LOCAL` is replaced with the address of the server.
-const MODELS: [(&str, &str); 4] = [
+pub(crate) const MODELS: [(&str, &str); 4] = [
     ("messages", "model: anthropic/claude-sonnet-5-5"),
     ("responses", "model: gpt-6-sol"),
     ("gemini", "model: google/gemini-2.5-flash"),
@@ -20,17 +20,17 @@ const MODELS: [(&str, &str); 4] = [
 ];
 
 /// A world whose models answer by scripts.
-struct ApiWorld {
-    world: World,
-    models: ModelServer,
+pub(crate) struct ApiWorld {
+    pub(crate) world: World,
+    pub(crate) models: ModelServer,
 }
 
 impl ApiWorld {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    fn with(more: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(more: &[(&str, &str)]) -> Self {
         let models = ModelServer::start();
         let variables = models.variables();
         let variables = variables.iter().map(|(name, value)| (*name, value.as_str()));
@@ -39,9 +39,8 @@ impl ApiWorld {
     }
 
     /// Writes the file of a team.
-    fn write(&self, agents: &[(&str, &str)], rest: &str) {
-        let variables = self.models.variables();
-        let (_, url) = variables.iter().find(|(name, _)| *name == "LOCAL_BASE_URL").unwrap();
+    pub(crate) fn write(&self, agents: &[(&str, &str)], rest: &str) {
+        let url = self.models.url() + "/v1";
         let agents = agents.iter().map(|(name, keys)| format!("  {name}: {{ {keys} }}\n"));
         let agents: String = agents.collect();
         let yaml =
@@ -50,20 +49,20 @@ impl ApiWorld {
     }
 
     /// Starts a team of one agent.
-    fn start(&self, keys: &str) {
+    pub(crate) fn start(&self, keys: &str) {
         self.write(&[("me", keys)], "");
         let started = self.world.run(&["start", "--background", "team.yaml"]);
         assert_eq!(started.code, 0, "{started:?}");
     }
 
-    fn ask(&self, script: &str) -> String {
+    pub(crate) fn ask(&self, script: &str) -> String {
         let said = self.world.run(&["send", "me@team", script, "--wait"]);
         assert_eq!(said.code, 0, "{said:?}\n{}", self.world.log());
         said.stdout.trim().to_owned()
     }
 
     /// Sends a script and waits until its first attempt has ended. Returns the end.
-    fn end_of(&self, script: &str) -> Value {
+    pub(crate) fn end_of(&self, script: &str) -> Value {
         let said = self.world.run(&["send", "me@team", script]);
         assert_eq!(said.code, 0, "{said:?}");
         wait_for("the end of the turn", || {
@@ -72,7 +71,7 @@ impl ApiWorld {
         })
     }
 
-    fn events(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn events(&self, kind: &str) -> Vec<Value> {
         let ask = Ask { method: "GET", path: "/events?target=@team&after=0", ..Ask::default() };
         let events = ask.events(&self.world, |event| event["kind"] == "attempt.ended");
         events.into_iter().filter(|event| event["kind"] == kind).collect()
@@ -80,7 +79,7 @@ impl ApiWorld {
 }
 
 /// Returns a script whose agent writes a line into the team's document and passes the rest on.
-fn note_and_pass_on(name: &str, next: &str, rest: &str) -> String {
+pub(crate) fn note_and_pass_on(name: &str, next: &str, rest: &str) -> String {
     let note = json!({"content": format!("- {name}\n")});
     let message = json!({"message": rest, "to": [next]});
     format!("CALL document_append {note}\nCALL channel_send {message}\nSAY Passed on.")

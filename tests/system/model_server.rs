@@ -8,6 +8,7 @@ mod chat;
 mod gemini;
 mod http;
 mod messages;
+mod recorded;
 mod responses;
 mod script;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod tests;
 mod wire;
 
 use std::{
+    collections::{HashMap, VecDeque},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
@@ -23,6 +25,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+pub(crate) use self::recorded::RecordedResponse;
 use self::{
     http::{RequestBody, RequestHead},
     script::{AnswerContent, AnswerPlan, Interruption, RefusalCounts, plan_answer},
@@ -47,6 +50,8 @@ pub(crate) struct ModelServer {
 #[derive(Clone, Debug)]
 pub(crate) struct ModelRequest {
     pub(crate) path: String,
+    /// Header fields with lower-case names.
+    pub(crate) fields: HashMap<String, String>,
     pub(crate) body: Value,
 }
 
@@ -60,6 +65,8 @@ struct ModelServerInner {
 #[derive(Default)]
 struct ModelServerState {
     requests: Vec<ModelRequest>,
+    /// Responses to the next requests, before any script.
+    recorded: VecDeque<RecordedResponse>,
     refused: RefusalCounts,
     connections: usize,
     /// Number of answers held since the start, and the number of those that were released.
@@ -98,7 +105,7 @@ impl ModelServer {
 
     /// Returns the variables with the endpoints and keys of the vendors' programs.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        let url = format!("http://{}", self.address);
+        let url = self.url();
         vec![
             ("ANTHROPIC_BASE_URL", url.clone()),
             ("OPENAI_BASE_URL", format!("{url}/v1")),
@@ -115,9 +122,19 @@ impl ModelServer {
         ]
     }
 
+    /// Returns the address without a path.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// Returns the requests so far, the oldest first.
     pub(crate) fn requests(&self) -> Vec<ModelRequest> {
         self.inside.state().requests.clone()
+    }
+
+    /// Sends these responses to the next requests, as they are. After them the scripts answer again.
+    pub(crate) fn replay(&self, responses: impl IntoIterator<Item = RecordedResponse>) {
+        self.inside.state().recorded.extend(responses);
     }
 
     /// Waits until `count` answers were held since the start.
@@ -174,13 +191,20 @@ impl ModelServerInner {
         self.wait_while(|state| state.released < ticket);
     }
 
+    /// Returns true if the next response is recorded. It needs no key.
+    fn replays(&self) -> bool {
+        !self.state().recorded.is_empty()
+    }
+
     /// Serves one request.
     fn serve(&self, visitor: &TcpStream) -> std::io::Result<()> {
         let Some((head, body)) = http::read_request(visitor)? else { return Ok(()) };
         let answer = match (head.method.as_str(), route(&head.path)) {
             ("HEAD", _) => return http::write_response(visitor, 200, &[], ""),
             ("GET", _) if head.path.ends_with("/models") => Ok(models()),
-            ("POST", Some((wire, _))) if !is_authorized(&head) => Err((401, wire.error_body(401))),
+            ("POST", Some((wire, _))) if !is_authorized(&head) && !self.replays() => {
+                Err((401, wire.error_body(401)))
+            }
             ("POST", Some((wire, wanted))) => {
                 return self.answer_request(visitor, head, body, (wire, wanted));
             }
@@ -215,10 +239,15 @@ impl ModelServerInner {
             ResponseMode::FromBody => body["stream"] == true,
         };
         let mut state = self.state();
-        let plan = plan_answer(&wire.parse_request(&body), &mut state.refused);
         if state.requests.len() < MAX_RECORDED_REQUESTS {
-            state.requests.push(ModelRequest { path: head.path, body: body.clone() });
+            let RequestHead { path, fields, .. } = head;
+            state.requests.push(ModelRequest { path, fields, body: body.clone() });
         }
+        if let Some(response) = state.recorded.pop_front() {
+            drop(state);
+            return response.write(visitor);
+        }
+        let plan = plan_answer(&wire.parse_request(&body), &mut state.refused);
         drop(state);
         pause(plan.pace.delay);
         match &plan.content {
@@ -290,7 +319,8 @@ fn opencode_settings(url: &str) -> String {
 fn is_authorized(head: &RequestHead) -> bool {
     let bearer = format!("Bearer {KEY}");
     let has = |name, value: &str| head.fields.get(name).is_some_and(|given| given == value);
-    has("x-api-key", KEY) || has("x-goog-api-key", KEY) || has("authorization", &bearer)
+    let names = ["x-api-key", "x-goog-api-key", "api-key"];
+    names.into_iter().any(|name| has(name, KEY)) || has("authorization", &bearer)
 }
 
 /// Returns a list of models that every vendor's program can read.

@@ -25,8 +25,8 @@ pub use models::{
     model_prices, request_window,
 };
 pub use providers::{
-    EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS, ProviderErrorPhrase,
-    ProviderSpec, WireShape, find_provider,
+    AnswerFormat, EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS,
+    ProviderErrorPhrase, ProviderSpec, UNLISTED_PROVIDER_PHRASES, WireShape, find_provider,
 };
 pub use registry::{
     BACKENDS, available_backends, backend_programs, find_backend, find_program_backend,

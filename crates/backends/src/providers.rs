@@ -21,6 +21,8 @@ pub struct ProviderSpec {
     pub key_header: KeyHeader,
     /// The need of a key.
     pub key_need: KeyNeed,
+    /// The form in which a request demands a structured answer.
+    pub answer_format: AnswerFormat,
     /// Phrases of its error bodies that say more than status and code.
     pub error_phrases: &'static [ProviderErrorPhrase],
 }
@@ -56,6 +58,15 @@ pub enum KeyNeed {
     Optional,
 }
 
+/// The form in which a request demands a structured answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerFormat {
+    /// The request has the schema, and the model may call tools before its answer.
+    Schema,
+    /// Only the prompt has the schema: the API has no field for it, or the model could call no tool.
+    PromptOnly,
+}
+
 /// A phrase of a provider's error bodies, for a failure that has no code of its own.
 #[derive(Debug)]
 pub struct ProviderErrorPhrase {
@@ -74,6 +85,9 @@ const LONG_CONTEXT: ProviderErrorPhrase = ProviderErrorPhrase {
     recorded: "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens.",
 };
 
+/// Phrases of a provider without a row, which has Chat Completions.
+pub static UNLISTED_PROVIDER_PHRASES: &[ProviderErrorPhrase] = &[LONG_CONTEXT];
+
 /// A row of a provider with Chat Completions and a key.
 const CHAT: ProviderSpec = ProviderSpec {
     name: "",
@@ -84,6 +98,7 @@ const CHAT: ProviderSpec = ProviderSpec {
     shape: WireShape::Chat,
     key_header: KeyHeader::Bearer,
     key_need: KeyNeed::Required,
+    answer_format: AnswerFormat::PromptOnly,
     error_phrases: &[LONG_CONTEXT],
 };
 
@@ -112,6 +127,7 @@ pub static PROVIDERS: [ProviderSpec; 14] = [
                 recorded: "Your credit balance is too low to access the Anthropic API.",
             },
         ],
+        answer_format: AnswerFormat::Schema,
         ..CHAT
     },
     ProviderSpec {
@@ -120,6 +136,7 @@ pub static PROVIDERS: [ProviderSpec; 14] = [
         key_variables: &["CODEX_API_KEY", "OPENAI_API_KEY"],
         base_url: "https://api.openai.com/v1",
         shape: WireShape::Responses,
+        answer_format: AnswerFormat::Schema,
         ..CHAT
     },
     ProviderSpec {
@@ -142,6 +159,7 @@ pub static PROVIDERS: [ProviderSpec; 14] = [
                 recorded: "API key not valid. Please pass a valid API key.",
             },
         ],
+        answer_format: AnswerFormat::Schema,
         ..CHAT
     },
     ProviderSpec {
@@ -150,6 +168,7 @@ pub static PROVIDERS: [ProviderSpec; 14] = [
         key_variables: &["AZURE_OPENAI_API_KEY", "AZURE_API_KEY"],
         shape: WireShape::Responses,
         key_header: KeyHeader::Named("api-key"),
+        answer_format: AnswerFormat::Schema,
         ..CHAT
     },
     ProviderSpec {
@@ -185,6 +204,7 @@ pub static PROVIDERS: [ProviderSpec; 14] = [
         base_url_variable: "XAI_BASE_URL",
         key_variables: &["XAI_API_KEY"],
         base_url: "https://api.x.ai/v1",
+        answer_format: AnswerFormat::Schema,
         ..CHAT
     },
     ProviderSpec {

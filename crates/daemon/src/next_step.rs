@@ -92,6 +92,9 @@ fn fix(failed: &AgentFailure) -> String {
         FailureClass::Permission => format!("allow the call in `permissions` of {agent}"),
         FailureClass::Timeout => format!("raise `timeout` or `silence` of {agent}"),
         FailureClass::ContextOverflow => format!("shorten the messages for {agent}"),
+        FailureClass::Output => {
+            format!("relax `output_schema` of {agent}, or describe the answer in its prompt")
+        }
         FailureClass::MissingProgram => program_fix(agent, failure),
         FailureClass::OutdatedProgram => format!("update the program of {agent}"),
         FailureClass::Crash | FailureClass::Fatal => {

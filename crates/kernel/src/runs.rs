@@ -4,6 +4,7 @@ pub(crate) mod agent_join;
 pub(crate) mod file_paths;
 pub(crate) mod instances;
 pub(crate) mod members;
+pub(crate) mod mock_script;
 mod notify_files;
 mod run_paths;
 pub(crate) mod team_parts;

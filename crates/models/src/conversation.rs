@@ -30,6 +30,8 @@ pub struct RequestSettings {
     pub temperature: Option<f64>,
     /// Effort of the model's reasoning.
     pub effort: Option<Effort>,
+    /// JSON Schema of the answer, for an API that has a field for it.
+    pub output_schema: Option<Value>,
     /// Further fields of the request body.
     pub extra: Map<String, Value>,
 }

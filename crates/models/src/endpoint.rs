@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use agent_worker_backends::{
-    EndpointVariables, KeyHeader, KeyNeed, ProviderErrorPhrase, WireShape, find_provider,
-    named_variable,
+    AnswerFormat, EndpointVariables, KeyHeader, KeyNeed, ProviderErrorPhrase,
+    UNLISTED_PROVIDER_PHRASES, WireShape, find_provider, named_variable,
 };
 
 use reqwest::Url;
@@ -35,6 +35,8 @@ pub struct ProviderEndpoint {
     pub(crate) headers: Vec<(String, String)>,
     /// The key, to remove it from error messages.
     pub(crate) key: Option<String>,
+    /// The form in which a request demands a structured answer.
+    pub answer_format: AnswerFormat,
     /// Phrases of the provider's error bodies.
     pub(crate) phrases: &'static [ProviderErrorPhrase],
 }
@@ -164,7 +166,8 @@ impl ProviderEndpoint {
             base_url,
             headers,
             key,
-            phrases: row.map_or(&[], |row| row.error_phrases),
+            answer_format: row.map_or(AnswerFormat::PromptOnly, |row| row.answer_format),
+            phrases: row.map_or(UNLISTED_PROVIDER_PHRASES, |row| row.error_phrases),
         })
     }
 }

@@ -10,6 +10,7 @@ mod conversation;
 mod endpoint;
 mod failure;
 mod json_body;
+mod output_schema;
 mod retry_delay;
 mod sse;
 mod wires;
@@ -22,5 +23,6 @@ pub use conversation::{
 };
 pub use endpoint::{EndpointError, ProviderEndpoint, ProviderOverrides};
 pub use failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error};
+pub use output_schema::is_strict_schema;
 pub use sse::SseDecoder;
 pub use wires::{ModelWire, WireRequest, wire_of};

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     approval::Permissions, backend::Backend, name::AgentName, sandbox::SandboxSettings, span::Span,
@@ -28,6 +29,9 @@ pub struct AgentSettings {
     /// Maximum number of model calls in one attempt. Earlier versions stored a default as `max_steps` for every backend.
     #[serde(default, rename = "step_limit", skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,
+    /// JSON Schema of the answers; absent: any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
     /// Effort of the model's reasoning; absent: the program's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,

@@ -17,7 +17,7 @@ mod turns;
 
 pub use agents::{
     AgentDetail, AgentFailure, AgentInterrupted, AgentRequest, AgentSession, AgentStopped,
-    AgentView, AttemptView, LastFailure, LogReply, Mail,
+    AgentView, AttemptView, LastFailure, LogReply, Mail, MockRequest, MockScript,
 };
 pub use approvals::{
     ApprovalView, ConsentRequest, GivenGrant, GrantView, PermitReply, PermitRequest, RevokeRequest,

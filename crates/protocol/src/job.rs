@@ -83,6 +83,9 @@ pub struct WorkerJob {
     /// Maximum number of tokens of one answer of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
+    /// JSON Schema of the answer; absent: any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
     /// Effort of the model's reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,

@@ -269,6 +269,8 @@ pub enum FailureClass {
     MissingProgram,
     /// The backend's program is older than the oldest version that the worker can use.
     OutdatedProgram,
+    /// The answer does not have the form that the file demands.
+    Output,
     /// A retry is unlikely to succeed, and happens anyway.
     Fatal,
     /// The provider asked the client to wait.
@@ -320,6 +322,7 @@ impl FailureClass {
             | Self::Timeout
             | Self::ContextOverflow
             | Self::Permission
+            | Self::Output
             | Self::Fatal => true,
             Self::RateLimited
             | Self::Transient
@@ -338,6 +341,7 @@ impl FailureClass {
             | Self::Timeout
             | Self::ContextOverflow
             | Self::Permission
+            | Self::Output
             | Self::Fatal
             | Self::RateLimited
             | Self::Transient => false,

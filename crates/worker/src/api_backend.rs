@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use agent_worker_backends::AnswerFormat;
 use agent_worker_models::{
     ConversationEntry, ImageData, ModelClient, ProviderEndpoint, ProviderOverrides,
     RequestSettings, ToolDefinition,
@@ -87,6 +88,11 @@ impl ApiBackend {
             max_tokens: turn.limits.max_tokens,
             temperature: *temperature,
             effort: turn.request.effort,
+            output_schema: turn
+                .answer_schema
+                .as_ref()
+                .filter(|_| endpoint.answer_format == AnswerFormat::Schema)
+                .map(|answers| answers.schema().clone()),
             extra: extra.clone(),
         };
         let pricing = PricingContext {

@@ -108,7 +108,7 @@ impl ProviderModel {
 
     /// Asks until the provider answers or a retry is no use.
     async fn ask_with_retries(
-        &self,
+        &mut self,
         system: &str,
         report: &EventReporter,
     ) -> Result<ModelAnswer, TurnFailure> {
@@ -118,6 +118,13 @@ impl ProviderModel {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
+            // A model without structured answers refuses the field; the prompt has the schema too.
+            if failure.class == FailureClass::Fatal && self.settings.output_schema.take().is_some()
+            {
+                let why = format!("{}; asking without the schema in the request", failure.why);
+                report.record(WorkerEvent::Retry { why });
+                continue;
+            }
             match next_retry(&failure, failed) {
                 RetryStep::Wait(delay) => {
                     failed += 1;

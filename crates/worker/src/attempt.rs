@@ -28,6 +28,7 @@ use crate::{
     backend::backend_for,
     clocks::{AttemptClockReadings, Expiry, next_expiry},
     event_reporter::EventReporter,
+    structured_answer::AnswerSchema,
     turn::{TurnAnswer, TurnContext, TurnFailure},
     turn_history::TurnHistory,
 };
@@ -187,11 +188,17 @@ impl Attempt {
         let fetched = Box::pin(fetch_attachments(&self.job, &self.daemon));
         turn.sandbox = sandbox.map_err(sandbox_failure)?;
         turn.request.attachments = turn.until_cancelled(fetched).await?;
+        let schema = self.job.output_schema.as_ref().map(AnswerSchema::new).transpose()?;
+        turn.answer_schema.clone_from(&schema);
         let unserved = turn.tools.unserved();
         let done = match backend_for(&self.job) {
             Ok(mut backend) => backend.turn(turn).await,
             Err(failure) => Err(failure),
         };
+        let done = done.and_then(|answer| match &schema {
+            Some(schema) => schema.accept(answer),
+            None => Ok(answer),
+        });
         unserved.override_outcome(done)
     }
 

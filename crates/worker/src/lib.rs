@@ -23,6 +23,7 @@ mod post_schedule;
 mod pricing;
 mod program;
 mod shell;
+mod structured_answer;
 mod tool_loop;
 mod tool_server;
 mod tool_set;

@@ -41,6 +41,13 @@ pub(crate) struct ToolExchange {
     pub(crate) messages: Vec<String>,
 }
 
+impl ToolExchange {
+    /// Returns an exchange without calls, after which the model gets a message.
+    pub(crate) fn of_message(message: String) -> Self {
+        Self { calls: Vec::new(), results: Vec::new(), messages: vec![message] }
+    }
+}
+
 /// The next step of a model. Without calls the model is done and `text` is its answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelStep {

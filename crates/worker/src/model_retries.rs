@@ -35,6 +35,7 @@ pub(crate) fn next_retry(failure: &ModelFailure, failed: u32) -> RetryStep {
         | FailureClass::Timeout
         | FailureClass::ContextOverflow
         | FailureClass::Permission
+        | FailureClass::Output
         | FailureClass::MissingProgram
         | FailureClass::OutdatedProgram
         | FailureClass::Fatal

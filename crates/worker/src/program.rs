@@ -49,6 +49,7 @@ use crate::{
     child_env::exit_status_text,
     model::ToolResult,
     pricing::{ModelTokenUsage, PricingContext},
+    structured_answer::{rejection, repair_prompt},
     tool_server::ToolServerEndpoint,
     truncation::truncate,
     turn::{TurnAnswer, TurnContext, TurnFailure},
@@ -215,6 +216,21 @@ impl ProgramBackend {
         }
     }
 
+    /// Changes the turn so that it asks once more for a structured answer, in the same conversation. Returns false if the answer
+    /// is valid, or if the program has no conversation.
+    fn begin_repair(&mut self, turn: &mut TurnContext, answer: &TurnAnswer) -> bool {
+        let read = turn.answer_schema.as_ref().map(|schema| schema.read(&answer.text));
+        let (Some(Err(why)), Some(_)) = (read, self.spec) else { return false };
+        let Some(session) = turn.take_session() else { return false };
+        let retried = format!("{}; asking once more", rejection(&why));
+        turn.reporter.record(WorkerEvent::Retry { why: retried });
+        turn.request.prompt = repair_prompt(&why);
+        turn.request.attachments.clear();
+        turn.request.session = Some(session);
+        self.launch.continue_session();
+        true
+    }
+
     async fn run(&self, context: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
         let path = self.launch.resolve_path(&context.child_env)?;
         self.check_version(&path, context).await?;
@@ -347,8 +363,9 @@ impl ProgramBackend {
 
 #[async_trait]
 impl AgentBackend for ProgramBackend {
-    async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
-        self.run(&turn).await
+    async fn turn(&mut self, mut turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        let answer = self.run(&turn).await?;
+        if self.begin_repair(&mut turn, &answer) { self.run(&turn).await } else { Ok(answer) }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{collections::VecDeque, pin::pin};
 
-use agent_worker_protocol::{FailureClass, TurnMessage};
+use agent_worker_protocol::{FailureClass, TurnMessage, WorkerEvent};
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 
@@ -14,6 +14,7 @@ use crate::{
     backend::AgentBackend,
     model::{Model, ModelConversation, ModelToolCall, ToolExchange, ToolResult},
     shell::Shell,
+    structured_answer::{rejection, repair_prompt},
     tool_set::{CallEffect, ToolSet},
     turn::{TurnAnswer, TurnContext, TurnFailure},
     turn_messages::TurnMessages,
@@ -67,6 +68,7 @@ impl<M: Model> ToolLoop<M> {
             exchanges: Vec::new(),
         };
         let (mut answers, mut sent) = (Vec::new(), Vec::new());
+        let mut is_repaired = self.author == StepAuthor::Script;
         let max_steps = turn.limits.max_steps.unwrap_or(DEFAULT_MAX_STEPS);
         for _ in 0..max_steps {
             let step =
@@ -77,7 +79,20 @@ impl<M: Model> ToolLoop<M> {
                 answers.push(step.text);
             }
             if is_last && mailbox.waiting.is_empty() {
-                return Ok(answers.join("\n\n").into());
+                let Some(schema) = &turn.answer_schema else {
+                    return Ok(answers.join("\n\n").into());
+                };
+                let answer = answers.pop().unwrap_or_default();
+                match schema.read(&answer) {
+                    Err(why) if !is_repaired => {
+                        let retried = format!("{}; asking once more", rejection(&why));
+                        turn.reporter.record(WorkerEvent::Retry { why: retried });
+                        conversation.exchanges.push(ToolExchange::of_message(repair_prompt(&why)));
+                        is_repaired = true;
+                        continue;
+                    }
+                    Ok(_) | Err(_) => return Ok(answer.into()),
+                }
             }
             let results = mailbox.receive_during(call_all(self.author, &tools, &step.calls)).await;
             sent.extend(mailbox.waiting.drain(..));

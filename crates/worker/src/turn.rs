@@ -3,7 +3,11 @@
 //! A `TurnContext` is created once per attempt from the job. It holds everything that a backend may use and nothing
 //! of the attempt's own state: time limits, the lock and the daemon's orders stay in `attempt.rs`.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use agent_worker_host::{DaemonSocket, is_shortage};
 use agent_worker_protocol::{
@@ -15,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     approval_gate::ToolApprovalGate, attachments::AttachedFile, attempt_sandbox::AttemptSandbox,
-    child_env::ChildEnv, event_reporter::EventReporter, mcp_client::McpClient, tool_set::ToolSet,
-    turn_messages::TurnMessages, worker_log::WorkerLog,
+    child_env::ChildEnv, event_reporter::EventReporter, mcp_client::McpClient,
+    structured_answer::AnswerSchema, tool_set::ToolSet, turn_messages::TurnMessages,
+    worker_log::WorkerLog,
 };
 
 /// The input of a backend for one turn.
@@ -39,6 +44,10 @@ pub(crate) struct TurnContext {
     pub(crate) limits: TurnLimits,
     /// Sandbox of the program; none without one.
     pub(crate) sandbox: Option<AttemptSandbox>,
+    /// Schema of the answer; none if any text is an answer.
+    pub(crate) answer_schema: Option<Arc<AnswerSchema>>,
+    /// The conversation that the program reported last.
+    reported_session: Mutex<Option<Value>>,
     daemon: DaemonSocket,
 }
 
@@ -149,6 +158,8 @@ impl TurnContext {
             child_env: ChildEnv::new(job),
             limits: TurnLimits { max_steps: job.max_steps, max_tokens: job.max_tokens },
             sandbox: None,
+            answer_schema: None,
+            reported_session: Mutex::default(),
             daemon: daemon.clone(),
         }
     }
@@ -156,6 +167,17 @@ impl TurnContext {
     /// Returns the daemon, with the token of the attempt.
     pub(crate) fn daemon(&self) -> &DaemonSocket {
         &self.daemon
+    }
+
+    /// Keeps the conversation that the program has reported.
+    pub(crate) fn keep_session(&self, session: &Value) {
+        let mut kept = self.reported_session.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(session.clone());
+    }
+
+    /// Returns the conversation that the program has reported last.
+    pub(crate) fn take_session(&mut self) -> Option<Value> {
+        self.reported_session.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Returns a receiver of the messages to the running turn.
@@ -193,6 +215,7 @@ impl TurnFailure {
             | FailureClass::Timeout
             | FailureClass::ContextOverflow
             | FailureClass::Permission
+            | FailureClass::Output
             | FailureClass::MissingProgram
             | FailureClass::OutdatedProgram
             | FailureClass::Fatal

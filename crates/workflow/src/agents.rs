@@ -4,6 +4,7 @@ pub(crate) mod agent_file;
 pub(crate) mod api;
 pub(crate) mod backend;
 pub(crate) mod mock;
+pub(crate) mod output_schema;
 pub(crate) mod permissions;
 pub(crate) mod prompt;
 pub(crate) mod sandbox;
@@ -42,6 +43,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "system_prompt",
         "max_tokens",
         "max_steps",
+        "output_schema",
         "effort",
         "timeout",
         "silence",
@@ -142,6 +144,8 @@ fn read_agent(
         require_support("max_steps", |can| can.max_steps, spec, field)?;
         field.integer(1..=10_000)
     });
+    let output_schema =
+        fields.read_with("output_schema", diagnostics, |field| output_schema::read(field, folder));
     let effort = fields.read_with("effort", diagnostics, |field| read_effort(field, spec));
     let timeout = fields.read_with("timeout", diagnostics, span);
     let silence = fields.read_with("silence", diagnostics, span);
@@ -160,6 +164,7 @@ fn read_agent(
         system_prompt,
         max_tokens,
         max_steps,
+        output_schema,
         effort,
         timeout: timeout.unwrap_or(DEFAULT_TIMEOUT),
         silence: silence.unwrap_or(DEFAULT_SILENCE),

@@ -118,7 +118,7 @@ pub(super) const COMMANDS: [(&str, &str, Expected); 92] = [
     ("004:328", "agent-worker tool import x.ts", Refused("`tool` is not in this version")),
     ("004:328", "agent-worker tool mock x", Refused("`tool` is not in this version")),
     ("004:377", "agent-worker skill list", Refused("`skill` is not in this version")),
-    ("004:334", "agent-worker mock", Refused("`mock` is not in this version")),
+    ("004:334", "agent-worker mock generator say Hello", Runs),
     ("004:330", "agent-worker pending", Runs),
     ("004:330", "agent-worker approve 1", NotFound("there is no approval request #1")),
     ("004:330", "agent-worker deny 1", NotFound("there is no approval request #1")),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `CALL tool {json}` | call this tool; the n-th call follows n-1 results; `mcp__…` and `shell` also if not offered |
 //! | `SAY text`, `ECHO` | the final answer: this text, or the result of the last tool |
+//! | `CORRECTED text` | the final answer after a message that asks for a corrected one |
 //! | `HOLD` | the next of these pauses in the middle of its answer until the test releases it |
 //! | `FAIL status [n]` | refuse every request, or only the first n |
 //! | `THEN_FAIL status` | refuse every request after the calls |
@@ -82,7 +83,10 @@ pub(super) struct Tokens {
 /// Number of refusals so far, by script.
 pub(super) type RefusalCounts = HashMap<String, u32>;
 
-const DIRECTIVES: [&str; 11] = [
+/// The words of a message that asks for a corrected answer.
+const CORRECTION: &str = "Answer again with only the corrected JSON value";
+const DIRECTIVES: [&str; 12] = [
+    "CORRECTED",
     "CALL",
     "SAY",
     "ECHO",
@@ -124,7 +128,10 @@ pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> An
             AnswerContent::Fail { status, retry_after: one("RETRY_AFTER").map(str::to_owned) },
             false,
         ),
-        None => step(&program, &results, &asked.tools),
+        None => match one("CORRECTED").filter(|_| asks_for_correction(&asked.items[at..])) {
+            Some(text) => (AnswerContent::Say(text.to_owned()), false),
+            None => step(&program, &results, &asked.tools),
+        },
     };
     let middle = match one("CUT") {
         Some(_) => Interruption::Cut,
@@ -140,6 +147,13 @@ pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> An
         },
         usage,
     }
+}
+
+fn asks_for_correction(items: &[ConversationItem]) -> bool {
+    items.iter().any(|item| match item {
+        ConversationItem::User(text) => text.contains(CORRECTION),
+        ConversationItem::Result(_) => false,
+    })
 }
 
 /// Returns the path of the first attached file that a text names.

@@ -27,6 +27,7 @@ mod logs;
 mod ls;
 mod man;
 mod mcp;
+mod mock;
 mod new;
 mod overview;
 mod pause;
@@ -79,6 +80,7 @@ pub(crate) enum Commands {
     Pause(pause::Args),
     Resume(resume::Args),
     Interrupt(interrupt::Args),
+    Mock(mock::Args),
     Restart(restart::Args),
     Stop(stop::Args),
     Down(down::Args),
@@ -163,6 +165,7 @@ impl Commands {
             | Self::Top(_) => Format::Text,
             Self::Pause(args) => args.output.format(),
             Self::Interrupt(args) => args.output.format(),
+            Self::Mock(args) => args.format(),
             Self::Stop(args) => args.output.format(),
             Self::Down(args) => args.output.format(),
             Self::Rm(args) => args.output.format(),
@@ -233,6 +236,7 @@ impl Commands {
             Self::Pause(args) => pause::run(args, ctx).await,
             Self::Resume(args) => resume::run(args, ctx).await,
             Self::Interrupt(args) => interrupt::run(args, ctx).await,
+            Self::Mock(args) => mock::run(args, ctx).await,
             Self::Restart(args) => restart::run(args, ctx).await,
             Self::Stop(args) => stop::run(args, ctx).await,
             Self::Down(args) => down::run(args, ctx).await,

@@ -36,6 +36,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "sandbox",
             "token",
             "agent",
+            "mock",
             "session",
         ],
     ),

@@ -24,8 +24,8 @@ use crate::{
 };
 
 /// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
-const PLANNED_COMMANDS: [&str; 11] =
-    ["schedule", "skill", "tool", "mock", "hook", "on", "ui", "node", "rerun", "task", "tasks"];
+const PLANNED_COMMANDS: [&str; 10] =
+    ["schedule", "skill", "tool", "hook", "on", "ui", "node", "rerun", "task", "tasks"];
 
 /// Subcommands that delete; no misspelt command is corrected to one of them.
 const DELETING_COMMANDS: [&str; 5] = ["rm", "end", "drop", "clear", "revoke"];
@@ -591,7 +591,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 43] = [
+    const WITHOUT_TARGET: [&str; 46] = [
         "run",
         "start",
         "up",
@@ -617,6 +617,9 @@ mod tests {
         "config",
         "config path",
         "config get",
+        "mock say",
+        "mock call",
+        "mock rules",
         "mcp",
         "mcp install",
         "token",

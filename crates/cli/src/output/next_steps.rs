@@ -158,6 +158,10 @@ impl<'a> FailedAgent<'a> {
             FailureClass::ContextOverflow => {
                 (format!("shorten the messages for {name}"), self.restart())
             }
+            FailureClass::Output => (
+                format!("relax `output_schema` of {name}, or describe the answer in its prompt"),
+                self.restart(),
+            ),
             FailureClass::MissingProgram => (self.program_fix(&failure.message), self.resume()),
             FailureClass::OutdatedProgram => (self.update_fix(), self.resume()),
             FailureClass::Crash | FailureClass::Fatal => (self.output_fix(), self.resume()),

@@ -7,11 +7,13 @@ use agent_worker_protocol::{
     AttemptId, Target,
     api::{
         AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView, ListPage, LogReply,
+        MockRequest, MockScript,
     },
 };
 use axum::{Json, extract::State};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{
     AppState,
@@ -112,6 +114,23 @@ pub(super) async fn resume(
     UrlQuery(near): UrlQuery<ProjectQuery>,
 ) -> HandlerResult<AgentView> {
     Ok(Json(app.kernel.agents().resume(&who, &near.with_target(target)).await?))
+}
+
+/// Handles `POST /agents/{target}/mock`.
+pub(super) async fn mock(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(target): UrlPath<Target>,
+    UrlQuery(near): UrlQuery<ProjectQuery>,
+    key: IdempotencyKey,
+    JsonBody(request): JsonBody<MockRequest>,
+) -> HandlerResult<MockScript> {
+    let near = near.with_target(target);
+    let key = key.effect(
+        "agent_mock",
+        || json!({ "target": near.target, "project": near.project, "request": request }),
+    )?;
+    Ok(Json(app.kernel.agents().set_mock(&who, key, &near, request).await?))
 }
 
 /// Handles `GET /logs`.

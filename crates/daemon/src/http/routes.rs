@@ -11,8 +11,8 @@ use agent_worker_protocol::{
         AckReply, AckRequest, AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView,
         AnswerRequest, AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest,
         FeedbackRequest, FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved,
-        InstanceRequest, InstanceView, ListPage, LogReply, MessagesReply, PermitReply,
-        PermitRequest, ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply,
+        InstanceRequest, InstanceView, ListPage, LogReply, MessagesReply, MockRequest, MockScript,
+        PermitReply, PermitRequest, ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply,
         QuestionView, ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView,
         SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated,
         TokenRequest, TokenView, VoteRequest,
@@ -209,6 +209,17 @@ fn agent() -> Vec<Route> {
         .path_param::<Target>()
         .query_params::<extractors::ProjectQuery>()
         .returns::<AgentView>(),
+        Route::new(
+            Agents,
+            Post,
+            "/agents/{target}/mock",
+            agents::mock,
+            "Gives a mock agent another script, which its next turn uses.",
+        )
+        .path_param::<Target>()
+        .query_params::<extractors::ProjectQuery>()
+        .idempotent_body::<MockRequest>()
+        .returns::<MockScript>(),
         Route::new(User, Get, "/logs", agents::log, "Returns the output of an agent's worker.")
             .query_params::<agents::LogPageQuery>()
             .returns::<LogReply>(),

@@ -112,6 +112,10 @@ fn valid_change(fixture: &DaemonFixture, method: &str, path: &str) -> (String, O
             "POST",
             "/agents/{target}/stop" | "/agents/{target}/interrupt" | "/agents/{target}/resume",
         ) => (path.replace("{target}", "reviewer@team"), None, 200),
+        ("POST", "/agents/{target}/mock") => {
+            let script = json!({"rules": [{"say": "hi"}]});
+            (path.replace("{target}", "reviewer@team"), Some(script), 200)
+        }
         ("POST", "/runs/{id}/stop") => (format!("/runs/{run}/stop?now=true"), None, 200),
         ("POST", "/runs/{id}/pause") => (format!("/runs/{run}/pause"), None, 200),
         ("POST", "/runs/{id}/resume") => (format!("/runs/{run}/resume"), Some(json!({})), 409),

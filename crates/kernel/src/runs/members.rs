@@ -158,7 +158,7 @@ impl Kernel {
     }
 
     /// Returns the agent of a target, with its instance and its live run.
-    async fn resolve_member(
+    pub(crate) async fn resolve_member(
         &self,
         who: &Principal,
         selector: &InstanceSelector,

@@ -7,6 +7,7 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{JournalEntry, Lease};
 use agent_worker_workflow::AnswerHandling;
+use serde_json::Value;
 
 use crate::{messaging::attachments::attached_files, runs::team_parts::TeamParts};
 
@@ -54,6 +55,17 @@ pub(crate) fn system_prompt(
     match own {
         Some(own) => format!("{frame}\n\n{own}"),
         None => frame,
+    }
+}
+
+/// Adds the form of the answer to a system prompt.
+pub(crate) fn with_output_schema(system_prompt: String, schema: Option<&Value>) -> String {
+    match schema {
+        Some(schema) => format!(
+            "{system_prompt}\n\nA program reads your last text. Make it one JSON value, without any other text, that is valid \
+             against this JSON Schema:\n{schema}"
+        ),
+        None => system_prompt,
     }
 }
 

@@ -198,6 +198,9 @@ impl Kernel {
         let parts = self.team_parts_of(run_context, &lease.fence.agent).await?;
         let decisions = self.recent_decisions(run_context).await?;
         let prompt = prompt::prompt(lease, &decisions, &place.folder);
+        let (team, instance) = (&run_context.team, &run_context.instance);
+        let system_prompt = prompt::system_prompt(&lease.fence.agent, instance, team, parts, own);
+        let output_schema = settings.output_schema.as_ref();
         let attachments = job_attachments(&lease.messages, &place.folder);
         Ok(WorkerJob {
             attempt: lease.id,
@@ -211,13 +214,7 @@ impl Kernel {
             folder: place.folder,
             cwd: run_context.cwd_of(settings),
             env: worker_env(env, settings),
-            system_prompt: prompt::system_prompt(
-                &lease.fence.agent,
-                &run_context.instance,
-                &run_context.team,
-                parts,
-                own,
-            ),
+            system_prompt: prompt::with_output_schema(system_prompt, output_schema),
             prompt,
             woken_by: prompt::woken_by(lease),
             backend: run_context.backend_of(settings),
@@ -228,6 +225,7 @@ impl Kernel {
             sandbox: job_sandbox(run_context, settings),
             max_steps: settings.max_steps,
             max_tokens: settings.max_tokens,
+            output_schema: settings.output_schema.clone(),
             effort: settings.effort,
             history: run_context.script.workflow.history,
             team: run_context.team.clone(),

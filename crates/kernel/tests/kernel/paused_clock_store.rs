@@ -53,6 +53,7 @@ const WRITE_METHODS: &[&str] = &[
     "agent_add",
     "agent_stop",
     "agent_resume",
+    "agent_mock_set",
     "agent_remove",
     "message_append",
     "message_index",
@@ -240,6 +241,7 @@ patient! {
         fn agent_add(by: WriteContext, run: RunId, agent: NewAgent, now: Now) -> AgentName;
         fn agent_stop(by: WriteContext, workflow: WorkflowId, agent: AgentName, why: String, now: Now) -> ();
         fn agent_resume(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
+        fn agent_mock_set(by: WriteContext, workflow: WorkflowId, agent: NewAgent, now: Now) -> ();
         fn agent_remove(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ();
         fn agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>;
         fn event_append(run: RunId, body: EventBody, cause: Option<String>, now: Now) -> ();

@@ -19,6 +19,7 @@ use crate::{
     },
     failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
+    output_schema::is_strict_schema,
     wires::{ModelWire, WireRequest},
 };
 
@@ -33,6 +34,10 @@ const MODELS_WITHOUT_EFFORT: [&str; 6] = [
     "claude-sonnet-4-5",
     "claude-haiku-4-5",
 ];
+
+/// Models that take no schema of their answer.
+const MODELS_WITHOUT_OUTPUT_FORMAT: [&str; 3] =
+    ["claude-3", "claude-opus-4-2", "claude-sonnet-4-2"];
 
 /// The shape of the Messages API.
 pub(crate) struct AnthropicWire;
@@ -62,6 +67,13 @@ impl ModelWire for AnthropicWire {
             body.insert("thinking".to_owned(), json!({"type": "adaptive"}));
             body.insert("output_config".to_owned(), json!({"effort": effort_word(effort)}));
         }
+        // The API takes only schemas that leave nothing open.
+        let schema = settings.output_schema.as_ref().filter(|it| is_strict_schema(it));
+        if let Some(schema) = schema.filter(|_| knows_output_format(prompt.model)) {
+            let format = json!({"type": "json_schema", "schema": schema});
+            let config = body.entry("output_config").or_insert_with(|| json!({}));
+            config["format"] = format;
+        }
         merge(&mut body, &settings.extra);
         let messages: Vec<Value> = prompt.entries.iter().map(write_entry).collect();
         WireRequest {
@@ -82,6 +94,10 @@ fn cache_marker() -> Value {
 
 fn knows_effort(model: &str) -> bool {
     !MODELS_WITHOUT_EFFORT.iter().any(|older| model.starts_with(older))
+}
+
+fn knows_output_format(model: &str) -> bool {
+    !MODELS_WITHOUT_OUTPUT_FORMAT.iter().any(|older| model.starts_with(older))
 }
 
 fn effort_word(effort: Effort) -> &'static str {

@@ -17,6 +17,7 @@ use crate::{
     },
     failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
+    output_schema::json_schema_format,
     wires::{ModelWire, WireRequest},
 };
 
@@ -45,6 +46,10 @@ impl ModelWire for ChatWire {
         }
         if let Some(effort) = settings.effort {
             body.insert("reasoning_effort".to_owned(), effort.word().into());
+        }
+        if let Some(schema) = &settings.output_schema {
+            let format = json!({"type": "json_schema", "json_schema": json_schema_format(schema)});
+            body.insert("response_format".to_owned(), format);
         }
         merge(&mut body, &settings.extra);
         let system = json!({"role": "system", "content": prompt.system});

@@ -33,7 +33,13 @@ impl ModelWire for GeminiWire {
             let tools: Vec<Value> = prompt.tools.iter().map(write_tool).collect();
             body.insert("tools".to_owned(), json!([{"functionDeclarations": tools}]));
         }
-        let generation = generation_settings(prompt.model, prompt.settings);
+        let mut generation = generation_settings(prompt.model, prompt.settings);
+        // Models before version 3 take no schema together with tools.
+        let takes_schema = prompt.tools.is_empty() || !has_thinking_budget(prompt.model);
+        if let Some(schema) = prompt.settings.output_schema.as_ref().filter(|_| takes_schema) {
+            generation.insert("responseMimeType".to_owned(), "application/json".into());
+            generation.insert("responseJsonSchema".to_owned(), schema.clone());
+        }
         if !generation.is_empty() {
             body.insert("generationConfig".to_owned(), generation.into());
         }
@@ -72,11 +78,16 @@ fn thinking(model: &str, effort: Effort) -> Value {
         Effort::Medium => (8192, "medium"),
         Effort::High | Effort::Xhigh | Effort::Max => (24_576, "high"),
     };
-    if model.contains("2.5") {
+    if has_thinking_budget(model) {
         json!({"thinkingBudget": budget})
     } else {
         json!({"thinkingLevel": level})
     }
+}
+
+/// Returns true for a model of version 2.5 or an earlier one.
+fn has_thinking_budget(model: &str) -> bool {
+    ["2.5", "2.0", "1.5"].iter().any(|version| model.contains(version))
 }
 
 fn write_tool(tool: &ToolDefinition) -> Value {

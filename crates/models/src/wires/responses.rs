@@ -16,6 +16,7 @@ use crate::{
     },
     failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error},
     json_body::{merge, write_body},
+    output_schema::json_schema_format,
     wires::{ModelWire, WireRequest},
 };
 
@@ -45,6 +46,11 @@ impl ModelWire for ResponsesWire {
         }
         if let Some(effort) = settings.effort {
             body.insert("reasoning".to_owned(), json!({"effort": effort.word()}));
+        }
+        if let Some(schema) = &settings.output_schema {
+            let mut format = json_schema_format(schema);
+            format["type"] = "json_schema".into();
+            body.insert("text".to_owned(), json!({"format": format}));
         }
         merge(&mut body, &settings.extra);
         let items: Vec<Value> = prompt.entries.iter().flat_map(write_entry).collect();

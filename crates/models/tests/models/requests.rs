@@ -82,6 +82,7 @@ fn settings() -> RequestSettings {
         max_tokens: Some(500),
         temperature: Some(0.5),
         effort: Some(Effort::High),
+        output_schema: None,
         extra: json!({"metadata": {"user": "u"}}).as_object().cloned().unwrap_or_default(),
     }
 }
@@ -236,4 +237,39 @@ fn effort_is_written_for_models_that_know_it() {
     assert_eq!(budget["generationConfig"]["thinkingConfig"], json!({"thinkingBudget": 1024}));
     let level = effort(Gemini, "gemini-3.5-flash", Effort::Max);
     assert_eq!(level["generationConfig"]["thinkingConfig"], json!({"thinkingLevel": "high"}));
+}
+
+#[test]
+fn a_schema_is_in_the_field_of_its_api() {
+    let written = |shape: WireShape, model: &str, schema: &Value| {
+        let output_schema = Some(schema.clone());
+        let settings = RequestSettings { output_schema, ..settings() };
+        let tools = tools();
+        let prompt =
+            ModelPrompt { model, system: "", tools: &tools, entries: &[], settings: &settings };
+        serde_json::from_str::<Value>(&wire_of(shape).write_request(&prompt).body).unwrap()
+    };
+    let strict = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"],
+        "additionalProperties": false});
+    let open = json!({"type": "object"});
+    let format = json!({"type": "json_schema", "schema": strict});
+    let newer = written(Messages, "claude-opus-5-5", &strict);
+    assert_eq!(newer["output_config"], json!({"effort": "high", "format": format}));
+    assert_eq!(written(Messages, "claude-opus-5-5", &open)["output_config"]["format"], Value::Null);
+    assert_eq!(written(Messages, "claude-3-haiku", &strict)["output_config"], Value::Null);
+    for (schema, is_strict) in [(&strict, true), (&open, false)] {
+        let body = written(Responses, "m-1", schema);
+        let expected =
+            json!({"type": "json_schema", "name": "answer", "schema": schema, "strict": is_strict});
+        assert_eq!(body["text"], json!({ "format": expected }));
+        let body = written(Chat, "m-1", schema);
+        let expected = json!({"name": "answer", "schema": schema, "strict": is_strict});
+        let expected = json!({"type": "json_schema", "json_schema": expected});
+        assert_eq!(body["response_format"], expected);
+    }
+    let newer = written(Gemini, "gemini-3.5-flash", &open);
+    assert_eq!(newer["generationConfig"]["responseJsonSchema"], open);
+    assert_eq!(newer["generationConfig"]["responseMimeType"], "application/json");
+    let older = written(Gemini, "gemini-2.5-flash", &open);
+    assert_eq!(older["generationConfig"]["responseMimeType"], Value::Null);
 }

@@ -238,3 +238,21 @@ pub struct LogReply {
     /// Offset from which to continue reading.
     pub next: u64,
 }
+
+/// Body of `POST /agents/{target}/mock`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MockRequest {
+    /// The whole new script; an empty one does nothing.
+    pub rules: Vec<MockRule>,
+}
+
+/// The script of a mock agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MockScript {
+    pub agent: AgentName,
+    /// Instance that the agent belongs to.
+    pub instance: InstanceRef,
+    /// Rules from the next turn on.
+    pub rules: Vec<MockRule>,
+}

@@ -209,6 +209,8 @@ event_kinds! {
         AgentStopped => "agent.stopped",
         /// An agent that was stopped is woken again.
         AgentResumed => "agent.resumed",
+        /// A mock agent has another script from its next turn on.
+        AgentMockChanged => "agent.mock_changed",
         /// An agent left the run.
         AgentRemoved => "agent.removed",
         /// The event at this position is damaged and cannot be shown; `cause` names it.

@@ -184,6 +184,7 @@ fn worker_reports() -> Vec<Recorded> {
         ("agent.added", "", EventBody::AgentAdded),
         ("agent.stopped", "", EventBody::AgentStopped),
         ("agent.resumed", "", EventBody::AgentResumed),
+        ("agent.mock_changed", "", EventBody::AgentMockChanged),
         ("agent.removed", "", EventBody::AgentRemoved),
     ]
 }

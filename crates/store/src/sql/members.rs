@@ -118,6 +118,24 @@ pub(crate) fn resume(
     .map(drop)
 }
 
+/// Replaces the settings of an agent whose script changed.
+pub(crate) fn set_mock(
+    tx: &Tx<'_>,
+    by: &WriteContext,
+    workflow: WorkflowId,
+    agent: &NewAgent,
+    now: Now,
+) -> Result<()> {
+    once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
+        let name = locked.find_agent(&agent.name)?;
+        tx.prepare_cached("UPDATE agent SET settings = ?3 WHERE workflow = ?1 AND name = ?2")?
+            .execute(params![workflow.get(), name.as_str(), agent.settings])?;
+        let entry = EventEntry::new(EventBody::AgentMockChanged).agent(&name).by(&author.sender());
+        locked.append_event(&entry, now)
+    })
+    .map(drop)
+}
+
 /// Removes an agent from the run. Its row stays, without a run, for its epoch.
 pub(crate) fn remove(
     tx: &Tx<'_>,

@@ -117,6 +117,14 @@ pub trait RunStore: Send + Sync {
         agent: AgentName,
         now: Now,
     ) -> Result<()>;
+    /// Replaces the settings of an agent with a script of its own.
+    async fn agent_mock_set(
+        &self,
+        by: WriteContext,
+        workflow: WorkflowId,
+        agent: NewAgent,
+        now: Now,
+    ) -> Result<()>;
     /// Removes an agent from the live run and drops its open mail. Refused while an attempt of it is live.
     async fn agent_remove(
         &self,
@@ -172,6 +180,8 @@ store_methods! {
             = move |tx| members::stop(tx, &by, workflow, &agent, &why, now);
         write of_workflow(workflow) agent_resume(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ()
             = move |tx| members::resume(tx, &by, workflow, &agent, now);
+        write of_workflow(workflow) agent_mock_set(by: WriteContext, workflow: WorkflowId, agent: NewAgent, now: Now) -> ()
+            = move |tx| members::set_mock(tx, &by, workflow, &agent, now);
         write of_workflow(workflow) agent_remove(by: WriteContext, workflow: WorkflowId, agent: AgentName, now: Now) -> ()
             = move |tx| members::remove(tx, &by, workflow, &agent, now);
         read of_workflow(workflow) agent_ready(workflow: WorkflowId) -> Vec<ReadyAgent>

@@ -202,6 +202,7 @@ conformance! {
     members {
         an_agent_joins_a_live_run_under_a_name_that_is_free,
         a_stopped_agent_is_not_woken_until_it_is_resumed,
+        a_new_script_replaces_the_settings_of_an_agent_once,
         an_agent_that_leaves_takes_its_open_mail_with_it,
         a_paused_run_goes_on_within_its_new_limits,
         what_was_cleared_is_hidden_and_kept,

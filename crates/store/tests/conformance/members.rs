@@ -86,6 +86,24 @@ pub(crate) async fn a_stopped_agent_is_not_woken_until_it_is_resumed(store: Arc<
     assert!(matches!(nobody, Err(Error::NotFound("agent"))));
 }
 
+pub(crate) async fn a_new_script_replaces_the_settings_of_an_agent_once(store: Arc<dyn Store>) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let set = async |who: &str, settings: &str| {
+        let agent = NewAgent { settings: settings.to_owned(), ..new_agent(who) };
+        store.agent_mock_set(user(), team.workflow, agent, NOW).await
+    };
+    set("A", "{\"new\":1}").await.unwrap();
+    let settings: Vec<_> = store.agent_list(team.workflow).await.unwrap();
+    let settings: Vec<_> = settings.into_iter().map(|row| (row.name, row.settings)).collect();
+    assert_eq!(settings[0], (name("a"), "{\"new\":1}".to_owned()));
+    assert_ne!(settings[1].1, settings[0].1);
+    let event = team.events().await.pop().unwrap();
+    assert_eq!((event.body.kind_word(), event.by.as_deref()), ("agent.mock_changed", Some("user")));
+    assert!(matches!(set("z", "{}").await, Err(Error::NotFound("agent"))));
+    team.settle(end(Outcome::Stopped)).await;
+    assert!(matches!(set("a", "{}").await, Err(Error::NoRun)));
+}
+
 pub(crate) async fn an_agent_that_leaves_takes_its_open_mail_with_it(store: Arc<dyn Store>) {
     let team = Team::new(&store, &["a", "b"]).await;
     let seq = team.say("go", &["a", "b"]).await;

@@ -20,6 +20,7 @@ const UNREPORTED_CALLS: &str = "";
 
 /// Records the events of one turn.
 pub(super) struct EventRecorder<'a> {
+    context: &'a TurnContext,
     pub(super) reporter: &'a EventReporter,
     pub(super) log: &'a WorkerLog,
     pricing: PricingContext,
@@ -28,7 +29,7 @@ pub(super) struct EventRecorder<'a> {
 
 impl<'a> EventRecorder<'a> {
     pub(super) fn new(context: &'a TurnContext, pricing: PricingContext) -> Self {
-        Self { reporter: &context.reporter, log: &context.log, pricing, opener: None }
+        Self { context, reporter: &context.reporter, log: &context.log, pricing, opener: None }
     }
 
     /// Adds to each session the command that opens it.
@@ -76,6 +77,7 @@ impl<'a> EventRecorder<'a> {
                     let why = "the session data of the program is longer than 64 KiB";
                     return Err(TurnFailure::new(FailureClass::Fatal, why));
                 }
+                self.context.keep_session(&session);
                 self.reporter.record(WorkerEvent::Session { session });
             }
             ProgramEvent::GaveUp(failure) => return Err(failure),

@@ -51,6 +51,9 @@ struct ExecutableInput<'a> {
     model: Option<&'a str>,
     /// The session that the executable wrote in its last successful turn.
     session: Option<&'a Value>,
+    /// JSON Schema of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a Value>,
     /// Files that came with the messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attachments: Vec<ExecutableAttachment<'a>>,
@@ -120,6 +123,7 @@ impl ProgramAdapter for Executable {
             woken_by,
             model: model.as_deref(),
             session: turn.session.as_ref(),
+            output_schema: turn.context.answer_schema.as_ref().map(|it| it.schema()),
             attachments: attachments.iter().map(ExecutableAttachment::from).collect(),
         };
         let stdin = serde_json::to_string(&task)? + "\n";

@@ -57,6 +57,11 @@ impl ProgramLaunch {
         Self { agent: agent.map(str::to_owned), ..self }
     }
 
+    /// Continues the conversation of the turn from now on, whatever the file says.
+    pub(super) fn continue_session(&mut self) {
+        self.session = SessionPolicy::Continue;
+    }
+
     /// Creates the launch of any executable, which has no settings of its own and always gets its conversation.
     pub(super) fn executable(command: &[String]) -> Self {
         Self::new(command, &[], None, SessionPolicy::Continue)

@@ -52,6 +52,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         sandbox: None,
         max_steps: Some(30),
         max_tokens: None,
+        output_schema: None,
         effort: None,
         team: Vec::new(),
         history: agent_worker_protocol::HistoryMode::Full,

@@ -78,6 +78,15 @@ pub fn parse_mock_script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error
     }
 }
 
+/// Checks the tools in the script of a `mock` agent.
+pub fn check_mock_rules(rules: &[MockRule]) -> Result<(), AgentDraftError> {
+    let mut calls = rules.iter().flat_map(|rule| &rule.calls);
+    match calls.find_map(|call| mock::unknown_tool(&call.tool)) {
+        Some((message, hint)) => Err(AgentDraftError { message, hint }),
+        None => Ok(()),
+    }
+}
+
 impl AgentDraft {
     /// Completes the draft with the defaults.
     pub fn into_settings(self) -> Result<AgentSettings, AgentDraftError> {
@@ -110,6 +119,7 @@ impl AgentDraft {
             system_prompt: self.system_prompt,
             max_tokens: None,
             max_steps: None,
+            output_schema: None,
             effort: None,
             timeout: DEFAULT_TIMEOUT,
             silence: DEFAULT_SILENCE,

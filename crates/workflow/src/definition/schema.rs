@@ -150,6 +150,7 @@ fn agent() -> Value {
             ("system_prompt", system_prompt()),
             ("max_tokens", model_keys::max_tokens()),
             ("max_steps", model_keys::max_steps()),
+            ("output_schema", model_keys::output_schema()),
             ("effort", model_keys::effort()),
             ("timeout", span("Maximum duration of an attempt (30m).")),
             ("silence", span("Maximum time for which an attempt may be silent (5m).")),

@@ -32,6 +32,7 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         model: None,
         system_prompt: None,
         max_tokens: None,
+        output_schema: None,
         effort: None,
         fallback: Vec::new(),
         max_steps: None,

@@ -5,8 +5,8 @@ use agent_worker_protocol::{
     api::{
         AgentDetail, AgentInterrupted, AgentStopped, AgentView, DeadLetter, DeadReply, DeadRequest,
         InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView, ListPage, LogReply,
-        MAX_PAGE_ITEMS, MessagesReply, ResumeRequest, RunStopped, RunView, StatsView, TurnDetail,
-        TurnView,
+        MAX_PAGE_ITEMS, MessagesReply, MockRequest, MockScript, ResumeRequest, RunStopped, RunView,
+        StatsView, TurnDetail, TurnView,
     },
 };
 use serde_json::json;
@@ -73,6 +73,17 @@ impl DaemonClient {
         scope: &CommandScope,
     ) -> ClientResult<AgentView> {
         self.daemon.post(&agent_url(who, "/resume", scope), &json!({})).await
+    }
+
+    /// Sends `POST /agents/{target}/mock`; a repetition with the same key changes nothing more.
+    pub(crate) async fn agent_mock(
+        &self,
+        key: &str,
+        who: &Target,
+        request: &MockRequest,
+        scope: &CommandScope,
+    ) -> ClientResult<MockScript> {
+        self.daemon.post_once(&agent_url(who, "/mock", scope), key, request).await
     }
 
     /// Sends `POST /runs/{id}/stop`.

@@ -7,6 +7,8 @@ pub(super) enum Preset {
     Mock,
     /// Two agents of one program, which write a note and check it.
     Pair(Program),
+    /// The same with a model's API.
+    Api,
     /// A review of the changes in a project.
     Review,
     /// A standing team.
@@ -23,17 +25,37 @@ pub(super) enum Program {
     Gemini,
 }
 
+/// A model that the environment has a key for, or the first choice without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ModelChoice {
+    /// Name of the model, as `provider/model`.
+    pub(super) model: String,
+    /// The variable that holds the key, or that should.
+    pub(super) variable: String,
+    /// The reason for or against the model.
+    pub(super) why: String,
+    /// True if the provider can be called as it is.
+    pub(super) is_usable: bool,
+}
+
 /// A preset with its program, and the reason for the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) preset: Preset,
     /// The program of the agents; none for scripted agents.
     pub(super) program: Option<Program>,
+    /// The model of agents without a program.
+    pub(super) model: Option<ModelChoice>,
     pub(super) reason: String,
 }
 
-/// Chooses by the flag and the installed programs, of which the first in the order of [`Program::ALL`] is used.
-pub(super) fn choose(requested: Option<Preset>, installed: &[Program]) -> Choice {
+/// Chooses by the flag, by the installed programs, of which the first in the order of [`Program::ALL`] is used, and by the model that
+/// can be called.
+pub(super) fn choose(
+    requested: Option<Preset>,
+    installed: &[Program],
+    model: &ModelChoice,
+) -> Choice {
     let found = Program::ALL.into_iter().find(|program| installed.contains(program));
     let (preset, program, reason) = match (requested, found) {
         (Some(preset @ Preset::Mock), _) => {
@@ -43,6 +65,7 @@ pub(super) fn choose(requested: Option<Preset>, installed: &[Program]) -> Choice
             let (title, name) = (program.title(), program.backend());
             (preset, Some(program), format!("agents of {title}: --{name} was given"))
         }
+        (Some(Preset::Api), _) => (Preset::Api, None, model.reason()),
         (Some(preset), Some(program)) => {
             (preset, Some(program), format!("agents of {}: it is installed", program.title()))
         }
@@ -54,12 +77,24 @@ pub(super) fn choose(requested: Option<Preset>, installed: &[Program]) -> Choice
             let reason = format!("agents of {}: it is installed", program.title());
             (Preset::Pair(program), Some(program), reason)
         }
+        (None, None) if model.is_usable => {
+            (Preset::Api, None, format!("{}; {NONE_INSTALLED}", model.reason()))
+        }
         (None, None) => (Preset::Mock, None, format!("scripted agents: {NONE_INSTALLED}")),
     };
-    Choice { preset, program, reason }
+    let model = (preset == Preset::Api).then(|| model.clone());
+    Choice { preset, program, model, reason }
 }
 
 const NONE_INSTALLED: &str = "neither Claude Code nor Codex nor Gemini CLI is installed";
+
+impl ModelChoice {
+    fn reason(&self) -> String {
+        let Self { model, why, .. } = self;
+        let sign = if self.is_usable { ':' } else { ';' };
+        format!("agents of {model}{sign} {why}")
+    }
+}
 
 impl Program {
     /// The programs, the first choice first.
@@ -108,6 +143,7 @@ impl Preset {
         match self {
             Self::Mock => "mock",
             Self::Pair(program) => program.backend(),
+            Self::Api => "api",
             Self::Review => "review",
             Self::Office => "office",
             Self::Ci => "ci",
@@ -117,7 +153,7 @@ impl Preset {
     /// Returns the name of the file if none is given.
     pub(super) fn default_file(self) -> &'static str {
         match self {
-            Self::Mock | Self::Pair(_) => "team.yaml",
+            Self::Mock | Self::Pair(_) | Self::Api => "team.yaml",
             Self::Review => "review.yaml",
             Self::Office => "office.yaml",
             Self::Ci => "ci.yaml",
@@ -127,7 +163,9 @@ impl Preset {
     /// Returns the command that starts the team.
     pub(super) fn command(self, file: &str) -> String {
         match self {
-            Self::Mock | Self::Pair(_) | Self::Review => format!("agent-worker run {file}"),
+            Self::Mock | Self::Pair(_) | Self::Api | Self::Review => {
+                format!("agent-worker run {file}")
+            }
             Self::Office => format!("agent-worker up {file}"),
             Self::Ci => format!("agent-worker run {file} --ci"),
         }
@@ -139,6 +177,7 @@ impl Preset {
             Self::Pair(Program::Claude) => include_str!("claude.yaml"),
             Self::Pair(Program::Codex) => include_str!("codex.yaml"),
             Self::Pair(Program::Gemini) => include_str!("gemini.yaml"),
+            Self::Api => include_str!("api.yaml"),
             Self::Review => include_str!("review.yaml"),
             Self::Office => include_str!("office.yaml"),
             Self::Ci => include_str!("ci.yaml"),
@@ -147,6 +186,15 @@ impl Preset {
 }
 
 impl Choice {
+    /// Returns the name of the backend of all agents.
+    pub(super) fn backend(&self) -> &'static str {
+        match (self.program, &self.model) {
+            (Some(program), _) => program.backend(),
+            (None, Some(_)) => "api",
+            (None, None) => "mock",
+        }
+    }
+
     /// Returns the text of the file, which mentions its own path.
     pub(super) fn text(&self, file: &str) -> String {
         let text = self.preset.template();
@@ -156,6 +204,12 @@ impl Choice {
                 .replace("KEY_VARIABLE", program.key_variable())
                 .replace("READ_ONLY", program.read_only())
                 .replace("PROGRAM", program.backend()),
+        };
+        let text = match &self.model {
+            None => text,
+            Some(ModelChoice { model, variable, .. }) => {
+                text.replace("KEY_VARIABLE", variable).replace("MODEL_NAME", model)
+            }
         };
         // Last, because a path may contain one of the other words.
         text.replace("FILE", file)
@@ -168,16 +222,39 @@ mod tests {
 
     use super::*;
 
-    const REQUESTS: [Option<Preset>; 8] = [
+    const REQUESTS: [Option<Preset>; 9] = [
         None,
         Some(Preset::Mock),
         Some(Preset::Pair(Program::Claude)),
         Some(Preset::Pair(Program::Codex)),
         Some(Preset::Pair(Program::Gemini)),
+        Some(Preset::Api),
         Some(Preset::Review),
         Some(Preset::Office),
         Some(Preset::Ci),
     ];
+
+    /// Returns a model without a key.
+    fn model() -> ModelChoice {
+        let (model, variable) = ("anthropic/claude-sonnet-5-5".into(), "ANTHROPIC_API_KEY".into());
+        ModelChoice { model, variable, why: "it is".into(), is_usable: false }
+    }
+
+    #[test]
+    fn a_model_with_a_key_is_used_if_it_is_asked_for_or_no_program_is_installed() {
+        for (requested, installed, is_usable, expected) in [
+            (None, &[][..], true, Preset::Api),
+            (None, &[], false, Preset::Mock),
+            (None, &[Program::Codex], true, Preset::Pair(Program::Codex)),
+            (Some(Preset::Api), &[Program::Codex], true, Preset::Api),
+            (Some(Preset::Api), &[], false, Preset::Api),
+            (Some(Preset::Mock), &[], true, Preset::Mock),
+        ] {
+            let choice = choose(requested, installed, &ModelChoice { is_usable, ..model() });
+            assert_eq!(choice.preset, expected, "{requested:?} {installed:?} {is_usable}");
+            assert_eq!(choice.model.is_some(), expected == Preset::Api, "{requested:?}");
+        }
+    }
 
     #[test]
     fn a_flag_decides_and_without_one_the_first_installed_program() {
@@ -194,7 +271,7 @@ mod tests {
             (Some(Preset::Office), &[Gemini], (Preset::Office, Some(Gemini))),
             (Some(Preset::Ci), &[Gemini, Claude], (Preset::Ci, Some(Claude))),
         ] {
-            let Choice { preset, program, .. } = choose(requested, installed);
+            let Choice { preset, program, .. } = choose(requested, installed, &model());
             assert_eq!((preset, program), expected, "{requested:?} {installed:?}");
         }
     }
@@ -203,17 +280,17 @@ mod tests {
     fn every_preset_is_valid_with_every_program_and_has_no_placeholder() {
         for requested in REQUESTS {
             for installed in [&[][..], &[Program::Claude], &[Program::Codex], &[Program::Gemini]] {
-                let choice = choose(requested, installed);
+                let choice = choose(requested, installed, &model());
                 let text = choice.text("here/first.yaml");
                 let parsed = agent_worker_workflow::parse(&text, Path::new("first.yaml"));
                 let workflow = parsed.unwrap_or_else(|error| panic!("{choice:?}: {error:?}"));
                 assert!(workflow.kickoff_problem().is_none(), "{choice:?}");
                 assert_eq!(workflow.unknown_mentions().len(), 0, "{choice:?}");
                 assert!(workflow.params.iter().all(|param| !param.required), "{choice:?}");
-                let backend = choice.program.map_or("mock", Program::backend);
+                let backend = choice.backend();
                 let backends = workflow.agents.iter().map(|agent| agent.backend.word());
                 assert!(backends.into_iter().all(|word| word == backend), "{choice:?}");
-                for placeholder in ["FILE", "PROGRAM", "READ_ONLY", "KEY_VARIABLE"] {
+                for placeholder in ["FILE", "PROGRAM", "READ_ONLY", "KEY_VARIABLE", "MODEL_NAME"] {
                     assert!(!text.contains(placeholder), "{choice:?}: {placeholder}");
                 }
                 assert!(text.contains("here/first.yaml"), "{choice:?}");
@@ -223,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_path_is_written_as_it_is() {
-        let text = choose(Some(Preset::Ci), &[]).text("PROGRAM-READ_ONLY.yaml");
+        let text = choose(Some(Preset::Ci), &[], &model()).text("PROGRAM-READ_ONLY.yaml");
         assert!(text.contains("agent-worker run PROGRAM-READ_ONLY.yaml --ci"), "{text}");
     }
 

@@ -5,6 +5,7 @@
 
 mod failure;
 mod messages;
+mod model_args;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -12,8 +13,8 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, ArgumentPattern, CredentialMode, Keyword as _, PermissionAction, PermissionMode,
-    Permissions, ToolPattern, TurnMessage, Usage,
+    AgentName, ArgumentPattern, CredentialMode, PermissionAction, PermissionMode, Permissions,
+    ToolPattern, TurnMessage, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ use uuid::Uuid;
 use self::{
     failure::retry_event,
     messages::{ClaudeMessages, user_line},
+    model_args::add_model_args,
 };
 use crate::program::{
     ProgramAdapter, ProgramEvent, ProgramExit, ProgramInvocation, ProgramOutcome, ProgramTurn,
@@ -109,6 +111,9 @@ struct ClaudeResult {
     is_error: bool,
     #[serde(default)]
     result: Option<String>,
+    /// The answer as a value, if the model has given it in the form of `--json-schema`.
+    #[serde(default)]
+    structured_output: Option<Value>,
     #[serde(default)]
     errors: Vec<String>,
     subtype: String,
@@ -317,6 +322,9 @@ impl ProgramAdapter for Claude {
         };
         // The program reports `success` for a turn whose provider never answered.
         if !end.is_error && exit.is_clean() {
+            if let Some(answer) = end.structured_output {
+                return ProgramOutcome::Answered(answer.to_string());
+            }
             let results = std::mem::take(&mut self.earlier_results).into_iter().chain(end.result);
             return ProgramOutcome::Answered(results.collect::<Vec<_>>().join("\n\n"));
         }
@@ -340,23 +348,6 @@ fn add_prompt(request: &TurnRequest, invocation: &mut ProgramInvocation) -> io::
     let content: Vec<Value> = std::iter::once(text).chain(blocks).collect();
     invocation.stdin = format!("{}\n", user_line(None, &json!(content)));
     Ok(())
-}
-
-/// Adds the arguments about the model: its name, its effort and its limits.
-fn add_model_args(turn: &ProgramTurn<'_>, invocation: &mut ProgramInvocation) {
-    let TurnContext { request, limits, .. } = turn.context;
-    if let Some(effort) = request.effort {
-        invocation.args(["--effort", effort.word()]);
-    }
-    if let Some(steps) = limits.max_steps {
-        invocation.args(["--max-turns", &steps.to_string()]);
-    }
-    if let Some(tokens) = limits.max_tokens {
-        invocation.env("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &tokens.to_string());
-    }
-    if let Some(model) = &turn.model {
-        invocation.args(["--model", model]);
-    }
 }
 
 /// Returns the name of the gate's tool, as the program spells it.

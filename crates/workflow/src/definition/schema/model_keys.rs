@@ -47,6 +47,15 @@ pub(super) fn extra() -> Value {
     json!({ "type": "object", "description": about })
 }
 
+pub(super) fn output_schema() -> Value {
+    let file =
+        text_matching("File with the schema, beneath this file's folder.", r"^[^\s]+\.json$");
+    json!({
+        "description": "JSON Schema (2020-12) of the agent's answers, or a file with it.",
+        "anyOf": [{ "type": "object" }, file],
+    })
+}
+
 pub(super) fn effort() -> Value {
     let words = ["low", "medium", "high", "xhigh", "max"];
     one_of(

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use agent_worker_models::is_strict_schema;
 use agent_worker_protocol::{
     CredentialMode, Keyword as _, OnAsk, PermissionAction, PermissionMode, Permissions,
 };
@@ -97,10 +98,16 @@ pub(super) fn thread_params(turn: &ProgramTurn<'_>) -> Value {
 
 /// Returns the parameters of the turn, without its text.
 pub(super) fn turn_params(turn: &ProgramTurn<'_>) -> Value {
-    match turn.context.request.effort {
-        Some(effort) => json!({"effort": effort.word()}),
-        None => json!({}),
+    let mut params = json!({});
+    if let Some(effort) = turn.context.request.effort {
+        params["effort"] = effort.word().into();
     }
+    // The program demands that the provider enforces the schema, which refuses any other one.
+    let schema = turn.context.answer_schema.as_ref().map(|answers| answers.schema());
+    if let Some(schema) = schema.filter(|schema| is_strict_schema(schema)) {
+        params["outputSchema"] = schema.clone();
+    }
+    params
 }
 
 /// Returns true if the daemon decides about single calls. Without rules the program never asks, and a call that its sandbox
