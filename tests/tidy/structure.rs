@@ -9,7 +9,7 @@ const MEANINGLESS_NAMES: [&str; 7] =
     ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs", "manager.rs", "service.rs"];
 
 /// The crates that each crate may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 11] = [
+const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("protocol", &[]),
     ("backends", &["protocol"]),
     ("host", &["protocol"]),
@@ -19,7 +19,8 @@ const DEPENDENCIES: [(&str, &[&str]); 11] = [
     ("workflow", &["protocol", "backends"]),
     ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
-    ("worker", &["protocol", "backends", "host", "models", "sandbox"]),
+    ("tools", &["protocol", "backends", "host"]),
+    ("worker", &["protocol", "backends", "host", "models", "sandbox", "tools"]),
     ("cli", &["protocol", "backends", "host", "models", "sandbox", "workflow"]),
 ];
 

@@ -148,7 +148,7 @@ pub static BUILTIN_TOOLS: [BuiltinToolSpec; 9] = [
         tool: BuiltinTool::ListFiles,
         name: "list_files",
         aliases: &["Glob", "LS"],
-        description: "Lists files below a folder, the newest last. Files that .gitignore names are left out.",
+        description: "Lists files below a folder, sorted by path. Files that .gitignore names are left out.",
         schema: r#"{"type":"object","properties":{
             "path":{"type":"string","description":"The folder (default: the working folder)."},
             "pattern":{"type":"string","description":"Glob, such as src/**/*.rs (default: every file)."},

@@ -110,8 +110,11 @@ pub static BACKENDS: [BackendSpec; 9] = [
             max_tokens: Yes,
             effort: Yes,
             mid_turn: CapabilitySupport::JOINS,
+            approvals: Yes,
+            sandbox: Limited("its tools"),
             ..BackendCapabilities::NONE
         },
+        permissions: PermissionSupport::PerTool,
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
         unverified: &["the providers' own servers"],
         ..EMPTY

@@ -43,6 +43,8 @@ pub enum CliInvocation {
     Sandbox(SandboxArgs),
     /// The process that applies the plan of a sandbox and becomes a program.
     SandboxExec(SandboxExecArgs),
+    /// The process of the built-in tools, which reads calls from stdin.
+    ToolHost,
 }
 
 /// A parsed command of this crate.
@@ -181,6 +183,9 @@ enum TopLevelCommand {
     Worker,
     #[command(hide = true)]
     SandboxExec(SandboxExecArgs),
+    /// Serve the built-in tools of one attempt
+    #[command(hide = true)]
+    ToolHost,
 }
 
 /// Apply the plan of a sandbox, then become a program
@@ -404,7 +409,8 @@ fn file_help_command(error: &clap::Error, words: &[OsString]) -> Option<Commands
         TopLevelCommand::Daemon(_)
         | TopLevelCommand::Sandbox(_)
         | TopLevelCommand::Worker
-        | TopLevelCommand::SandboxExec(_) => None,
+        | TopLevelCommand::SandboxExec(_)
+        | TopLevelCommand::ToolHost => None,
     }
 }
 
@@ -421,6 +427,7 @@ fn into_invocation(typed: Option<TopLevelCommand>) -> CliInvocation {
         Some(TopLevelCommand::Sandbox(args)) => CliInvocation::Sandbox(args),
         Some(TopLevelCommand::Worker) => CliInvocation::Worker,
         Some(TopLevelCommand::SandboxExec(args)) => CliInvocation::SandboxExec(args),
+        Some(TopLevelCommand::ToolHost) => CliInvocation::ToolHost,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use agent_worker_backends::names_same_tool;
 use agent_worker_protocol::{ArgumentPattern, ToolPattern};
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ pub(crate) struct Call<'a> {
 pub(crate) fn grant_covers(pattern: &ToolPattern, call: Call<'_>, here: &PathContext<'_>) -> bool {
     let subjects = call_subjects(call.tool, call.args, here);
     let without_links = PathContext { resolve_link: &|_| None, ..*here };
-    pattern.tool() == call.tool
+    names_same_tool(pattern.tool(), call.tool)
         && covers_call(pattern.argument(), &subjects, &without_links)
         && once_only_cause(&subjects, here).is_none()
 }
