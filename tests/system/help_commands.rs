@@ -163,7 +163,7 @@ fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     ok     home    HOME does not exist yet; the first run creates it
     ok     disk    SOME GiB free on the disk of the home
     ok     daemon  not running; the first command that needs a daemon starts it
-    note   agents  agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
+    note   agents  agents without a sandbox run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     $ agent-worker doctor | sed '/^$/,$d' | grep -v -e ' sandbox '
     ok     home    HOME, accessible only to you
     ok     disk    SOME GiB free on the disk of the home
@@ -171,7 +171,7 @@ fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     ok     store   1 instance, 3 messages, no damage found
     note   process attempts are tracked by their process tree: --process-tracking tree
     ok     port    clients with a token connect at 127.0.0.1:PORT
-    note   agents  agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
+    note   agents  agents without a sandbox run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     ");
     let report = world.json(&["doctor", "--json"]);
     assert_eq!(report["ok"], true, "{report}");

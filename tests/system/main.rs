@@ -7,6 +7,7 @@ mod agents;
 mod answers;
 mod api;
 mod api_agents;
+mod api_tools;
 mod approvals;
 mod attachments;
 mod binding_votes;

@@ -3,12 +3,12 @@
 //! The names are resolved here, so that a stored run keeps its tools in a later version.
 
 use agent_worker_backends::{
-    BUILTIN_TOOLS, BackendKind, BackendSpec, BuiltinEffect, BuiltinToolSpec,
+    BUILTIN_TOOLS, BackendKind, BackendSpec, BuiltinEffect, BuiltinToolSpec, PermissionSupport,
     matching_builtin_tools, names_same_tool,
 };
 use agent_worker_protocol::{
-    AgentSettings, Backend, PermissionAction, Permissions, SandboxMode, SandboxNetwork,
-    SandboxSettings,
+    AgentSettings, ArgumentPattern, Backend, PermissionAction, Permissions, SandboxMode,
+    SandboxNetwork, SandboxSettings, ToolPattern,
 };
 
 use crate::{
@@ -36,10 +36,7 @@ pub(crate) fn read(
     diagnostics: &mut Diagnostics,
 ) -> Vec<String> {
     if let Some(backend) = backend.filter(|spec| spec.kind != BackendKind::Api) {
-        let message =
-            format!("`tools` is for `backend: api`; `{}` has tools of its own", backend.name);
-        let hint = "restrict them with `permissions`, such as `permissions: {deny: [Bash]}`";
-        diagnostics.add(field.diagnostic(message).with_hint(hint));
+        diagnostics.add(foreign_tools(field, backend));
         return Vec::new();
     }
     let mut names = Vec::new();
@@ -51,6 +48,20 @@ pub(crate) fn read(
         }
     }
     names
+}
+
+/// Creates the diagnostic for a backend that offers no built-in tools.
+fn foreign_tools(field: &YamlField<'_>, backend: &BackendSpec) -> Diagnostic {
+    let diagnostic = field.diagnostic("`tools` is for `backend: api`");
+    let name = backend.name;
+    match backend.permissions {
+        PermissionSupport::PerTool | PermissionSupport::PerKind(_) => diagnostic
+            .with_hint(format!("`{name}` has tools of its own; restrict them with `permissions`")),
+        PermissionSupport::DefaultOnly { hint } => diagnostic.with_hint(format!(
+            "`{name}` has tools of its own; restrict them with `permissions`: {hint}"
+        )),
+        PermissionSupport::Unsupported => diagnostic,
+    }
 }
 
 fn read_entry(field: &YamlField<'_>) -> Result<Vec<&'static BuiltinToolSpec>, Diagnostic> {
@@ -71,15 +82,36 @@ fn read_entry(field: &YamlField<'_>) -> Result<Vec<&'static BuiltinToolSpec>, Di
     })
 }
 
-/// Returns the tools of an agent without `tools:`: all, but `fetch_url` only if the network or a rule allows it.
+/// Returns the tools of an agent without `tools:`: all that its rules may allow, and `fetch_url` only if the network is open or
+/// a rule names it.
 pub(crate) fn default_names(rules: &Permissions, network: SandboxNetwork) -> Vec<String> {
-    let patterns = || rules.allow.iter().chain(&rules.ask);
-    let is_offered = |row: &&BuiltinToolSpec| {
-        row.effect != BuiltinEffect::Fetches
-            || network == SandboxNetwork::Open
-            || patterns().any(|pattern| names_same_tool(pattern.tool(), row.name))
+    let is_named = |row: &BuiltinToolSpec, patterns: &[ToolPattern]| {
+        patterns.iter().any(|pattern| names_same_tool(pattern.tool(), row.name))
     };
-    BUILTIN_TOOLS.iter().filter(is_offered).map(|row| row.name.to_owned()).collect()
+    let is_wanted =
+        |row: &BuiltinToolSpec| is_named(row, &rules.allow) || is_named(row, &rules.ask);
+    let is_refused = |row: &BuiltinToolSpec| {
+        let mut all = rules.deny.iter().filter(|it| *it.argument() == ArgumentPattern::Any);
+        all.any(|pattern| names_same_tool(pattern.tool(), row.name))
+    };
+    let is_offered = |row: &BuiltinToolSpec| match row.effect {
+        _ if is_refused(row) => false,
+        _ if is_wanted(row) => true,
+        // They act on a command that another tool has started.
+        BuiltinEffect::Follows => false,
+        BuiltinEffect::Fetches if network == SandboxNetwork::Off => false,
+        BuiltinEffect::Fetches
+        | BuiltinEffect::Reads
+        | BuiltinEffect::Edits
+        | BuiltinEffect::Runs => rules.default != Some(PermissionAction::Deny),
+    };
+    let has_commands =
+        BUILTIN_TOOLS.iter().any(|row| row.effect == BuiltinEffect::Runs && is_offered(row));
+    let follows = |row: &BuiltinToolSpec| {
+        has_commands && row.effect == BuiltinEffect::Follows && !is_refused(row)
+    };
+    let offered = BUILTIN_TOOLS.iter().filter(|row| is_offered(row) || follows(row));
+    offered.map(|row| row.name.to_owned()).collect()
 }
 
 /// Completes the settings of an agent with direct access to a model. Its tools have a sandbox unless the file says otherwise,
