@@ -113,11 +113,11 @@ fn the_tools_reach_exactly_what_the_sandbox_has() {
     for (keys, expected) in [
         (
             "sandbox: full",
-            "key no link no database no daemon no write no work yes read no linked no",
+            "key no link no database no daemon no hidden no work yes read no linked no",
         ),
         (
             "sandbox: off, permissions: { default: allow }",
-            "key yes link yes database yes daemon yes write yes work yes read yes linked yes",
+            "key yes link yes database yes daemon yes hidden yes work yes read yes linked yes",
         ),
     ] {
         let test = ToolWorld::start(keys);
@@ -131,7 +131,8 @@ fn the_tools_reach_exactly_what_the_sandbox_has() {
             ("link", "cat link".to_owned()),
             ("database", format!("ls {}", test.world.home().join("agent-worker.db").display())),
             ("daemon", format!("grep -z AGENT_WORKER_HOME= /proc/{daemon}/environ")),
-            ("write", "echo x > ~/made".to_owned()),
+            // A folder of the sandbox may have the name of the home folder.
+            ("hidden", "echo x > ~/made; test -e ~/.ssh".to_owned()),
             ("work", "echo x > made".to_owned()),
         ];
         let tries = attempts.map(|(name, command)| {
@@ -147,6 +148,7 @@ fn the_tools_reach_exactly_what_the_sandbox_has() {
             found.push(format!("{name} {}", if read.contains("secret") { "yes" } else { "no" }));
         }
         assert_eq!(found.join(" "), expected, "{keys}: {shown}");
+        assert_eq!(home.join("made").exists(), keys.contains("off"), "{keys}");
     }
 }
 
@@ -186,8 +188,8 @@ fn without_a_sandbox_changes_are_asked_for_and_shown_as_a_diff_and_reads_are_not
     let id = open["id"].to_string();
     assert_eq!(test.world.run(&["approve", &id]).code, 0);
     wait_for("the edit", || {
-        let text = fs::read_to_string(test.world.project().join("a.txt")).unwrap();
-        (text == "new\n").then_some(())
+        let edited = fs::read_to_string(test.world.project().join("a.txt")).unwrap();
+        (edited == "new\n").then_some(())
     });
 }
 
@@ -305,8 +307,8 @@ fn a_file_that_changed_since_it_was_read_is_not_edited() {
         + "ECHO";
     let answer = test.ask(&script);
     assert!(answer.ends_with("a.txt changed since it was read; read it again"), "{answer}");
-    let text = fs::read_to_string(test.world.project().join("a.txt")).unwrap();
-    assert_eq!(text, "old and new\n");
+    let content = fs::read_to_string(test.world.project().join("a.txt")).unwrap();
+    assert_eq!(content, "old and new\n");
 }
 
 #[test]

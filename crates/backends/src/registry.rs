@@ -112,7 +112,6 @@ pub static BACKENDS: [BackendSpec; 9] = [
             mid_turn: CapabilitySupport::JOINS,
             approvals: Yes,
             sandbox: Limited("its tools"),
-            ..BackendCapabilities::NONE
         },
         permissions: PermissionSupport::PerTool,
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],

@@ -7,6 +7,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::Path,
+    pin::pin,
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -73,13 +74,14 @@ impl CommandProcess {
     pub(crate) async fn wait(&mut self, mut piece: impl FnMut(&[u8])) -> io::Result<ExitStatus> {
         let Self { child, output, .. } = self;
         let mut buffer = vec![0; READ_BYTES];
+        let mut ended = pin!(child.wait());
         loop {
             tokio::select! {
                 read = output.read(&mut buffer) => match read {
-                    Ok(0) | Err(_) => return child.wait().await,
+                    Ok(0) | Err(_) => return ended.await,
                     Ok(n) => piece(&buffer[..n]),
                 },
-                status = child.wait() => {
+                status = &mut ended => {
                     let drain = async {
                         while let Ok(n @ 1..) = output.read(&mut buffer).await {
                             piece(&buffer[..n]);

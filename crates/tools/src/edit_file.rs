@@ -46,9 +46,12 @@ pub(crate) fn edit_file(args: Map<String, Value>, files: &FileAccess) -> ToolSte
 fn apply_edits(old: &str, edits: &[PassageEdit], path: &str) -> ToolStep<(String, usize)> {
     // The model sees no carriage returns.
     let has_returns = old.contains("\r\n") && !old.replace("\r\n", "").contains('\n');
-    let as_in_file = |text: &str| match has_returns {
-        true if !text.contains('\r') => text.replace('\n', "\r\n"),
-        true | false => text.to_owned(),
+    let as_in_file = |text: &str| {
+        if has_returns && !text.contains('\r') {
+            text.replace('\n', "\r\n")
+        } else {
+            text.to_owned()
+        }
     };
     let (mut text, mut replaced) = (old.to_owned(), 0);
     for (place, edit) in edits.iter().enumerate() {

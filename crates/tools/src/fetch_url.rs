@@ -13,7 +13,7 @@ use std::{
 
 use agent_worker_protocol::Base64Bytes;
 use reqwest::{
-    Client, Response,
+    Client, ClientBuilder, Response,
     dns::{Addrs, Name, Resolve, Resolving},
     header::{CONTENT_TYPE, LOCATION},
     redirect::Policy,
@@ -108,8 +108,12 @@ impl PageFetcher {
         if !is_listed {
             check_target(url)?;
         }
-        let client = if is_listed { &self.0.any } else { &self.0.public };
-        let client = client.get_or_try_init(|| async { build_client(is_listed) }).await;
+        let client = if is_listed {
+            self.0.any.get_or_try_init(|| async { client_builder().build() }).await
+        } else {
+            let public = || client_builder().dns_resolver(Arc::new(PublicResolver));
+            self.0.public.get_or_try_init(|| async { public().build() }).await
+        };
         let client = client.map_err(|error| cause_of(&error))?;
         let sent = client.get(url.clone()).send().await;
         sent.map_err(|error| ToolError(format!("could not fetch {url}: {}", cause_of(&error))))
@@ -141,17 +145,16 @@ fn private_address(host: &str) -> String {
     )
 }
 
-fn build_client(is_listed: bool) -> reqwest::Result<Client> {
+fn client_builder() -> ClientBuilder {
     // Fails if another client of this process was first, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = Client::builder()
+    Client::builder()
         // A proxy would look names up by itself.
         .no_proxy()
         .redirect(Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
         .timeout(REQUEST_TIMEOUT)
-        .user_agent(concat!("agent-worker/", env!("CARGO_PKG_VERSION")));
-    if is_listed { builder.build() } else { builder.dns_resolver(Arc::new(PublicResolver)).build() }
+        .user_agent(concat!("agent-worker/", env!("CARGO_PKG_VERSION")))
 }
 
 impl Resolve for PublicResolver {

@@ -1,5 +1,7 @@
 //! `read_file`: lines of a text file with their numbers, or an image.
 
+use std::fmt::Write as _;
+
 use agent_worker_protocol::Base64Bytes;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -60,7 +62,7 @@ fn numbered_lines(text: &str, first: usize, limit: usize) -> ToolStep<String> {
         let cut = beginning(line, MAX_LINE_BYTES);
         let mut row = format!("{:>6}\t{cut}", last + 1);
         if cut.len() < line.len() {
-            row += &format!(" … [{} more bytes in this line]", line.len() - cut.len());
+            let _ = write!(row, " … [{} more bytes in this line]", line.len() - cut.len());
         }
         if shown.len() + row.len() > MAX_RESULT_BYTES && last >= first {
             break;
@@ -71,7 +73,8 @@ fn numbered_lines(text: &str, first: usize, limit: usize) -> ToolStep<String> {
     }
     if last < total {
         let next = last + 1;
-        shown += &format!("[lines {first} to {last} of {total}; continue with offset {next}]\n");
+        let part = format_args!("lines {first} to {last} of {total}");
+        let _ = writeln!(shown, "[{part}; continue with offset {next}]");
     }
     Ok(shown)
 }

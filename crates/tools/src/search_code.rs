@@ -1,6 +1,6 @@
 //! `search_code`: the lines of files that match a regular expression.
 
-use std::{io, path::Path};
+use std::{fmt::Write as _, io, path::Path};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -79,8 +79,8 @@ pub(crate) fn search_code(
             continue;
         }
         let is_small = entry.metadata().is_ok_and(|facts| facts.len() <= MAX_FILE_BYTES);
-        let searched = is_small && found.search(&mut searcher, &matcher, entry.path(), files);
-        unread += usize::from(!searched);
+        let is_read = is_small && found.search(&mut searcher, &matcher, entry.path(), files);
+        unread += usize::from(!is_read);
     }
     Ok(found.report(unread))
 }
@@ -114,7 +114,8 @@ impl FoundLines {
         let cut = beginning(line, MAX_LINE_BYTES);
         let more = if cut.len() < line.len() { " …" } else { "" };
         let number = number.unwrap_or_default();
-        self.text += &format!("{}{separator}{number}{separator}{cut}{more}\n", self.path);
+        let path = &self.path;
+        let _ = writeln!(self.text, "{path}{separator}{number}{separator}{cut}{more}");
         self.is_full |= self.text.len() >= MAX_RESULT_BYTES;
     }
 
@@ -127,7 +128,7 @@ impl FoundLines {
             text += "[more may follow; name a folder, a glob or a narrower pattern]\n";
         }
         if unread > 0 {
-            text += &format!("[{unread} files were not searched: unreadable, or too large]\n");
+            let _ = writeln!(text, "[{unread} files were not searched: unreadable, or too large]");
         }
         text
     }

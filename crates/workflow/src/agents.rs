@@ -25,7 +25,7 @@ use agent_worker_protocol::{
 use crate::{
     agents::{
         agent_file::AgentFileUse, backend::BackendSources, builtin_tools::ToolKeys,
-        permissions::WrittenPermissions, prompt::PromptFolder,
+        prompt::PromptFolder,
     },
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
@@ -155,12 +155,7 @@ fn read_agent(
     let env = fields.get("env").map(|field| read_env_names(&field, diagnostics));
     let rules = fields.get("permissions");
     let form = permissions::written_form(rules.as_ref(), spec);
-    let permissions = rules.map(|field| match form {
-        WrittenPermissions::ByTool => permissions::read_by_tool(&field, diagnostics),
-        WrittenPermissions::Absent | WrittenPermissions::Rules => {
-            permissions::read(&field, spec, diagnostics)
-        }
-    });
+    let permissions = rules.map(|field| permissions::read_form(&field, form, spec, diagnostics));
     let tools = fields.get("tools").map(|field| builtin_tools::read(&field, spec, diagnostics));
     let sandbox = fields.get("sandbox").map(|field| sandbox::read(&field, spec, diagnostics));
     let requires = fields.get("requires").map(|field| read_required_gates(&field, diagnostics));
@@ -185,10 +180,8 @@ fn read_agent(
     if let (AgentFileUse::Read(file), Some(spec)) = (file, spec) {
         file.fill(&mut settings, spec, &fields, diagnostics);
     }
-    builtin_tools::complete(
-        &mut settings,
-        ToolKeys { tools: tools.as_deref(), permissions: form, has_sandbox: fields.has("sandbox") },
-    );
+    let (tools, has_sandbox) = (tools.as_deref(), fields.has("sandbox"));
+    builtin_tools::complete(&mut settings, ToolKeys { tools, permissions: form, has_sandbox });
     let default_model = || sources.defaults.models.get(spec?.name).cloned();
     settings.model = settings.model.or_else(default_model);
     Some(settings)

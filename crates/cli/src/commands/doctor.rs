@@ -167,7 +167,8 @@ async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
 fn sandbox_finding(support: &SandboxSupport) -> DoctorFinding {
     let Some(level) = support.best_level() else {
         let why = one_line(support.missing.as_deref().unwrap_or_default());
-        let hint = "agents with `sandbox: on`, and those of `api` without `sandbox: off`, fail here";
+        let hint =
+            "agents with `sandbox: on`, and those of `api` without `sandbox: off`, fail here";
         return DoctorFinding::note("sandbox", format!("not possible: {why}")).with_hint(hint);
     };
     let message = format!("{}: {}", level.word(), sandbox_parts(level));

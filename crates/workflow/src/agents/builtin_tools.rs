@@ -73,13 +73,11 @@ fn read_entry(field: &YamlField<'_>) -> Result<Vec<&'static BuiltinToolSpec>, Di
     let names = || BUILTIN_TOOLS.iter().map(|row| row.name);
     let aliases = || BUILTIN_TOOLS.iter().flat_map(|row| row.aliases.iter().copied());
     let diagnostic = field.diagnostic(format!("there is no built-in tool `{text}`"));
-    Err(match nearest(text, names().chain(aliases())) {
-        Some(near) => diagnostic.with_hint(format!("did you mean `{near}`?")),
-        None => {
-            let names: Vec<_> = names().collect();
-            diagnostic.with_hint(format!("the built-in tools are {}", names.join(", ")))
-        }
-    })
+    let hint = match nearest(text, names().chain(aliases())) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the built-in tools are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Err(diagnostic.with_hint(hint))
 }
 
 /// Returns the tools of an agent without `tools:`: all that its rules may allow, and `fetch_url` only if the network is open or

@@ -57,8 +57,21 @@ pub(crate) fn written_form(
     }
 }
 
+/// Reads the permissions of an agent in their form.
+pub(crate) fn read_form(
+    field: &YamlField<'_>,
+    form: WrittenPermissions,
+    backend: Option<&BackendSpec>,
+    diagnostics: &mut Diagnostics,
+) -> Permissions {
+    match form {
+        WrittenPermissions::ByTool => read_by_tool(field, diagnostics),
+        WrittenPermissions::Absent | WrittenPermissions::Rules => read(field, backend, diagnostics),
+    }
+}
+
 /// Reads the short form: an action for each tool.
-pub(crate) fn read_by_tool(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Permissions {
+fn read_by_tool(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Permissions {
     let mut rules = Permissions::default();
     for (key, value) in diagnostics.ok_or_add(field.named_entries()).unwrap_or_default() {
         let pattern = diagnostics.ok_or_add(tool_key(&key));
@@ -102,7 +115,7 @@ fn actions() -> [(&'static str, PermissionAction); 3] {
 }
 
 /// Reads the permissions of an agent, as far as its backend supports them. An unknown backend has its own diagnostic.
-pub(crate) fn read(
+fn read(
     field: &YamlField<'_>,
     backend: Option<&BackendSpec>,
     diagnostics: &mut Diagnostics,
