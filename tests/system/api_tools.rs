@@ -259,12 +259,7 @@ fn an_output_of_two_gibibytes_without_a_line_break_costs_little_memory() {
         test.send(&(bash(command) + "HOLD\nECHO"));
         test.models.wait_held(measured.len() + 1);
         measured.push(peaks(&test.world));
-        let ends = test.events("attempt.ended").len();
         test.models.release_held();
-        wait_for("the end of the turn", || {
-            let status = test.world.json(&["status", "me@team", "--json"]);
-            status["attempts"][0].get("ended").cloned().filter(|_| ends < 2)
-        });
     }
     for (place, process) in ["worker", "tool host", "daemon"].into_iter().enumerate() {
         let growth = measured[1][place].saturating_sub(measured[0][place]);
@@ -272,7 +267,7 @@ fn an_output_of_two_gibibytes_without_a_line_break_costs_little_memory() {
     }
     let requests = test.models.requests();
     let result = requests.last().unwrap().body.to_string();
-    assert!(result.contains("of 2147483656 bytes left out here") || result.contains("the end"));
+    assert!(result.contains("the end"), "{result}");
     assert!(result.contains("read the rest with resource_read, id "), "{result}");
 }
 

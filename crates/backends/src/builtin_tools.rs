@@ -18,7 +18,7 @@ pub enum BuiltinTool {
     WriteFile,
     /// Replaces passages of a file.
     EditFile,
-    /// Lists files.
+    /// Lists the files below a folder.
     ListFiles,
     /// Searches in files.
     SearchCode,
@@ -29,7 +29,7 @@ pub enum BuiltinTool {
 /// The row of a built-in tool.
 #[derive(Debug)]
 pub struct BuiltinToolSpec {
-    /// The tool.
+    /// The tool of this row.
     pub tool: BuiltinTool,
     /// Name that models call.
     pub name: &'static str,

@@ -157,6 +157,8 @@ impl BackgroundCommand {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use serde_json::json;
 
     use super::*;
@@ -194,9 +196,16 @@ mod tests {
         }
         let child = output.lines().last().unwrap().to_owned();
         assert_eq!(commands.kill(id()).await.unwrap(), "[bash-1: killed]\n");
-        let status = std::fs::read_to_string(format!("/proc/{child}/stat"));
         // A zombie waits for its parent, which is not this process.
-        assert!(status.is_err() || status.unwrap().contains(") Z "), "{child}");
+        let is_gone = || match std::fs::read_to_string(format!("/proc/{child}/stat")) {
+            Ok(stat) => stat.contains(") Z "),
+            Err(_) => true,
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !is_gone() {
+            assert!(Instant::now() < deadline, "{child} still runs");
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    file_access::FileAccess,
+    file_access::WorkFiles,
     tool_output::{ToolStep, read_arguments},
 };
 
@@ -26,7 +26,7 @@ struct PassageEdit {
 }
 
 /// Edits a file that the model has read in its present state.
-pub(crate) fn edit_file(args: Map<String, Value>, files: &FileAccess) -> ToolStep<String> {
+pub(crate) fn edit_file(args: Map<String, Value>, files: &WorkFiles) -> ToolStep<String> {
     let EditArguments { path, edits } = read_arguments(args)?;
     if edits.is_empty() {
         return Err("`edits` is empty".into());
@@ -102,7 +102,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(&path, content).unwrap();
-        let files = FileAccess::new(folder.path().to_owned());
+        let files = WorkFiles::new(folder.path().to_owned());
         files.read(&path).unwrap();
         let args = json!({"path": "x", "edits": edits});
         let done = edit_file(serde_json::from_value(args).unwrap(), &files);
@@ -146,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x");
         fs::write(&path, "a").unwrap();
-        let files = FileAccess::new(folder.path().to_owned());
+        let files = WorkFiles::new(folder.path().to_owned());
         let edit = |old: &str, new: &str| {
             let args = json!({"path": "x", "edits": [{"old_string": old, "new_string": new}]});
             edit_file(serde_json::from_value(args).unwrap(), &files)

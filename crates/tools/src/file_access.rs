@@ -21,12 +21,12 @@ pub(crate) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 const NEW_FILE_MODE: u32 = 0o666;
 
 /// The working folder of an agent, and the states of the files that its model has seen.
-pub(crate) struct FileAccess {
+pub(crate) struct WorkFiles {
     folder: PathBuf,
     seen: Mutex<HashMap<PathBuf, Hash>>,
 }
 
-impl FileAccess {
+impl WorkFiles {
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder, seen: Mutex::default() }
     }
@@ -175,7 +175,7 @@ mod tests {
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
         std::os::unix::fs::symlink("run.sh", folder.path().join("link")).unwrap();
-        let files = FileAccess::new(folder.path().to_owned());
+        let files = WorkFiles::new(folder.path().to_owned());
         files.write(&folder.path().join("link"), b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o750);
@@ -190,13 +190,13 @@ mod tests {
         let (first, second) = (folder.path().join("a"), folder.path().join("b"));
         fs::write(&first, "old").unwrap();
         fs::hard_link(&first, &second).unwrap();
-        FileAccess::new(folder.path().to_owned()).write(&first, b"new").unwrap();
+        WorkFiles::new(folder.path().to_owned()).write(&first, b"new").unwrap();
         assert_eq!(fs::read_to_string(second).unwrap(), "new");
     }
 
     #[test]
     fn a_path_that_cannot_be_meant_is_refused() {
-        let files = FileAccess::new("/work".into());
+        let files = WorkFiles::new("/work".into());
         assert_eq!(files.resolve("a/b"), Ok("/work/a/b".into()));
         assert_eq!(files.resolve("/a"), Ok("/a".into()));
         for path in ["", "~/x", "~", "a\0b"] {
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_folder_a_device_and_a_missing_file_are_not_read() {
-        let files = FileAccess::new("/".into());
+        let files = WorkFiles::new("/".into());
         for (path, part) in [
             ("/tmp", "is a folder; use list_files"),
             ("/dev/zero", "is not a regular file"),

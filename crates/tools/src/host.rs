@@ -27,7 +27,7 @@ use crate::{
     background::BackgroundCommands,
     bash::run_bash,
     edit_file::edit_file,
-    file_access::FileAccess,
+    file_access::WorkFiles,
     list_files::list_files,
     messages::{HostCall, HostReply, HostRequest},
     read_file::read_file,
@@ -41,7 +41,7 @@ const MAX_WAITING_REPLIES: usize = 4;
 
 /// The tools of one attempt.
 struct ToolHost {
-    files: FileAccess,
+    files: WorkFiles,
     background: BackgroundCommands,
     /// Cancels each running call.
     running: Mutex<HashMap<u64, CancellationToken>>,
@@ -60,7 +60,7 @@ async fn serve(
     output: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
     let host = Arc::new(ToolHost {
-        files: FileAccess::new(folder),
+        files: WorkFiles::new(folder),
         background: BackgroundCommands::default(),
         running: Mutex::default(),
     });

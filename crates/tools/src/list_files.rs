@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    file_access::FileAccess,
+    file_access::WorkFiles,
     file_walk::{MAX_VISITED, PathGlob, shown_path, walk},
     tool_output::{MAX_RESULT_BYTES, ToolStep, read_arguments},
 };
@@ -22,10 +22,10 @@ struct ListArguments {
     limit: Option<usize>,
 }
 
-/// Lists files.
+/// Lists the files below a folder.
 pub(crate) fn list_files(
     args: Map<String, Value>,
-    files: &FileAccess,
+    files: &WorkFiles,
     cancelled: &CancellationToken,
 ) -> ToolStep<String> {
     let ListArguments { path, pattern, limit } = read_arguments(args)?;
@@ -80,7 +80,7 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         fs::write(folder.path().join(".gitignore"), "target\n").unwrap();
-        let files = FileAccess::new(folder.path().to_owned());
+        let files = WorkFiles::new(folder.path().to_owned());
         let list = |args: Value| {
             let args = serde_json::from_value(args).unwrap();
             list_files(args, &files, &CancellationToken::new())

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    file_access::FileAccess,
+    file_access::WorkFiles,
     image_format::image_media_type,
     tool_output::{MAX_RESULT_BYTES, ToolImage, ToolOutput, ToolStep, beginning, read_arguments},
 };
@@ -26,7 +26,7 @@ struct ReadArguments {
 }
 
 /// Reads a file.
-pub(crate) fn read_file(args: Map<String, Value>, files: &FileAccess) -> ToolStep<ToolOutput> {
+pub(crate) fn read_file(args: Map<String, Value>, files: &WorkFiles) -> ToolStep<ToolOutput> {
     let ReadArguments { path, offset, limit } = read_arguments(args)?;
     let content = files.read(&files.resolve(&path)?)?;
     if let Some(media_type) = image_media_type(&content) {
@@ -93,7 +93,7 @@ mod tests {
         fs::write(folder.path().join("x"), content).unwrap();
         let Value::Object(mut args) = args else { panic!("{args}") };
         args.insert("path".to_owned(), "x".into());
-        read_file(args, &FileAccess::new(folder.path().to_owned()))
+        read_file(args, &WorkFiles::new(folder.path().to_owned()))
     }
 
     fn text(content: &str, args: Value) -> String {

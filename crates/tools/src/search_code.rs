@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    file_access::{FileAccess, MAX_FILE_BYTES},
+    file_access::{MAX_FILE_BYTES, WorkFiles},
     file_walk::{MAX_VISITED, PathGlob, shown_path, walk},
     tool_output::{MAX_RESULT_BYTES, ToolStep, beginning, read_arguments},
 };
@@ -34,10 +34,10 @@ struct SearchArguments {
     limit: Option<usize>,
 }
 
-/// Searches files.
+/// Searches the files below a folder.
 pub(crate) fn search_code(
     args: Map<String, Value>,
-    files: &FileAccess,
+    files: &WorkFiles,
     cancelled: &CancellationToken,
 ) -> ToolStep<String> {
     let args: SearchArguments = read_arguments(args)?;
@@ -102,7 +102,7 @@ impl FoundLines {
         searcher: &mut Searcher,
         matcher: &RegexMatcher,
         path: &Path,
-        files: &FileAccess,
+        files: &WorkFiles,
     ) -> bool {
         self.path = shown_path(path, files.folder());
         searcher.search_path(matcher, path, &mut *self).is_ok()
@@ -181,7 +181,7 @@ mod tests {
             fs::write(path, content).unwrap();
         }
         fs::write(folder.path().join(".gitignore"), "target\n").unwrap();
-        let files = FileAccess::new(folder.path().to_owned());
+        let files = WorkFiles::new(folder.path().to_owned());
         let search = |args: Value| {
             let args = serde_json::from_value(args).unwrap();
             search_code(args, &files, &CancellationToken::new())

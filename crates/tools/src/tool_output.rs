@@ -20,7 +20,7 @@ pub enum ToolOutput {
     Failed(String),
 }
 
-/// An image.
+/// An image with its description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolImage {
     /// Description of the image.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    file_access::FileAccess,
+    file_access::WorkFiles,
     tool_output::{ToolStep, read_arguments},
 };
 
@@ -16,7 +16,7 @@ struct WriteArguments {
 }
 
 /// Writes a file. One that exists must have been read in its present state.
-pub(crate) fn write_file(args: Map<String, Value>, files: &FileAccess) -> ToolStep<String> {
+pub(crate) fn write_file(args: Map<String, Value>, files: &WorkFiles) -> ToolStep<String> {
     let WriteArguments { path, content } = read_arguments(args)?;
     let target = files.resolve(&path)?;
     let exists = target.symlink_metadata().is_ok() && target.exists();
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn a_new_file_is_created_and_a_file_that_was_not_read_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
-        let files = FileAccess::new(folder.path().to_owned());
+        let files = WorkFiles::new(folder.path().to_owned());
         let write = |path: &str, content: &str| {
             let args = json!({"path": path, "content": content});
             write_file(serde_json::from_value(args).unwrap(), &files)

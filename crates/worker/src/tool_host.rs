@@ -66,21 +66,21 @@ struct HostConnection {
 }
 
 /// The calls without a reply. None once the host has ended, with the reason.
-type WaitingCalls = Arc<Mutex<CallTable>>;
+type WaitingCalls = Arc<Mutex<UnansweredCalls>>;
 
 #[derive(Default)]
-struct CallTable {
+struct UnansweredCalls {
     calls: HashMap<u64, oneshot::Sender<ToolOutput>>,
     ended: Option<String>,
 }
 
 /// Cancels a call whose caller no longer waits.
-struct OpenCall {
+struct CallCancellation {
     id: u64,
     connection: HostConnection,
 }
 
-impl Drop for OpenCall {
+impl Drop for CallCancellation {
     fn drop(&mut self) {
         if sync::lock(&self.connection.waiting).calls.remove(&self.id).is_some() {
             // A host that has ended has no calls.
@@ -107,7 +107,7 @@ impl ToolHostClient {
             table.calls.insert(id, sender);
             table.ended.is_some()
         };
-        let _open = OpenCall { id, connection: connection.clone() };
+        let _open = CallCancellation { id, connection: connection.clone() };
         let call = HostRequest::Call(HostCall { id, tool: tool.to_owned(), args });
         if !ended
             && connection.requests.send(call).is_ok()

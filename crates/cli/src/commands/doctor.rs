@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The notice about the limits of the separation between an agent and its user.
-const SANDBOX_NOTICE: &str = "agents without a sandbox run as you: the separation from you is a guard rail, not a security boundary; \
+const SANDBOX_NOTICE: &str = "agents with `sandbox: off` (the default of programs) run as you: the separation from you is a guard rail, not a security boundary; \
                     see SECURITY.md";
 
 /// Column at which the text of a finding starts.

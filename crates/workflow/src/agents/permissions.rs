@@ -88,6 +88,11 @@ fn read_by_tool(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Permiss
 
 fn tool_key(key: &YamlKey<'_>) -> Result<ToolPattern, Diagnostic> {
     let text = key.text;
+    if PERMISSION_KEYS.known.contains(&text) {
+        let message = format!("`{text}` cannot stand next to an action for a tool");
+        let hint = "write `ask: [bash]` instead of `bash: ask`";
+        return Err(key.diagnostic(message).with_hint(hint));
+    }
     let pattern: ToolPattern =
         text.parse().map_err(|bad| key.diagnostic(format!("`{text}`: {bad}")))?;
     check_builtin_name(&pattern).map_err(|hint| {

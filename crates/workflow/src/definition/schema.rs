@@ -224,7 +224,7 @@ fn command() -> Value {
 
 fn permissions() -> Value {
     let pattern = text_matching("`Tool`, `Tool(exact text)` or `Tool(prefix*)`.", TOOL_PATTERN);
-    let rules = mapping(
+    let mut rules = mapping(
         "Permissions of the agent: `deny` takes precedence over `ask`, `ask` over `allow`.",
         &[],
         [
@@ -249,13 +249,12 @@ fn permissions() -> Value {
             ),
         ],
     );
-    let by_tool = json!({
-        "type": "object",
-        "description": "An action for each built-in tool, for `backend: api`.",
-        "patternProperties": { TOOL_PATTERN: one_of("", &["allow", "ask", "deny"]) },
-        "additionalProperties": false,
-    });
-    json!({ "anyOf": [rules, by_tool] })
+    // The short form, for `backend: api`.
+    let names = BUILTIN_TOOLS.iter().flat_map(|row| row.aliases.iter().chain([&row.name]));
+    let names: Vec<_> = names.copied().collect();
+    let tool = format!(r"^({})(\([^~*)][^*]*\*?\))?$", names.join("|"));
+    rules["patternProperties"] = json!({ tool: one_of("", &["allow", "ask", "deny"]) });
+    rules
 }
 
 fn sandbox() -> Value {

@@ -213,7 +213,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "`temperature` is for `backend: api`",
         "",
     ),
-    ("agents:\n  a: { backend: mock, tools: [] }\n", "2:23", "`tools` is for `backend: api`", ""),
+    ("agents:\n  a: { backend: mock, tools: [] }\n", "2:30", "`tools` is for `backend: api`", ""),
     (
         "agents:\n  a: { backend: claude, tools: [bash] }\n",
         "2:32",
@@ -228,13 +228,13 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "agents:\n  a: { model: opus, backend: api, tools: [shel*] }\n",
-        "2:42",
+        "2:43",
         "there is no built-in tool `shel*`",
         "the built-in tools are bash, ",
     ),
     (
         "agents:\n  a: { model: opus, backend: api, permissions: { bahs: ask } }\n",
-        "2:49",
+        "2:50",
         "there is no built-in tool `bahs`",
         "did you mean `bash`?",
     ),
@@ -246,7 +246,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "agents:\n  a: { model: opus, backend: api, sandbox: { network: [crates.io] } }\n",
-        "2:54",
+        "2:55",
         "a list of hosts in `network`",
         "",
     ),
