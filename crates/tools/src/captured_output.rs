@@ -62,8 +62,9 @@ mod tests {
     fn a_long_output_keeps_its_beginning_and_its_end_and_says_how_much_is_missing() {
         let mut output = CapturedOutput::default();
         output.push(b"first");
+        let piece = vec![b'x'; 64 * 1024];
         for _ in 0..1000 {
-            output.push(&[b'x'; 64 * 1024]);
+            output.push(&piece);
         }
         output.push(b"last");
         let text = output.text();

@@ -117,7 +117,7 @@ mod tests {
     fn long_lines_are_cut_and_a_long_file_is_read_in_parts() {
         let cut = text(&("ä".repeat(1500) + "\nb\n"), json!({}));
         assert!(cut.contains(" … [1000 more bytes in this line]\n     2\tb\n"), "{cut}");
-        let long = "x".repeat(99).to_owned() + "\n";
+        let long = "x".repeat(99) + "\n";
         let part = text(&long.repeat(1000), json!({}));
         assert!(part.len() < MAX_RESULT_BYTES + 200, "{}", part.len());
         assert!(part.contains("of 1000; continue with offset "), "{part}");
