@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             let served = agent_worker_expressions::run_evaluator(io::stdin().lock(), io::stdout());
             report_exit_code(served.map_err(Into::into))
         }
+        Ok(CliInvocation::ToolHost) => report_exit_code(run_tool_host()),
         // One thread: the rules bind only the thread that applies them.
         Ok(CliInvocation::SandboxExec(args)) => {
             agent_worker_cli::exec_sandboxed(&args.plan, &args.command, &mut console)
@@ -118,6 +119,18 @@ fn run_worker() -> ExitCode {
 fn run_attempt() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(agent_worker_worker::run_worker(io::stdin().lock()))?)
+}
+
+fn run_tool_host() -> anyhow::Result<()> {
+    let folder = env::current_dir().context("the current folder cannot be found")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .build()?;
+    let result = runtime.block_on(agent_worker_tools::serve_tools(folder));
+    // A search that still runs must not keep the process alive.
+    runtime.shutdown_background();
+    Ok(result?)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is main: the one place that reads it")]

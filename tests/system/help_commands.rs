@@ -163,7 +163,7 @@ fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     ok     home    HOME does not exist yet; the first run creates it
     ok     disk    SOME GiB free on the disk of the home
     ok     daemon  not running; the first command that needs a daemon starts it
-    note   agents  agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
+    note   agents  agents with `sandbox: off` (the default of programs) run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     $ agent-worker doctor | sed '/^$/,$d' | grep -v -e ' sandbox '
     ok     home    HOME, accessible only to you
     ok     disk    SOME GiB free on the disk of the home
@@ -171,7 +171,7 @@ fn a_doctor_finds_nothing_wrong_where_nothing_is() {
     ok     store   1 instance, 3 messages, no damage found
     note   process attempts are tracked by their process tree: --process-tracking tree
     ok     port    clients with a token connect at 127.0.0.1:PORT
-    note   agents  agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
+    note   agents  agents with `sandbox: off` (the default of programs) run as you: the separation from you is a guard rail, not a security boundary; see SECURITY.md
     ");
     let report = world.json(&["doctor", "--json"]);
     assert_eq!(report["ok"], true, "{report}");
@@ -269,8 +269,8 @@ fn backends_lists_the_abilities_of_programs_with_verbose() {
               supports: mid-turn (interrupts), max_steps; does not support: stream,
               cost, resume, approvals, max_tokens, effort, sandbox
     api       built in
-              supports: stream, cost (by list price), resume, mid-turn (joins),
-              max_steps, max_tokens, effort; does not support: approvals, sandbox
+              supports: stream, cost (by list price), resume, approvals, mid-turn
+              (joins), max_steps, max_tokens, effort, sandbox (its tools)
               unverified: the providers' own servers
     claude    found: 2.1.325 (Claude Code); key: ANTHROPIC_API_KEY
               supports: stream, cost, resume, approvals, mid-turn (joins),

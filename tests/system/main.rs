@@ -9,6 +9,7 @@ mod api;
 mod api_agents;
 mod api_providers;
 mod api_streams;
+mod api_tools;
 mod approvals;
 mod attachments;
 mod binding_votes;

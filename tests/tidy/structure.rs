@@ -20,7 +20,8 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("workflow", &["protocol", "backends"]),
     ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
-    ("worker", &["protocol", "backends", "host", "models", "sandbox"]),
+    ("tools", &["protocol", "backends", "host"]),
+    ("worker", &["protocol", "backends", "host", "models", "sandbox", "tools"]),
     ("cli", &["protocol", "backends", "host", "models", "sandbox", "workflow"]),
 ];
 

@@ -1,11 +1,12 @@
 //! The registry of backends: names, programs, environment variables, endpoints, abilities, permissions and install hints,
-//! and the names and prices of models.
+//! the names and prices of models, and the built-in tools.
 //!
 //! The workflow parser, the scheduler, the worker and the command line look these up; none of them lists backends itself.
 //! Data and lookups only: no I/O, no async. A new vendor's program is one row in `registry.rs` and one adapter in the
 //! worker; a new agent of the Agent Client Protocol is one row in `acp_agents.rs`.
 
 mod acp_agents;
+mod builtin_tools;
 mod logins;
 mod models;
 mod providers;
@@ -18,6 +19,10 @@ mod variables;
 pub use acp_agents::{
     ACP_AGENTS, AcpAgentSpec, AcpModelSetting, AcpSessionSupport, AcpToolNaming, AcpUsageScope,
     find_acp_agent,
+};
+pub use builtin_tools::{
+    BUILTIN_TOOLS, BuiltinEffect, BuiltinTool, BuiltinToolSpec, builtin_tool, find_builtin_tool,
+    matching_builtin_tools, names_same_tool,
 };
 pub use logins::{CredentialHint, LoginAbsence, LoginSpec};
 pub use models::{

@@ -110,8 +110,10 @@ pub static BACKENDS: [BackendSpec; 9] = [
             max_tokens: Yes,
             effort: Yes,
             mid_turn: CapabilitySupport::JOINS,
-            ..BackendCapabilities::NONE
+            approvals: Yes,
+            sandbox: Limited("its tools"),
         },
+        permissions: PermissionSupport::PerTool,
         efforts: &[Effort::Low, Effort::Medium, Effort::High, Effort::Xhigh, Effort::Max],
         unverified: &["the providers' own servers"],
         ..EMPTY

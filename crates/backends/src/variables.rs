@@ -208,6 +208,7 @@ mod tests {
             session: SessionPolicy::Continue,
             temperature: None,
             extra: serde_json::Map::new(),
+            tools: Vec::new(),
         });
         for (backend, env, name, expected) in [
             (&claude, &[][..], "ANTHROPIC_API_KEY", true),

@@ -58,6 +58,9 @@ pub struct Api {
     /// Further fields of the body of each request.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
+    /// Names of the built-in tools that the model gets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
 }
 
 /// A vendor's own agent.

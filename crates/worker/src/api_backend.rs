@@ -19,6 +19,7 @@ use crate::{
     api_model::ProviderModel,
     attachments::inline_images,
     backend::AgentBackend,
+    builtin_tools::BuiltinTools,
     pricing::PricingContext,
     tool_loop::{StepAuthor, ToolLoop},
     turn::{TurnAnswer, TurnContext, TurnFailure},
@@ -100,7 +101,8 @@ impl ApiBackend {
             model: Some(format!("{provider}/{model}")),
             has_default_settings: false,
         };
-        let tools: Vec<_> = schemas.iter().filter_map(tool_definition).collect();
+        let team = schemas.iter().filter_map(tool_definition);
+        let tools: Vec<_> = team.chain(turn.tools.builtin_definitions()).collect();
         let (saved, entries) = self.open_conversation(turn, &tools).await?;
         let images = images.into_iter();
         let images = images.map(|it| ImageData { media_type: it.media_type, base64: it.data });
@@ -132,10 +134,18 @@ fn tool_definition(listed: &Value) -> Option<ToolDefinition> {
 
 #[async_trait]
 impl AgentBackend for ApiBackend {
-    async fn turn(&mut self, turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
+    async fn turn(&mut self, mut turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
+        let builtin = BuiltinTools::prepare(&self.api.tools, &turn)?;
+        turn.tools = turn.tools.clone().with_builtin(builtin);
         let model = turn.until_cancelled(Box::pin(self.prepare(&turn))).await?;
         let mut steps = ToolLoop::new(model, StepAuthor::Model);
-        let answer = turn.until_cancelled(Box::pin(steps.run(&turn))).await?;
+        let work = async {
+            tokio::select! {
+                done = steps.run(&turn) => done,
+                failure = turn.approvals.wait_for_failure() => Err(failure),
+            }
+        };
+        let answer = turn.until_cancelled(Box::pin(work)).await?;
         let session = match self.api.session {
             SessionPolicy::Fresh => None,
             SessionPolicy::Continue => {

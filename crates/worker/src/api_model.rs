@@ -181,7 +181,7 @@ impl ProviderModel {
 fn user_parts(exchange: &ToolExchange) -> Vec<UserPart> {
     let results = exchange.calls.iter().zip(&exchange.results).map(|(call, result)| {
         let status = match result {
-            ToolResult::Done(_) => CallStatus::Done,
+            ToolResult::Done(_) | ToolResult::Image(..) => CallStatus::Done,
             ToolResult::Failed(_) => CallStatus::Failed,
         };
         UserPart::Result(CallResult {
@@ -189,7 +189,7 @@ fn user_parts(exchange: &ToolExchange) -> Vec<UserPart> {
             tool: call.tool.clone(),
             status,
             text: result.text().to_owned(),
-            images: Vec::new(),
+            images: result.images(),
         })
     });
     let messages = exchange.messages.iter().cloned().map(UserPart::Text);

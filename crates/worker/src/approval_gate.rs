@@ -177,7 +177,7 @@ impl ToolApprovalGate {
         let id = format!("question-{}", self.next_call_id());
         let call = ModelToolCall { id, tool: ToolName::AskHuman.word().to_owned(), args };
         match self.tools.call(&call).await {
-            ToolResult::Done(_) => PASSED_ON.to_owned(),
+            ToolResult::Done(_) | ToolResult::Image(..) => PASSED_ON.to_owned(),
             ToolResult::Failed(why) => format!("the question was not passed on: {why}"),
         }
     }

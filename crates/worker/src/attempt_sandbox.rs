@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use agent_worker_host::own_program;
 use agent_worker_protocol::{FailureClass, JobSandbox, SandboxInForce, SandboxLevel, WorkerJob};
 use agent_worker_sandbox::{
     SandboxError, SandboxLaunch, SandboxRequest, SandboxSupport, sandbox_gaps,
 };
 
-use crate::turn::{TurnContext, TurnFailure};
+use crate::{
+    attachments::attachment_folder,
+    turn::{TurnContext, TurnFailure, TurnFolders},
+};
 
 /// The sandbox that an attempt uses.
 #[derive(Clone, Debug)]
@@ -42,14 +46,38 @@ impl AttemptSandbox {
         writable: Vec<PathBuf>,
         context: &TurnContext,
     ) -> Result<SandboxLaunch, TurnFailure> {
+        let TurnFolders { attempt, keep } = &context.folders;
+        let read = program_paths(program).chain([attempt.clone()]).collect();
+        let write = writable.into_iter().chain([keep.clone()]).collect();
+        self.launch(read, write, context)
+    }
+
+    /// Prepares the sandbox for the built-in tools, which read the attached files and nothing else of the attempt.
+    pub(crate) fn prepare_for_tools(
+        &self,
+        context: &TurnContext,
+    ) -> Result<SandboxLaunch, TurnFailure> {
+        let attached = attachment_folder(&context.request.attachments).map(Path::to_owned);
+        // A rule for the file holds also where the process finds it by `/proc/self/exe`.
+        let own = own_program().canonicalize().ok();
+        let read = own.into_iter().chain(attached).collect();
+        self.launch(read, Vec::new(), context)
+    }
+
+    fn launch(
+        &self,
+        read: Vec<PathBuf>,
+        write: Vec<PathBuf>,
+        context: &TurnContext,
+    ) -> Result<SandboxLaunch, TurnFailure> {
         let TurnContext { child_env, folders, .. } = context;
         let request = SandboxRequest {
             work: child_env.cwd.clone(),
             private: folders.keep.join("sandbox"),
             env: child_env.env.clone(),
             settings: self.job.settings.clone(),
-            read: program_paths(program).chain([folders.attempt.clone()]).collect(),
-            write: writable.into_iter().chain([folders.keep.clone()]).collect(),
+            read,
+            write,
             read_only: self.job.read_only.clone(),
             outside: self.job.outside.clone(),
             hidden: self.daemon_home.iter().cloned().collect(),

@@ -96,7 +96,9 @@ impl MockModel {
         let last = so_far.exchanges.last().and_then(|exchange| exchange.results.last());
         match (&self.rule.run, last) {
             (None, _) | (Some(_), None) => Ok(String::new()),
-            (Some(_), Some(ToolResult::Done(output))) => Ok(output.trim().to_owned()),
+            (Some(_), Some(ToolResult::Done(output) | ToolResult::Image(output, _))) => {
+                Ok(output.trim().to_owned())
+            }
             (Some(command), Some(ToolResult::Failed(why))) => {
                 Err(TurnFailure::new(FailureClass::Fatal, format!("`{command}`: {why}")))
             }

@@ -3,6 +3,7 @@
 //! A model is constructed with the constant parts (its settings, the tools it may offer) and called with the
 //! conversation so far.
 
+use agent_worker_models::ImageData;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
@@ -68,20 +69,30 @@ pub(crate) struct ModelToolCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToolResult {
     Done(String),
+    /// A description with its image.
+    Image(String, ImageData),
     Failed(String),
 }
 
 impl ToolResult {
     pub(crate) fn text(&self) -> &str {
         match self {
-            Self::Done(text) | Self::Failed(text) => text,
+            Self::Done(text) | Self::Image(text, _) | Self::Failed(text) => text,
         }
     }
 
     pub(crate) fn is_done(&self) -> bool {
         match self {
-            Self::Done(_) => true,
+            Self::Done(_) | Self::Image(..) => true,
             Self::Failed(_) => false,
+        }
+    }
+
+    /// Returns the images for the model.
+    pub(crate) fn images(&self) -> Vec<ImageData> {
+        match self {
+            Self::Image(_, image) => vec![image.clone()],
+            Self::Done(_) | Self::Failed(_) => Vec::new(),
         }
     }
 }

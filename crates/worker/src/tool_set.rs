@@ -1,4 +1,4 @@
-//! The tools of an attempt: the daemon's, over MCP, and the worker's own shell.
+//! The tools of an attempt: the daemon's, over MCP, the built-in ones, and the worker's own shell.
 //!
 //! Invariant: every call to the daemon carries a key, and repeating a call repeats its key. A lost reply or a
 //! restart of the daemon therefore costs time, never a second effect.
@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use agent_worker_backends::{BuiltinEffect, builtin_tool};
+use agent_worker_models::ToolDefinition;
 use agent_worker_protocol::{
     EffectKey, FailureClass, Hash, Keyword as _, ResourceId, SHELL_TOOL, ToolName, WorkerEvent,
     canonical_json, hash, sync,
@@ -18,6 +20,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
+    builtin_tools::BuiltinTools,
     event_reporter::EventReporter,
     mcp_client::{DaemonCallError, McpClient},
     model::{ModelToolCall, ToolResult},
@@ -31,6 +34,7 @@ const IDEMPOTENCY_KEY_FIELD: &str = "idempotency_key";
 /// A longer result becomes a resource; a preview of it stays in place.
 const MAX_INLINE_RESULT_BYTES: usize = 32 * 1024;
 const RESULT_PREVIEW_BYTES: usize = 2 * 1024;
+const RESULT_TAIL_BYTES: usize = 4 * 1024;
 
 /// Time to hold a call while the daemon is away or cannot store anything, and the interval of its retries.
 const UNAVAILABLE_TIMEOUT: Duration = Duration::from_secs(45);
@@ -59,6 +63,8 @@ pub(crate) struct ToolSet {
     daemon: McpClient,
     /// Present for scripts only: a program has a shell of its own or none, and a model has none.
     shell: Option<Shell>,
+    /// Present for models behind an API.
+    builtin: Option<BuiltinTools>,
     reporter: EventReporter,
     log: WorkerLog,
     /// Number of equal calls in this attempt, by tool and arguments.
@@ -100,7 +106,7 @@ impl UnservedCall {
 impl ToolSet {
     pub(crate) fn new(daemon: McpClient, reporter: EventReporter, log: WorkerLog) -> Self {
         let (call_counts, unserved) = (Arc::default(), UnservedCall::default());
-        Self { daemon, shell: None, reporter, log, call_counts, unserved }
+        Self { daemon, shell: None, builtin: None, reporter, log, call_counts, unserved }
     }
 
     /// Adds the worker's own shell to the tools.
@@ -108,8 +114,26 @@ impl ToolSet {
         Self { shell: Some(shell), ..self }
     }
 
+    /// Adds the built-in tools.
+    pub(crate) fn with_builtin(self, builtin: BuiltinTools) -> Self {
+        Self { builtin: Some(builtin), ..self }
+    }
+
+    /// Returns the definitions of the built-in tools.
+    pub(crate) fn builtin_definitions(&self) -> Vec<ToolDefinition> {
+        self.builtin.as_ref().map(BuiltinTools::definitions).unwrap_or_default()
+    }
+
     /// Returns the effect of a tool. A tool that is not known may change anything.
     pub(crate) fn effect(tool: &str) -> CallEffect {
+        if let Some(row) = builtin_tool(tool) {
+            return match row.effect {
+                BuiltinEffect::Reads | BuiltinEffect::Fetches => CallEffect::Read,
+                BuiltinEffect::Edits | BuiltinEffect::Runs | BuiltinEffect::Follows => {
+                    CallEffect::Change
+                }
+            };
+        }
         match ToolName::find(tool) {
             Some(ToolName::InboxCheck | ToolName::InboxAck | ToolName::FeedbackSubmit) | None => {
                 CallEffect::Change
@@ -161,6 +185,11 @@ impl ToolSet {
                 None => ToolResult::Failed("shell: `command` is missing".to_owned()),
             };
         }
+        if let Some(builtin) = &self.builtin
+            && let Some(result) = builtin.call(call).await
+        {
+            return result;
+        }
         let args = self.with_idempotency_key(&call.tool, call.args.clone());
         self.call_daemon(&call.tool, &args).await
     }
@@ -199,12 +228,13 @@ impl ToolSet {
         let Ok(id) = self.store_text(text, None).await else { return result };
         let short = format!(
             "{}\n[{} bytes in all; read the rest with {}, id {id}]\n",
-            truncate(text, RESULT_PREVIEW_BYTES),
+            result_preview(text),
             text.len(),
             ToolName::ResourceRead,
         );
         match result {
             ToolResult::Done(_) => ToolResult::Done(short),
+            ToolResult::Image(_, image) => ToolResult::Image(short, image),
             ToolResult::Failed(_) => ToolResult::Failed(short),
         }
     }
@@ -259,6 +289,13 @@ impl ToolSet {
             sleep(CALL_RETRY_INTERVAL).await;
         }
     }
+}
+
+/// Returns the beginning and the end of a long result: a command reports its failure at the end.
+fn result_preview(text: &str) -> String {
+    let tail = &text[text.ceil_char_boundary(text.len().saturating_sub(RESULT_TAIL_BYTES))..];
+    let head = truncate(text, RESULT_PREVIEW_BYTES);
+    format!("{head}\n[…]\n{tail}")
 }
 
 #[cfg(test)]

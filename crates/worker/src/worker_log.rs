@@ -88,7 +88,7 @@ impl WorkerLog {
     ) {
         let (name, millis) = (&call.tool, took.as_millis());
         self.write_redacted_line(&match result {
-            ToolResult::Done(_) => format!("← {name}: ok, {millis}ms"),
+            ToolResult::Done(_) | ToolResult::Image(..) => format!("← {name}: ok, {millis}ms"),
             ToolResult::Failed(why) => format!("← {name}: failed, {millis}ms: {why}"),
         });
     }

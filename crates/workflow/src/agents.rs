@@ -3,6 +3,7 @@
 pub(crate) mod agent_file;
 pub(crate) mod api;
 pub(crate) mod backend;
+pub(crate) mod builtin_tools;
 pub(crate) mod mock;
 pub(crate) mod output_schema;
 pub(crate) mod permissions;
@@ -23,7 +24,10 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    agents::{agent_file::AgentFileUse, backend::BackendSources, prompt::PromptFolder},
+    agents::{
+        agent_file::AgentFileUse, backend::BackendSources, builtin_tools::ToolKeys,
+        prompt::PromptFolder,
+    },
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
         spelling::nearest,
@@ -60,9 +64,10 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "provider",
         "temperature",
         "extra",
+        "tools",
         "mock",
     ],
-    planned: &["tools", "mcp_servers", "skills", "schedule"],
+    planned: &["mcp_servers", "skills", "schedule"],
 };
 const RETRY_KEYS: AllowedKeys =
     AllowedKeys { known: &["max_attempts", "backoff", "multiplier"], planned: &[] };
@@ -152,8 +157,10 @@ fn read_agent(
     let retry = fields.get("retry").map(|field| read_retry(&field, diagnostics));
     let cwd = fields.read_with("cwd", diagnostics, folder_name);
     let env = fields.get("env").map(|field| read_env_names(&field, diagnostics));
-    let permissions =
-        fields.get("permissions").map(|field| permissions::read(&field, spec, diagnostics));
+    let rules = fields.get("permissions");
+    let form = permissions::written_form(rules.as_ref(), spec);
+    let permissions = rules.map(|field| permissions::read_form(&field, form, spec, diagnostics));
+    let tools = fields.get("tools").map(|field| builtin_tools::read(&field, spec, diagnostics));
     let sandbox = fields.get("sandbox").map(|field| sandbox::read(&field, spec, diagnostics));
     let requires = fields.get("requires").map(|field| read_required_gates(&field, diagnostics));
     let mut settings = AgentSettings {
@@ -178,6 +185,8 @@ fn read_agent(
     if let (AgentFileUse::Read(file), Some(spec)) = (file, spec) {
         file.fill(&mut settings, spec, &fields, diagnostics);
     }
+    let (tools, has_sandbox) = (tools.as_deref(), fields.has("sandbox"));
+    builtin_tools::complete(&mut settings, ToolKeys { tools, permissions: form, has_sandbox });
     let default_model = || sources.defaults.models.get(spec?.name).cloned();
     settings.model = settings.model.or_else(default_model);
     Some(settings)

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The notice about the limits of the separation between an agent and its user.
-const SANDBOX_NOTICE: &str = "agents without `sandbox` run as you: the separation from you is a guard rail, not a security boundary; \
+const SANDBOX_NOTICE: &str = "agents with `sandbox: off` (the default of programs) run as you: the separation from you is a guard rail, not a security boundary; \
                     see SECURITY.md";
 
 /// Column at which the text of a finding starts.
@@ -167,7 +167,8 @@ async fn check_daemon(ctx: &CommandContext<'_>) -> Vec<DoctorFinding> {
 fn sandbox_finding(support: &SandboxSupport) -> DoctorFinding {
     let Some(level) = support.best_level() else {
         let why = one_line(support.missing.as_deref().unwrap_or_default());
-        let hint = "agents with `sandbox: on` fail here";
+        let hint =
+            "agents with `sandbox: on`, and those of `api` without `sandbox: off`, fail here";
         return DoctorFinding::note("sandbox", format!("not possible: {why}")).with_hint(hint);
     };
     let message = format!("{}: {}", level.word(), sandbox_parts(level));

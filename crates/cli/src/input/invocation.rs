@@ -45,6 +45,8 @@ pub enum CliInvocation {
     SandboxExec(SandboxExecArgs),
     /// The process that evaluates expressions, which it reads from stdin.
     EvaluateExpressions,
+    /// The process of the built-in tools, which reads calls from stdin.
+    ToolHost,
 }
 
 /// A parsed command of this crate.
@@ -186,6 +188,9 @@ enum TopLevelCommand {
     /// Evaluate expressions for another process
     #[command(hide = true)]
     EvaluateExpressions,
+    /// Serve the built-in tools of one attempt
+    #[command(hide = true)]
+    ToolHost,
 }
 
 /// Apply the plan of a sandbox, then become a program
@@ -410,7 +415,8 @@ fn file_help_command(error: &clap::Error, words: &[OsString]) -> Option<Commands
         | TopLevelCommand::Sandbox(_)
         | TopLevelCommand::Worker
         | TopLevelCommand::SandboxExec(_)
-        | TopLevelCommand::EvaluateExpressions => None,
+        | TopLevelCommand::EvaluateExpressions
+        | TopLevelCommand::ToolHost => None,
     }
 }
 
@@ -428,6 +434,7 @@ fn into_invocation(typed: Option<TopLevelCommand>) -> CliInvocation {
         Some(TopLevelCommand::Worker) => CliInvocation::Worker,
         Some(TopLevelCommand::SandboxExec(args)) => CliInvocation::SandboxExec(args),
         Some(TopLevelCommand::EvaluateExpressions) => CliInvocation::EvaluateExpressions,
+        Some(TopLevelCommand::ToolHost) => CliInvocation::ToolHost,
     }
 }
 

@@ -16,6 +16,7 @@ mod url;
 
 use std::path::{Path, PathBuf};
 
+use agent_worker_backends::{BuiltinEffect, builtin_tool, names_same_tool};
 use agent_worker_protocol::{
     ArgumentPattern, PermissionAction, PermissionMode, Permissions, ToolPattern,
 };
@@ -48,9 +49,9 @@ pub(crate) fn stance(
     let names =
         |patterns: &[ToolPattern],
          fits: fn(&ArgumentPattern, &CallSubjects<'_>, &PathContext<'_>) -> bool| {
-            patterns
-                .iter()
-                .any(|pattern| pattern.tool() == tool && fits(pattern.argument(), &subjects, here))
+            patterns.iter().any(|pattern| {
+                names_same_tool(pattern.tool(), tool) && fits(pattern.argument(), &subjects, here)
+            })
         };
     if names(&rules.deny, touches_call) {
         PermissionAction::Deny
@@ -60,7 +61,18 @@ pub(crate) fn stance(
         PermissionAction::Allow
     } else {
         let action = rules.mode.and_then(|mode| mode_action(mode, tool, &subjects, here));
-        action.unwrap_or_else(|| rules.default_action())
+        action.unwrap_or_else(|| unruled_action(rules, tool))
+    }
+}
+
+/// Returns the action for a call that neither a pattern nor the mode decides about. Of the built-in tools those that act on an
+/// allowed command need no approval, and without `default` those that only read files need none either.
+fn unruled_action(rules: &Permissions, tool: &str) -> PermissionAction {
+    match (builtin_tool(tool).map(|row| row.effect), rules.default) {
+        (Some(BuiltinEffect::Follows), _) | (Some(BuiltinEffect::Reads), None) => {
+            PermissionAction::Allow
+        }
+        (_, default) => default.unwrap_or_default(),
     }
 }
 

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use agent_worker_backends::{PROVIDERS, ProviderSpec, api_model, find_provider, named_variable};
-use agent_worker_protocol::{Api, SessionPolicy};
+use agent_worker_protocol::{Api, Permissions, SandboxNetwork, SessionPolicy};
 use serde_json::{Map, Value};
 
 use crate::{
-    agents::backend::{self, BackendChoiceError},
+    agents::{
+        backend::{self, BackendChoiceError},
+        builtin_tools,
+    },
     definition::notify::is_encrypted_or_local,
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
@@ -84,7 +87,9 @@ pub(crate) fn read(
     let (name, model) = found.map(|found| (found.provider, found.model)).unwrap_or_default();
     let ProviderSettings { base_url, api_key, headers, .. } = provider;
     let (extra, session) = (extra.unwrap_or_default(), session.unwrap_or_default());
-    Api { provider: name, model, base_url, api_key, headers, session, temperature, extra }
+    // `builtin_tools::complete` replaces them once the permissions and the sandbox are known.
+    let tools = Vec::new();
+    Api { provider: name, model, base_url, api_key, headers, session, temperature, extra, tools }
 }
 
 /// Returns an agent without further settings.
@@ -105,6 +110,7 @@ pub(crate) fn with_defaults(model: Option<&str>) -> Result<Api, BackendChoiceErr
         session: SessionPolicy::default(),
         temperature: None,
         extra: Map::new(),
+        tools: builtin_tools::default_names(&Permissions::default(), SandboxNetwork::Off),
     })
 }
 

@@ -1,7 +1,8 @@
 //! `permissions:` section: calls that an agent may make alone, and calls that need an approval.
 
 use agent_worker_backends::{
-    BackendKind, BackendSpec, PermissionSupport, available_backends, find_acp_agent,
+    BUILTIN_TOOLS, BackendKind, BackendSpec, PermissionSupport, available_backends, find_acp_agent,
+    find_builtin_tool,
 };
 use agent_worker_protocol::{
     Keyword as _, OnAsk, PermissionAction, PermissionMode, Permissions, ToolPattern,
@@ -9,8 +10,11 @@ use agent_worker_protocol::{
 
 use crate::{
     agents::backend::one_of,
-    diagnostics::diagnostic::{Diagnostic, Diagnostics},
-    yaml::fields::{AllowedKeys, YamlField, YamlFields},
+    diagnostics::{
+        diagnostic::{Diagnostic, Diagnostics},
+        spelling::nearest,
+    },
+    yaml::fields::{AllowedKeys, YamlField, YamlFields, YamlKey},
 };
 
 const PERMISSION_KEYS: AllowedKeys =
@@ -26,8 +30,97 @@ const MODES: [(&str, Option<PermissionMode>); 5] = [
     ("auto_edit", Some(PermissionMode::AcceptEdits)),
 ];
 
+/// The form of `permissions:` in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WrittenPermissions {
+    Absent,
+    /// An action for each tool, such as `{bash: ask}`, for agents with built-in tools.
+    ByTool,
+    Rules,
+}
+
+/// Returns the form of a section: the first key decides.
+pub(crate) fn written_form(
+    field: Option<&YamlField<'_>>,
+    backend: Option<&BackendSpec>,
+) -> WrittenPermissions {
+    let Some(field) = field else { return WrittenPermissions::Absent };
+    let first = field.named_entries().ok().and_then(|entries| entries.into_iter().next());
+    match first {
+        Some((key, _))
+            if backend.is_some_and(|spec| spec.kind == BackendKind::Api)
+                && !PERMISSION_KEYS.known.contains(&key.text) =>
+        {
+            WrittenPermissions::ByTool
+        }
+        Some(_) | None => WrittenPermissions::Rules,
+    }
+}
+
+/// Reads the permissions of an agent in their form.
+pub(crate) fn read_form(
+    field: &YamlField<'_>,
+    form: WrittenPermissions,
+    backend: Option<&BackendSpec>,
+    diagnostics: &mut Diagnostics,
+) -> Permissions {
+    match form {
+        WrittenPermissions::ByTool => read_by_tool(field, diagnostics),
+        WrittenPermissions::Absent | WrittenPermissions::Rules => read(field, backend, diagnostics),
+    }
+}
+
+/// Reads the short form: an action for each tool.
+fn read_by_tool(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Permissions {
+    let mut rules = Permissions::default();
+    for (key, value) in diagnostics.ok_or_add(field.named_entries()).unwrap_or_default() {
+        let pattern = diagnostics.ok_or_add(tool_key(&key));
+        let action = diagnostics.ok_or_add(one_of(&value, &actions()));
+        let (Some(pattern), Some(action)) = (pattern, action) else { continue };
+        match action {
+            PermissionAction::Allow => rules.allow.push(pattern),
+            PermissionAction::Ask => rules.ask.push(pattern),
+            PermissionAction::Deny => rules.deny.push(pattern),
+        }
+    }
+    rules
+}
+
+fn tool_key(key: &YamlKey<'_>) -> Result<ToolPattern, Diagnostic> {
+    let text = key.text;
+    if PERMISSION_KEYS.known.contains(&text) {
+        let message = format!("`{text}` cannot stand next to an action for a tool");
+        let hint = "write `ask: [bash]` instead of `bash: ask`";
+        return Err(key.diagnostic(message).with_hint(hint));
+    }
+    let pattern: ToolPattern =
+        text.parse().map_err(|bad| key.diagnostic(format!("`{text}`: {bad}")))?;
+    check_builtin_name(&pattern).map_err(|hint| {
+        let message = format!("there is no built-in tool `{}`", pattern.tool());
+        key.diagnostic(message).with_hint(hint)
+    })?;
+    Ok(pattern)
+}
+
+/// Refuses a rule about no built-in tool, which would have no effect. The error is a hint.
+fn check_builtin_name(pattern: &ToolPattern) -> Result<(), String> {
+    if find_builtin_tool(pattern.tool()).is_some() {
+        return Ok(());
+    }
+    let names = || BUILTIN_TOOLS.iter().map(|row| row.name);
+    Err(match nearest(pattern.tool(), names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the built-in tools are {}", names().collect::<Vec<_>>().join(", ")),
+    })
+}
+
+fn actions() -> [(&'static str, PermissionAction); 3] {
+    [PermissionAction::Allow, PermissionAction::Ask, PermissionAction::Deny]
+        .map(|it| (it.word(), it))
+}
+
 /// Reads the permissions of an agent, as far as its backend supports them. An unknown backend has its own diagnostic.
-pub(crate) fn read(
+fn read(
     field: &YamlField<'_>,
     backend: Option<&BackendSpec>,
     diagnostics: &mut Diagnostics,
@@ -38,13 +131,7 @@ pub(crate) fn read(
     if let Some(backend) = backend {
         check_backend_support(field, &fields, backend, diagnostics);
     }
-    let default = fields.read_with("default", diagnostics, |field| {
-        one_of(
-            field,
-            &[PermissionAction::Allow, PermissionAction::Ask, PermissionAction::Deny]
-                .map(|it| (it.word(), it)),
-        )
-    });
+    let default = fields.read_with("default", diagnostics, |field| one_of(field, &actions()));
     let on_ask = fields.read_with("on_ask", diagnostics, |field| {
         one_of(field, &[OnAsk::Wait, OnAsk::Deny, OnAsk::Fail].map(|it| (it.word(), it)))
     });
@@ -165,6 +252,12 @@ fn pattern(
     let text = field.literal_text()?;
     let pattern: ToolPattern =
         text.parse().map_err(|bad| field.diagnostic(format!("`{text}`: {bad}")))?;
+    if backend.is_some_and(|spec| spec.kind == BackendKind::Api) {
+        check_builtin_name(&pattern).map_err(|hint| {
+            let message = format!("there is no built-in tool `{}`", pattern.tool());
+            field.diagnostic(message).with_hint(hint)
+        })?;
+    }
     match backend.map(|spec| (spec.name, spec.permissions)) {
         // A pattern that fits no call would have no effect.
         Some((name, PermissionSupport::PerKind(kinds))) if !kinds.contains(&pattern.tool()) => {

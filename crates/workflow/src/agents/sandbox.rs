@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent_worker_backends::BackendSpec;
+use agent_worker_backends::{BackendKind, BackendSpec};
 use agent_worker_protocol::{SandboxMode, SandboxNetwork, SandboxSettings};
 
 use crate::{
@@ -31,16 +31,18 @@ pub(crate) fn read(
             return SandboxSettings::default();
         };
         let settings = read_mapping(&fields, diagnostics);
-        if let Some(network) = fields.get("network") {
-            diagnostics.ok_or_add(check_network(&network, backend));
-        }
-        settings
+        let network = fields.get("network");
+        let network = network.and_then(|it| diagnostics.ok_or_add(read_network(&it, backend)));
+        SandboxSettings { network: network.unwrap_or_default(), ..settings }
     } else {
         let mode = diagnostics.ok_or_add(field.one_of(&SANDBOX_MODES, &[]));
         SandboxSettings { mode: mode.unwrap_or_default(), ..SandboxSettings::default() }
     };
     if !settings.is_off() {
         diagnostics.ok_or_add(require_support("sandbox", |can| can.sandbox, backend, field));
+    }
+    if backend.is_some_and(|spec| spec.kind == BackendKind::Api) {
+        return settings;
     }
     // The program reaches its model and the team's tools through the network.
     SandboxSettings { network: SandboxNetwork::Open, ..settings }
@@ -69,13 +71,19 @@ fn read_paths(field: &YamlField<'_>) -> Result<Vec<PathBuf>, Diagnostic> {
     field.list()?.iter().map(path).collect()
 }
 
-/// Accepts `true` alone: a whole program needs the network, and nothing here filters hosts.
-fn check_network(field: &YamlField<'_>, backend: Option<&BackendSpec>) -> Result<(), Diagnostic> {
+/// Accepts `true` alone for a whole program, which needs the network; nothing here filters hosts.
+fn read_network(
+    field: &YamlField<'_>,
+    backend: Option<&BackendSpec>,
+) -> Result<SandboxNetwork, Diagnostic> {
     if matches!(field.node.value, Yaml::List(_)) {
         return Err(field.not_supported_yet("a list of hosts in `network`"));
     }
     if field.boolean()? {
-        return Ok(());
+        return Ok(SandboxNetwork::Open);
+    }
+    if backend.is_some_and(|spec| spec.kind == BackendKind::Api) {
+        return Ok(SandboxNetwork::Off);
     }
     let name = backend.map_or("the backend", |backend| backend.name);
     Err(field

@@ -15,7 +15,9 @@ use crate::{
     agents::{DEFAULT_SILENCE, DEFAULT_TIMEOUT},
     agents::{
         backend::{self, BackendInputs, backend_of_model, backend_of_word},
+        builtin_tools::{self, ToolKeys},
         mock,
+        permissions::WrittenPermissions,
     },
     definition::{
         answers::AnswerHandling,
@@ -111,7 +113,7 @@ impl AgentDraft {
         };
         let backend = spec.and_then(|spec| backend::with_defaults(spec, inputs));
         let backend = backend.map_err(|(message, hint)| AgentDraftError { message, hint })?;
-        Ok(AgentSettings {
+        let mut settings = AgentSettings {
             name: self.name,
             backend,
             model: self.model,
@@ -129,7 +131,10 @@ impl AgentDraft {
             requires: BTreeMap::new(),
             permissions: Permissions::default(),
             sandbox: SandboxSettings::default(),
-        })
+        };
+        let (tools, permissions) = (None, WrittenPermissions::Absent);
+        builtin_tools::complete(&mut settings, ToolKeys { tools, permissions, has_sandbox: false });
+        Ok(settings)
     }
 }
 

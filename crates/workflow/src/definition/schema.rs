@@ -8,7 +8,7 @@ mod model_keys;
 mod nodes;
 mod notify;
 
-use agent_worker_backends::ACP_AGENTS;
+use agent_worker_backends::{ACP_AGENTS, BUILTIN_TOOLS};
 use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ const VARIABLE_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]{0,63}$";
 const FILE_PATTERN: &str = r"^(\./)?[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$";
 const FOLDER_PATTERN: &str = "^[^/]";
 const DATABASE_PATTERN: &str = "^[^/](.*[^/])?$";
+const BUILTIN_TOOL_PATTERN: &str = "^[A-Za-z_*]+$";
 const TOOL_PATTERN: &str = r"^[A-Za-z0-9_.-]+(\([^~*)][^*]*\*?\))?$";
 const AGENT_FILE_PATTERN: &str = r"^[^/~].*\.(md|toml)$";
 const PROGRAM_PATTERN: &str = r"^[^\s]+$";
@@ -167,6 +168,7 @@ fn agent() -> Value {
             ("provider", model_keys::provider()),
             ("temperature", model_keys::temperature()),
             ("extra", model_keys::extra()),
+            ("tools", builtin_tools()),
             ("mock", rules),
         ],
     );
@@ -182,6 +184,14 @@ fn agent() -> Value {
     ]);
     agent["properties"]["model"]["examples"] = json!(["mock/any"]);
     agent
+}
+
+fn builtin_tools() -> Value {
+    let names = BUILTIN_TOOLS.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+    let about = format!(
+        "Built-in tools of the model, for `backend: api` (all but fetch_url): {names}. `*` stands for any text."
+    );
+    list(&about, &text_matching("", BUILTIN_TOOL_PATTERN))
 }
 
 fn session() -> Value {
@@ -217,7 +227,7 @@ fn command() -> Value {
 
 fn permissions() -> Value {
     let pattern = text_matching("`Tool`, `Tool(exact text)` or `Tool(prefix*)`.", TOOL_PATTERN);
-    mapping(
+    let mut rules = mapping(
         "Permissions of the agent: `deny` takes precedence over `ask`, `ask` over `allow`.",
         &[],
         [
@@ -241,7 +251,13 @@ fn permissions() -> Value {
                 ),
             ),
         ],
-    )
+    );
+    // The short form, for `backend: api`.
+    let names = BUILTIN_TOOLS.iter().flat_map(|row| row.aliases.iter().chain([&row.name]));
+    let names: Vec<_> = names.copied().collect();
+    let tool = format!(r"^({})(\([^~*)][^*]*\*?\))?$", names.join("|"));
+    rules["patternProperties"] = json!({ tool: one_of("", &["allow", "ask", "deny"]) });
+    rules
 }
 
 fn sandbox() -> Value {
@@ -254,12 +270,15 @@ fn sandbox() -> Value {
             ("mode", one_of("Requirement on the sandbox (on).", &words)),
             ("read", paths("Further files and folders that the program can read.")),
             ("write", paths("Further files and folders that the program can change.")),
-            ("network", json!({ "const": true, "description": "The network is open." })),
+            (
+                "network",
+                json!({ "type": "boolean", "description": "The network is open (true; for `api` false)." }),
+            ),
         ],
     );
     let backends = agents::limiting_backends(|can| can.sandbox).join(", ");
     json!({
-        "description": format!("Sandbox of the whole program (off), for {backends}."),
+        "description": format!("Sandbox of the whole program (off), for `api` of the built-in tools (on): {backends}."),
         "anyOf": [one_of("", &words), settings],
     })
 }

@@ -6,6 +6,7 @@ mod agent_files;
 mod agreement;
 mod attacks;
 mod budgets;
+mod builtin_tools;
 mod canaries;
 mod files;
 mod messages;

@@ -43,7 +43,11 @@ fn a_sandbox_that_cannot_be_kept_is_refused() {
     for (backend, sandbox, why) in [
         ("mock", "on", "`sandbox` is not supported by backend `mock`"),
         ("cursor", "full", "`sandbox` is not supported by backend `cursor`"),
-        ("codex", "{ mode: on }", "supported by `claude`, `gemini`, `opencode`, `acp`, `command`"),
+        (
+            "codex",
+            "{ mode: on }",
+            "supported by `claude`, `gemini`, `opencode`, `api`, `acp`, `command`",
+        ),
         ("claude", "yes", "must be `on` or `full` or `off`, not `yes`"),
         ("claude", "true", "must be `on` or `full` or `off`"),
         ("claude", "{ mode: ful }", "did you mean `full`?"),

@@ -2,6 +2,8 @@
 //!
 //! A name that is not listed may change the call in any way, so that no `allow` pattern with brackets accepts it.
 
+use agent_worker_backends::{BuiltinEffect, builtin_tool};
+
 /// The kind of a call, which decides the meaning of its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallKind {
@@ -136,6 +138,14 @@ const ITEM_HARMLESS: [&str; 17] = [
 impl CallKind {
     /// Returns the kind of a call: by the name of the tool, else by its arguments.
     pub(super) fn of(tool: &str, has_argument: impl Fn(&str) -> bool) -> Self {
+        match builtin_tool(tool).map(|row| row.effect) {
+            Some(BuiltinEffect::Runs | BuiltinEffect::Follows) => return Self::Command,
+            Some(BuiltinEffect::Edits) => return Self::Files,
+            Some(BuiltinEffect::Fetches) => return Self::Fetch,
+            Some(BuiltinEffect::Reads) if tool == "read_file" => return Self::Files,
+            Some(BuiltinEffect::Reads) => return Self::Search,
+            None => {}
+        }
         match tool {
             "execute" | "Bash" => Self::Command,
             "delete" | "edit" | "move" | "read" | "Edit" | "MultiEdit" | "NotebookEdit"
@@ -169,7 +179,9 @@ impl CallKind {
             (Self::Fetch, "prompt") => ArgumentUse::Prompt,
             (Self::Files, "changes") => ArgumentUse::ItemsByPath,
             // The pattern of `Grep` is compared with the content of files.
-            (Self::Search, "pattern") if tool == "Grep" => ArgumentUse::Harmless,
+            (Self::Search, "pattern") if ["Grep", "search_code"].contains(&tool) => {
+                ArgumentUse::Harmless
+            }
             (Self::Search, "pattern") => ArgumentUse::FilePattern,
             (_, name) if is_about_files && PATHS.contains(&name) => ArgumentUse::Path,
             (_, name) if HARMLESS.contains(&name) || own_harmless.contains(&name) => {

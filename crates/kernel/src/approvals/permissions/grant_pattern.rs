@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use agent_worker_backends::names_same_tool;
 use agent_worker_protocol::{ArgumentPattern, ToolPattern};
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ pub(crate) struct Call<'a> {
 pub(crate) fn grant_covers(pattern: &ToolPattern, call: Call<'_>, here: &PathContext<'_>) -> bool {
     let subjects = call_subjects(call.tool, call.args, here);
     let without_links = PathContext { resolve_link: &|_| None, ..*here };
-    pattern.tool() == call.tool
+    names_same_tool(pattern.tool(), call.tool)
         && covers_call(pattern.argument(), &subjects, &without_links)
         && once_only_cause(&subjects, here).is_none()
 }
@@ -204,6 +205,9 @@ mod tests {
             ("Bash(cat*)", "Bash", json!({ "command": "cat src/x" }), true),
             ("Write(/*)", "Write", json!({ "file_path": "/etc/passwd" }), false),
             ("Write(/*)", "Write", json!({ "file_path": "src/x" }), true),
+            ("Bash(git diff*)", "bash", json!({ "command": "git diff", "timeout": 9 }), true),
+            ("Write", "write_file", json!({ "path": "src/x", "content": "" }), true),
+            ("Write", "edit_file", json!({ "path": "src/x", "edits": [] }), false),
             ("mcp__x__y", "mcp__x__y", json!({ "anything": 1 }), true),
             ("mcp__x__y", "mcp__x__y", json!({ "note": "../../x" }), false),
             ("Write(/project/src/x)", "Write", json!({ "file_path": "lib/x" }), true),

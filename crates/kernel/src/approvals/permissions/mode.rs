@@ -3,6 +3,7 @@
 //! Invariant: `accept_edits` allows no edit outside of the working folder, of the workflow file, or of a path with a hidden
 //! part: an agent that writes `.git/hooks`, `.claude/settings.json` or `.envrc` could run commands without an approval.
 
+use agent_worker_backends::{BuiltinEffect, builtin_tool};
 use agent_worker_protocol::{PermissionAction, PermissionMode};
 
 use super::{
@@ -48,6 +49,13 @@ pub(super) fn mode_action(
 impl ToolAccess {
     /// Returns the effect of a tool of Claude Code, or of a kind of call.
     fn of(tool: &str) -> Self {
+        match builtin_tool(tool).map(|row| row.effect) {
+            Some(BuiltinEffect::Reads) => return Self::Reads,
+            Some(BuiltinEffect::Edits) => return Self::Edits,
+            Some(BuiltinEffect::Fetches) => return Self::Fetches,
+            Some(BuiltinEffect::Runs | BuiltinEffect::Follows) => return Self::Other,
+            None => {}
+        }
         match tool {
             "Glob" | "Grep" | "LS" | "NotebookRead" | "Read" | "read" | "search" => Self::Reads,
             "Edit" | "MultiEdit" | "NotebookEdit" | "Write" | "edit" => Self::Edits,
@@ -175,6 +183,14 @@ mod tests {
             (plan, r#","default":"deny""#, "Read", path("/etc/passwd"), Deny),
             (plan, r#","deny":["Read(a)"]"#, "Read", path("a"), Deny),
             (plan, "", "WebFetch", json!({"url": "https://x"}), Ask),
+            (plan, "", "read_file", json!({"path": "a"}), Allow),
+            (plan, "", "search_code", json!({"pattern": "/etc"}), Allow),
+            (plan, r#","default":"deny""#, "read_file", json!({"path": "/etc/passwd"}), Deny),
+            (plan, "", "bash", bash(), Deny),
+            (plan, "", "write_file", json!({"path": "a", "content": ""}), Deny),
+            (plan, "", "fetch_url", json!({"url": "https://x"}), Ask),
+            (edits, "", "write_file", json!({"path": "a", "content": ""}), Allow),
+            (edits, "", "edit_file", json!({"path": ".git/config", "edits": []}), Ask),
         ]
         .map(|(mode, more, tool, args, expected)| (format!("{mode}{more}}}"), tool, args, expected))
         {

@@ -241,3 +241,53 @@ fn every_path_of_a_call_counts_and_a_call_about_files_without_one_may_be_about_a
         assert_eq!(stance_in_linked_folder(&rules, tool, &args), expected, "{tool} {args}");
     }
 }
+
+#[test]
+fn the_same_rules_hold_for_the_built_in_tools_under_their_own_names() {
+    use PermissionAction::{Allow, Ask, Deny};
+    let rules = rules(Ask);
+    let edits = json!([{ "old_string": "rm", "new_string": "", "replace_all": true }]);
+    for (tool, args, expected) in [
+        (
+            "bash",
+            json!({ "command": "git diff -w", "timeout": 5, "run_in_background": true }),
+            Allow,
+        ),
+        ("bash", json!({ "command": "git diff --output=x" }), Ask),
+        ("bash", json!({ "command": "git diff; rm x" }), Deny),
+        ("read_file", json!({ "path": "/etc/passwd", "offset": 3, "limit": 2 }), Allow),
+        ("write_file", json!({ "path": "src/a", "content": "rm" }), Allow),
+        ("write_file", json!({ "path": "src/keys", "content": "" }), Ask),
+        ("write_file", json!({ "path": "other/x", "content": "" }), Deny),
+        ("edit_file", json!({ "path": "/a/b", "edits": edits }), Allow),
+        ("edit_file", json!({ "path": "/a/c", "edits": edits }), Ask),
+        ("fetch_url", json!({ "url": "https://docs.rs/x" }), Allow),
+        ("fetch_url", json!({ "url": "http://docs.rs/x" }), Deny),
+        ("bash_output", json!({ "id": "bash-1" }), Allow),
+        ("search_code", json!({ "pattern": "x" }), Ask),
+        // Other tools keep their spelling.
+        ("BASH", json!({ "command": "git diff" }), Ask),
+        ("read", json!({ "path": "x" }), Ask),
+    ] {
+        assert_eq!(stance_in_linked_folder(&rules, tool, &args), expected, "{tool} {args}");
+    }
+}
+
+#[test]
+fn without_a_default_a_built_in_tool_that_only_reads_needs_no_approval() {
+    use PermissionAction::{Allow, Ask, Deny};
+    let rules = Permissions::default();
+    let denied = Permissions { deny: patterns(&["BashOutput"]), ..Permissions::default() };
+    for (rules, tool, expected) in [
+        (&rules, "read_file", Allow),
+        (&rules, "search_code", Allow),
+        (&rules, "bash_kill", Allow),
+        (&rules, "bash", Ask),
+        (&rules, "write_file", Ask),
+        (&rules, "fetch_url", Ask),
+        (&rules, "Read", Ask),
+        (&denied, "bash_output", Deny),
+    ] {
+        assert_eq!(stance_in_linked_folder(rules, tool, &json!({})), expected, "{tool}");
+    }
+}

@@ -33,7 +33,9 @@ impl AgentFile<'_> {
                 ProgramAccess::Native | ProgramAccess::Acp => {
                     settings.model = Some(model.value.clone());
                 }
-                ProgramAccess::Other => self.warn(model, spec, diagnostics),
+                ProgramAccess::Api | ProgramAccess::Other => {
+                    self.warn(model, spec, diagnostics);
+                }
             }
         }
         if let Some(effort) = file.effort.as_ref().filter(|_| is_open("effort")) {
@@ -65,9 +67,9 @@ impl AgentFile<'_> {
             Backend::Acp(acp) if acp.agent.as_ref().is_some_and(|it| it.word() == word) => {
                 ProgramAccess::Acp
             }
+            Backend::Api(_) => ProgramAccess::Api,
             Backend::Native(_)
             | Backend::Acp(_)
-            | Backend::Api(_)
             | Backend::Command { .. }
             | Backend::Mock { .. } => ProgramAccess::Other,
         }

@@ -50,6 +50,8 @@ pub(super) enum ProgramAccess {
     Native,
     /// Over the Agent Client Protocol.
     Acp,
+    /// The agent has the built-in tools.
+    Api,
     /// The agent runs another program.
     Other,
 }
@@ -93,6 +95,19 @@ const GEMINI_KINDS: ToolKinds = &[
     ("search_file_content", "search"),
     ("web_fetch", "fetch"),
     ("write_file", "edit"),
+];
+/// Built-in tools of agents with direct access to a model, by the names of Gemini CLI.
+const GEMINI_BUILTIN_TOOLS: ToolKinds = &[
+    ("glob", "list_files"),
+    ("grep_search", "search_code"),
+    ("list_directory", "list_files"),
+    ("read_file", "read_file"),
+    ("read_many_files", "read_file"),
+    ("replace", "edit_file"),
+    ("run_shell_command", "bash"),
+    ("search_file_content", "search_code"),
+    ("web_fetch", "fetch_url"),
+    ("write_file", "write_file"),
 ];
 const OPENCODE_KINDS: ToolKinds = &[
     ("bash", "execute"),
@@ -212,7 +227,13 @@ impl FileTools {
     /// Translates the tools for an agent of a team.
     pub(super) fn translate(&self, access: ProgramAccess) -> ToolsTranslation {
         match (self, access) {
-            (Self::Claude(tools), ProgramAccess::Native) => ToolsTranslation::Rules(tools.rules()),
+            // The built-in tools have the names of Claude Code as aliases; another tool does not exist.
+            (Self::Claude(tools), ProgramAccess::Native | ProgramAccess::Api) => {
+                ToolsTranslation::Rules(tools.rules())
+            }
+            (Self::Gemini(names), ProgramAccess::Api) => {
+                ToolsTranslation::Rules(kind_allowance(GEMINI_BUILTIN_TOOLS, names))
+            }
             (Self::Claude(tools), ProgramAccess::Acp) => tools.kind_rules(),
             (Self::Gemini(names), ProgramAccess::Acp) => gemini_kind_rules(names),
             (Self::Opencode(rules), ProgramAccess::Native) => rules.rules(),
@@ -221,9 +242,10 @@ impl FileTools {
             (Self::Codex(sandbox), ProgramAccess::Acp) => sandbox.kind_rules(),
             (
                 Self::Codex(CodexSandbox::WorkspaceWrite | CodexSandbox::Unlimited),
-                ProgramAccess::Other,
+                ProgramAccess::Other | ProgramAccess::Api,
             ) => ToolsTranslation::NoEffect,
             (Self::Gemini(_), ProgramAccess::Native)
+            | (Self::Opencode(_) | Self::Codex(CodexSandbox::ReadOnly), ProgramAccess::Api)
             | (
                 Self::Claude(_)
                 | Self::Gemini(_)
@@ -250,9 +272,14 @@ pub(super) fn keeping_settings(
 }
 
 fn gemini_kind_rules(names: &[String]) -> ToolsTranslation {
-    let kinds = names.iter().filter_map(|name| kind_of(GEMINI_KINDS, name)?.parse().ok());
-    let (default, allow) = (Some(PermissionAction::Deny), without_duplicates(kinds));
-    ToolsTranslation::KindRules(Permissions { default, allow, ..Permissions::default() })
+    ToolsTranslation::KindRules(kind_allowance(GEMINI_KINDS, names))
+}
+
+/// Returns rules that allow the kinds of these tools and nothing else.
+fn kind_allowance(kinds: ToolKinds, names: &[String]) -> Permissions {
+    let patterns = names.iter().filter_map(|name| kind_of(kinds, name)?.parse().ok());
+    let (default, allow) = (Some(PermissionAction::Deny), without_duplicates(patterns));
+    Permissions { default, allow, ..Permissions::default() }
 }
 
 fn kind_of(kinds: ToolKinds, tool: &str) -> Option<&'static str> {

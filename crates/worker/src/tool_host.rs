@@ -1,0 +1,216 @@
+//! The tool host of an attempt: one process of our own binary in the agent's sandbox, started by the first call.
+//!
+//! Invariant: the host ends with this value. A host that ended early fails its open calls, and the next call starts another.
+
+use std::{
+    collections::HashMap,
+    process::Stdio,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use agent_worker_host::own_program;
+use agent_worker_protocol::sync;
+use agent_worker_sandbox::SandboxLaunch;
+use agent_worker_tools::{HostCall, HostReply, HostRequest, ToolOutput};
+use serde_json::{Map, Value};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    process::{Child, Command},
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    child_env::{ChildEnv, OutputTail},
+    event_reporter::EventReporter,
+    worker_log::WorkerLog,
+};
+
+/// The hidden subcommand of our binary that serves the calls.
+const TOOL_HOST_COMMAND: &str = "tool-host";
+/// Time to read the error output of a host that has ended.
+const ERROR_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The parts that a host starts with.
+pub(crate) struct HostLaunch {
+    pub(crate) child_env: ChildEnv,
+    /// None without a sandbox.
+    pub(crate) sandbox: Option<SandboxLaunch>,
+    pub(crate) reporter: EventReporter,
+    pub(crate) log: WorkerLog,
+}
+
+/// Calls the tools of the host.
+pub(crate) struct ToolHostClient {
+    launch: HostLaunch,
+    running: Mutex<Option<RunningHost>>,
+    last_id: AtomicU64,
+}
+
+/// Connection to a running host.
+struct RunningHost {
+    connection: HostConnection,
+    /// The task that owns the process.
+    _task: JoinSet<()>,
+}
+
+#[derive(Clone)]
+struct HostConnection {
+    requests: mpsc::UnboundedSender<HostRequest>,
+    waiting: WaitingCalls,
+}
+
+/// The calls without a reply. None once the host has ended, with the reason.
+type WaitingCalls = Arc<Mutex<UnansweredCalls>>;
+
+#[derive(Default)]
+struct UnansweredCalls {
+    calls: HashMap<u64, oneshot::Sender<ToolOutput>>,
+    ended: Option<String>,
+}
+
+/// Cancels a call whose caller no longer waits.
+struct CallCancellation {
+    id: u64,
+    connection: HostConnection,
+}
+
+impl Drop for CallCancellation {
+    fn drop(&mut self) {
+        if sync::lock(&self.connection.waiting).calls.remove(&self.id).is_some() {
+            // A host that has ended has no calls.
+            let _ = self.connection.requests.send(HostRequest::Cancel(self.id));
+        }
+    }
+}
+
+impl ToolHostClient {
+    pub(crate) fn new(launch: HostLaunch) -> Self {
+        Self { launch, running: Mutex::default(), last_id: AtomicU64::default() }
+    }
+
+    /// Carries out a call. Every failure is a result, which the model reads.
+    pub(crate) async fn call(&self, tool: &str, args: Map<String, Value>) -> ToolOutput {
+        let connection = match self.connection() {
+            Ok(connection) => connection,
+            Err(why) => return ToolOutput::Failed(why),
+        };
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, reply) = oneshot::channel();
+        let ended = {
+            let mut table = sync::lock(&connection.waiting);
+            table.calls.insert(id, sender);
+            table.ended.is_some()
+        };
+        let _open = CallCancellation { id, connection: connection.clone() };
+        let call = HostRequest::Call(HostCall { id, tool: tool.to_owned(), args });
+        if !ended
+            && connection.requests.send(call).is_ok()
+            && let Ok(output) = reply.await
+        {
+            return output;
+        }
+        let why = sync::lock(&connection.waiting).ended.clone().unwrap_or_default();
+        ToolOutput::Failed(format!("the process of the tools ended during the call{why}"))
+    }
+
+    /// Returns the running host, or starts one.
+    fn connection(&self) -> Result<HostConnection, String> {
+        let mut running = sync::lock(&self.running);
+        if let Some(host) = running.as_ref().filter(|host| host.connection.is_open()) {
+            return Ok(host.connection.clone());
+        }
+        let child =
+            self.command().and_then(|mut command| command.spawn().map_err(|e| e.to_string()));
+        let child =
+            child.map_err(|why| format!("the process of the tools could not start: {why}"))?;
+        let (requests, waiting_requests) = mpsc::unbounded_channel();
+        let connection = HostConnection { requests, waiting: WaitingCalls::default() };
+        let mut task = JoinSet::new();
+        let (reporter, log) = (self.launch.reporter.clone(), self.launch.log.clone());
+        task.spawn(serve_host(
+            child,
+            waiting_requests,
+            Arc::clone(&connection.waiting),
+            (reporter, log),
+        ));
+        *running = Some(RunningHost { connection: connection.clone(), _task: task });
+        Ok(connection)
+    }
+
+    fn command(&self) -> Result<Command, String> {
+        let HostLaunch { child_env, sandbox, .. } = &self.launch;
+        let mut command = child_env.command(own_program());
+        if let Some(sandbox) = sandbox {
+            command.args(sandbox.args().map_err(|error| error.to_string())?).arg(own_program());
+        }
+        command.arg(TOOL_HOST_COMMAND).stdin(Stdio::piped()).kill_on_drop(true);
+        Ok(command)
+    }
+}
+
+impl HostConnection {
+    fn is_open(&self) -> bool {
+        sync::lock(&self.waiting).ended.is_none()
+    }
+}
+
+/// Passes requests to the host and replies to their callers until the host ends.
+async fn serve_host(
+    mut child: Child,
+    mut requests: mpsc::UnboundedReceiver<HostRequest>,
+    waiting: WaitingCalls,
+    (reporter, log): (EventReporter, WorkerLog),
+) {
+    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else { return };
+    let mut errors = OutputTail::default();
+    let errors_read = errors.read(child.stderr.take(), &reporter, &log);
+    let write = async {
+        while let Some(request) = requests.recv().await {
+            let mut line = serde_json::to_vec(&request).unwrap_or_default();
+            line.push(b'\n');
+            if input.write_all(&line).await.is_err() {
+                break;
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    let read = async {
+        let (mut output, mut line) = (BufReader::new(output), String::new());
+        while matches!(output.read_line(&mut line).await, Ok(1..)) {
+            if let Ok(HostReply { id, output }) = serde_json::from_str(&line)
+                && let Some(caller) = sync::lock(&waiting).calls.remove(&id)
+            {
+                // The caller may have stopped waiting.
+                let _ = caller.send(output);
+            }
+            line = String::new();
+        }
+    };
+    {
+        let mut errors_read = std::pin::pin!(errors_read);
+        let mut work = std::pin::pin!(async {
+            tokio::select! {
+                () = read => {}
+                () = write => {}
+            }
+        });
+        tokio::select! {
+            () = &mut work => {
+                // Its last words name the cause.
+                let _ = timeout(ERROR_DRAIN_TIMEOUT, errors_read).await;
+            }
+            () = &mut errors_read => work.await,
+        }
+    }
+    let text = errors.text();
+    let why = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
+    let mut table = sync::lock(&waiting);
+    table.ended = Some(why);
+    table.calls.clear();
+}
