@@ -113,7 +113,7 @@ fn every_route_that_reads_is_in_a_golden() {
     }
 }
 
-const KINDS: [&str; 47] = [
+const KINDS: [&str; 48] = [
     "agent.added",
     "agent.removed",
     "agent.resumed",
@@ -135,6 +135,7 @@ const KINDS: [&str; 47] = [
     "heartbeat",
     "mention.unheard",
     "message",
+    "note",
     "notification.failed",
     "permission.granted",
     "permission.revoked",

@@ -22,7 +22,7 @@ pub use self::{
         ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
         AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData,
         ClockJumpedData, ConflictRevisions, DeliveryData, DocumentConflictData,
-        DocumentWrittenData, MentionUnheardData, NotificationFailedData, PermissionGrantData,
+        DocumentWrittenData, MentionUnheardData, NoteData, NotificationFailedData, PermissionGrantData,
         PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
         RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
         SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,

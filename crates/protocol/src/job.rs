@@ -194,6 +194,11 @@ pub enum WorkerEvent {
         /// Explanation of the failure.
         why: String,
     },
+    /// A fact about the turn that the worker reports to people.
+    Note {
+        /// The fact.
+        text: String,
+    },
     /// Conversation that the next turn of this agent can continue.
     Session {
         /// Data that the backend needs to continue it.
@@ -214,6 +219,7 @@ impl WorkerEvent {
             | Self::Usage(_)
             | Self::Joined { .. }
             | Self::Retry { .. }
+            | Self::Note { .. }
             | Self::Session { .. }
             | Self::Finished(_) => [None, None],
         };
@@ -227,7 +233,8 @@ impl WorkerEvent {
             | Self::ToolResult { .. }
             | Self::Usage(_)
             | Self::Joined { .. }
-            | Self::Retry { .. } => true,
+            | Self::Retry { .. }
+            | Self::Note { .. } => true,
             Self::Started { .. }
             | Self::Prompt { .. }
             | Self::Words(_)
@@ -248,6 +255,7 @@ impl WorkerEvent {
             | Self::Usage(_)
             | Self::Joined { .. }
             | Self::Retry { .. }
+            | Self::Note { .. }
             | Self::Session { .. }
             | Self::Finished(_) => 0,
         }
@@ -270,6 +278,7 @@ impl WorkerEvent {
                 Self::ToolResult { id, tool, ok, summary: secrets.redact_owned(summary), whole }
             }
             Self::Retry { why } => Self::Retry { why: secrets.redact_owned(why) },
+            Self::Note { text } => Self::Note { text: secrets.redact_owned(text) },
             Self::Finished(Finished {
                 text,
                 session,

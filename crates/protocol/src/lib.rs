@@ -55,7 +55,7 @@ pub use event::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
     AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,
     ConflictRevisions, DeliveryData, DocumentConflictData, DocumentWrittenData, Event, EventBody,
-    EventKind, MentionUnheardData, NotificationFailedData, PermissionGrantData, PermissionUsedData,
+    EventKind, MentionUnheardData, NoteData, NotificationFailedData, PermissionGrantData, PermissionUsedData,
     ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData,
     RunPausedData, RunRunningData, RunSetupData, RunVerdictData, SetupRanData,
     SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,

@@ -151,6 +151,11 @@ impl EventReporter {
         no
     }
 
+    /// Records a fact about the turn.
+    pub(crate) fn record_note(&self, text: impl Into<String>) {
+        self.record(WorkerEvent::Note { text: text.into() });
+    }
+
     /// Records the texts that the turn starts with.
     pub(crate) fn record_prompt(&self, job: &WorkerJob) {
         let event = self.outbox().history.prompt_event(job);
@@ -459,6 +464,7 @@ fn follows_words(event: &WorkerEvent) -> bool {
         | WorkerEvent::ToolResult { .. }
         | WorkerEvent::Joined { .. }
         | WorkerEvent::Retry { .. }
+        | WorkerEvent::Note { .. }
         | WorkerEvent::Finished(_) => true,
         WorkerEvent::Started { .. }
         | WorkerEvent::Prompt { .. }
@@ -479,6 +485,7 @@ fn is_urgent(event: &NumberedEvent) -> bool {
         | WorkerEvent::Joined { .. }
         | WorkerEvent::Usage(_)
         | WorkerEvent::Retry { .. }
+        | WorkerEvent::Note { .. }
         | WorkerEvent::Session { .. } => false,
     }
 }

@@ -56,6 +56,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "mode",
         "session",
         "provider",
+        "context_window",
         "temperature",
         "extra",
         "mock",

@@ -162,6 +162,7 @@ fn agent() -> Value {
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
             ("session", session()),
             ("provider", model_keys::provider()),
+            ("context_window", model_keys::context_window()),
             ("temperature", model_keys::temperature()),
             ("extra", model_keys::extra()),
             ("mock", rules),
