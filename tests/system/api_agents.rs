@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The agents' models, one for each API. `LOCAL` is replaced with the address of the server.
-const MODELS: [(&str, &str); 4] = [
+pub(crate) const MODELS: [(&str, &str); 4] = [
     ("messages", "model: anthropic/claude-sonnet-5-5"),
     ("responses", "model: gpt-6-sol"),
     ("gemini", "model: google/gemini-2.5-flash"),
@@ -20,13 +20,13 @@ const MODELS: [(&str, &str); 4] = [
 ];
 
 /// A world whose models answer by scripts.
-struct ApiWorld {
-    world: World,
-    models: ModelServer,
+pub(crate) struct ApiWorld {
+    pub(crate) world: World,
+    pub(crate) models: ModelServer,
 }
 
 impl ApiWorld {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
@@ -39,7 +39,7 @@ impl ApiWorld {
     }
 
     /// Writes the file of a team.
-    fn write(&self, agents: &[(&str, &str)], rest: &str) {
+    pub(crate) fn write(&self, agents: &[(&str, &str)], rest: &str) {
         let variables = self.models.variables();
         let (_, url) = variables.iter().find(|(name, _)| *name == "LOCAL_BASE_URL").unwrap();
         let agents = agents.iter().map(|(name, keys)| format!("  {name}: {{ {keys} }}\n"));
@@ -50,20 +50,20 @@ impl ApiWorld {
     }
 
     /// Starts a team of one agent.
-    fn start(&self, keys: &str) {
+    pub(crate) fn start(&self, keys: &str) {
         self.write(&[("me", keys)], "");
         let started = self.world.run(&["start", "--background", "team.yaml"]);
         assert_eq!(started.code, 0, "{started:?}");
     }
 
-    fn ask(&self, script: &str) -> String {
+    pub(crate) fn ask(&self, script: &str) -> String {
         let said = self.world.run(&["send", "me@team", script, "--wait"]);
         assert_eq!(said.code, 0, "{said:?}\n{}", self.world.log());
         said.stdout.trim().to_owned()
     }
 
     /// Sends a script and waits until its first attempt has ended. Returns the end.
-    fn end_of(&self, script: &str) -> Value {
+    pub(crate) fn end_of(&self, script: &str) -> Value {
         let said = self.world.run(&["send", "me@team", script]);
         assert_eq!(said.code, 0, "{said:?}");
         wait_for("the end of the turn", || {
@@ -72,7 +72,7 @@ impl ApiWorld {
         })
     }
 
-    fn events(&self, kind: &str) -> Vec<Value> {
+    pub(crate) fn events(&self, kind: &str) -> Vec<Value> {
         let ask = Ask { method: "GET", path: "/events?target=@team&after=0", ..Ask::default() };
         let events = ask.events(&self.world, |event| event["kind"] == "attempt.ended");
         events.into_iter().filter(|event| event["kind"] == kind).collect()

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use self::{
     http::{RequestBody, RequestHead},
-    script::{AnswerContent, AnswerPlan, Interruption, RefusalCounts, plan_answer},
+    script::{AnswerContent, AnswerPlan, Interruption, RefusalCounts, Tokens, plan_answer},
     wire::{ModelApi, ResponseMode, route},
 };
 use crate::world::TEST_TIMEOUT;
@@ -48,6 +48,8 @@ pub(crate) struct ModelServer {
 pub(crate) struct ModelRequest {
     pub(crate) path: String,
     pub(crate) body: Value,
+    /// Body as it arrived.
+    pub(crate) text: String,
 }
 
 #[derive(Default)]
@@ -215,9 +217,12 @@ impl ModelServerInner {
             ResponseMode::FromBody => body["stream"] == true,
         };
         let mut state = self.state();
-        let plan = plan_answer(&wire.parse_request(&body), &mut state.refused);
+        let mut plan = plan_answer(&wire.parse_request(&body), &mut state.refused);
+        if plan.usage == Tokens::OF_SIZE {
+            plan.usage.input = u64::try_from(text.len()).unwrap() / 4;
+        }
         if state.requests.len() < MAX_RECORDED_REQUESTS {
-            state.requests.push(ModelRequest { path: head.path, body: body.clone() });
+            state.requests.push(ModelRequest { path: head.path, body: body.clone(), text });
         }
         drop(state);
         pause(plan.pace.delay);

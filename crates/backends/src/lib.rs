@@ -21,8 +21,8 @@ pub use acp_agents::{
 };
 pub use logins::{CredentialHint, LoginAbsence, LoginSpec};
 pub use models::{
-    ApiModel, ModelNames, ModelPrice, PriceSource, api_model, context_window, find_price, model_name, model_names,
-    model_prices, request_window,
+    ApiModel, ModelNames, ModelPrice, PriceSource, api_model, context_window, find_price,
+    model_name, model_names, model_prices, request_window,
 };
 pub use providers::{
     EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS, ProviderErrorPhrase,

@@ -12,6 +12,7 @@ mod failure;
 mod json_body;
 mod retry_delay;
 mod sse;
+mod tool_schema;
 mod wires;
 
 pub use answer::{AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts};
@@ -23,4 +24,5 @@ pub use conversation::{
 pub use endpoint::{EndpointError, ProviderEndpoint, ProviderOverrides};
 pub use failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error};
 pub use sse::SseDecoder;
+pub use tool_schema::{AcceptedSchema, accepted_schema};
 pub use wires::{ModelWire, WireRequest, wire_of};

@@ -477,13 +477,12 @@ fn follows_words(event: &WorkerEvent) -> bool {
 /// Returns true if the attempt waits for the acknowledgement of this event.
 fn is_urgent(event: &NumberedEvent) -> bool {
     match event.event {
-        WorkerEvent::Started { .. } | WorkerEvent::Finished(_) => true,
+        WorkerEvent::Started { .. } | WorkerEvent::Usage(_) | WorkerEvent::Finished(_) => true,
         WorkerEvent::Prompt { .. }
         | WorkerEvent::Words(_)
         | WorkerEvent::ToolCall { .. }
         | WorkerEvent::ToolResult { .. }
         | WorkerEvent::Joined { .. }
-        | WorkerEvent::Usage(_)
         | WorkerEvent::Retry { .. }
         | WorkerEvent::Note { .. }
         | WorkerEvent::Session { .. } => false,

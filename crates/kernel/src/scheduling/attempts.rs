@@ -31,7 +31,10 @@ impl Attempts<'_> {
         let stored = if request.events.is_empty() {
             agent.last_event
         } else {
-            self.0.store_worker_events(attempt, request.events).await?
+            let used: Vec<_> = request.events.clone();
+            let stored = self.0.store_worker_events(attempt, request.events).await?;
+            self.0.release_spend(attempt, &used);
+            stored
         };
         if !request.live.is_empty() {
             let run_context = self.0.run_context(agent.run).await?;

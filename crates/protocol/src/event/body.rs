@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::data::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptEndedData, AttemptRunningData,
     AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData, DeliveryData,
-    DocumentConflictData, DocumentWrittenData, MentionUnheardData, NoteData, NotificationFailedData,
-    PermissionGrantData, PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData,
-    RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData,
-    RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData,
-    ToolCallData, ToolResultData,
+    DocumentConflictData, DocumentWrittenData, MentionUnheardData, NoteData,
+    NotificationFailedData, PermissionGrantData, PermissionUsedData, ProposalActiveData,
+    ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
+    RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
+    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
 };
 use crate::message::{Message, Usage};
 

@@ -156,7 +156,11 @@ pub(crate) fn read_session(
     fields: &YamlFields<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Option<SessionPolicy> {
-    let policies = [SessionPolicy::Continue, SessionPolicy::Fresh].map(|one| (one.word(), one));
+    let policies = [
+        (SessionPolicy::Continue.word(), SessionPolicy::Continue),
+        ("new", SessionPolicy::Fresh),
+        (SessionPolicy::Fresh.word(), SessionPolicy::Fresh),
+    ];
     fields.read_with("session", diagnostics, |field| one_of(field, &policies))
 }
 

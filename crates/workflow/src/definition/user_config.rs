@@ -164,6 +164,8 @@ mod tests {
             turns: Some(20),
             wall: Some(Span::from_secs(3600)),
             wall_grace: Some(Span::from_secs(5)),
+            cost_micros: None,
+            tokens: None,
         };
         assert_eq!(defaults.limits, expected);
         let expected = NotifySettings {

@@ -1,8 +1,8 @@
 //! The events that a worker reports for its attempt: each number once, without a gap.
 
 use agent_worker_protocol::{
-    AttemptId, AttemptRunningData, DeliveryData, EventBody, Finished, Millis, NumberedEvent,
-    NoteData, RetryData, ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
+    AttemptId, AttemptRunningData, DeliveryData, EventBody, Finished, Millis, NoteData,
+    NumberedEvent, RetryData, ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
 };
 use serde_json::Value;
 
