@@ -17,11 +17,11 @@ fn common_prefix(one: &str, other: &str) -> usize {
     one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count()
 }
 
-/// Writes a document, and returns the directive that reads it.
-fn long_document(test: &ApiWorld, first_lines: &str) -> &'static str {
-    let line = "The gate of the harbour opens at seven.\n".repeat(100);
-    let content = json!({"content": format!("{first_lines}{line}")});
-    test.ask(&format!("CALL document_append {content}\nSAY Written."));
+/// Writes a document of 4 kB, and returns the directive that reads it.
+fn long_document(test: &ApiWorld) -> &'static str {
+    let text = "The gate of the harbour opens at seven.\n".repeat(100);
+    let written = test.world.run(&["doc", "append", "notes.md", &text, "--target", "@team"]);
+    assert_eq!(written.code, 0, "{written:?}");
     "CALL document_read {}\n"
 }
 
@@ -32,9 +32,28 @@ fn summary_requests(test: &ApiWorld) -> Vec<ModelRequest> {
     requests
 }
 
+/// Returns the notes of all turns of the agent.
 fn notes(test: &ApiWorld) -> Vec<String> {
-    let text = |event: &Value| event["data"]["text"].as_str().unwrap().to_owned();
-    test.events("note").iter().map(text).collect()
+    let mut notes = Vec::new();
+    for turn in test.world.list(&["turns", "me@team", "--json"]).as_array().unwrap() {
+        let turn = test.world.json(&["turns", turn["turn"].as_str().unwrap(), "--json"]);
+        let items = turn["items"].as_array().unwrap().iter();
+        let items = items.filter(|item| item["kind"] == "note");
+        notes.extend(items.map(|item| item["text"].as_str().unwrap().to_owned()));
+    }
+    notes
+}
+
+/// Sends a script and returns the end of the turn that it starts.
+fn end_of_next(test: &ApiWorld, script: &str) -> Value {
+    let attempts = || test.world.json(&["status", "me@team", "--json"])["attempts"].clone();
+    let before = attempts()[0]["attempt"].clone();
+    let said = test.world.run(&["send", "me@team", script]);
+    assert_eq!(said.code, 0, "{said:?}");
+    wait_for("the end of the turn", || {
+        let newest = attempts()[0].clone();
+        newest.get("ended").filter(|_| newest["attempt"] != before).cloned()
+    })
 }
 
 #[test]
@@ -63,7 +82,7 @@ fn a_conversation_that_fills_the_window_is_compacted_once_and_continues() {
     for (api, keys) in MODELS {
         let test = ApiWorld::new();
         test.start(&format!("{keys}, context_window: {WINDOW}"));
-        let read = long_document(&test, "");
+        let read = long_document(&test);
         let script = format!("USAGE SIZE\nUNTIL [Summary\n{}SAY All read.", read.repeat(29));
         assert_eq!(test.ask(&script), "All read.", "{api}");
         let noted = notes(&test);
@@ -98,14 +117,14 @@ fn a_request_that_is_too_long_is_compacted_once_and_then_the_turn_fails() {
     for (api, keys) in MODELS {
         let test = ApiWorld::new();
         test.start(&format!("{keys}, context_window: 1000000, retry: {{ max_attempts: 1 }}"));
-        let read = long_document(&test, "");
+        let read = long_document(&test);
         test.ask(&format!("{}SAY Read.", read.repeat(14)));
         let before = test.models.requests().len();
         assert_eq!(test.ask("FAIL 413 1\nSAY It fits."), "It fits.", "{api}");
         // The refused request, the summary and the repetition.
         assert_eq!(test.models.requests().len(), before + 3, "{api}");
         assert_eq!(notes(&test).len(), 1, "{api}");
-        let ended = test.end_of("FAIL 413\nSAY Never.");
+        let ended = end_of_next(&test, "FAIL 413\nSAY Never.");
         assert_eq!(ended["class"], "context_overflow", "{api}: {ended}");
         let why = ended["why"].as_str().unwrap();
         assert!(why.starts_with("the provider answered 413: scripted 413"), "{api}: {why}");
@@ -117,8 +136,10 @@ fn a_request_that_is_too_long_is_compacted_once_and_then_the_turn_fails() {
 fn a_refused_summary_leaves_a_remark_in_its_place() {
     let test = ApiWorld::new();
     test.start(&format!("{}, context_window: {WINDOW}", MODELS[0].1));
-    // The input of the summary contains the document, whose first line is a directive there.
-    let read = long_document(&test, "FAIL 400\n");
+    let read = long_document(&test);
+    test.ask("SAY All read.");
+    // The input of the summary contains this prompt.
+    test.ask("FAIL_SUMMARY 400\nSAY Noted.");
     let script = format!("USAGE SIZE\nUNTIL [Earlier parts\n{}SAY All read.", read.repeat(29));
     assert_eq!(test.ask(&script), "All read.");
     let noted = notes(&test);
@@ -131,9 +152,10 @@ fn a_refused_summary_leaves_a_remark_in_its_place() {
 fn an_overloaded_provider_of_a_summary_leaves_the_conversation_for_the_next_attempt() {
     let test = ApiWorld::new();
     test.start(&format!("{}, context_window: {WINDOW}", MODELS[0].1));
-    let read = long_document(&test, "FAIL 529\nRETRY_AFTER 3600\n");
-    test.ask(&format!("{}SAY Read.", read.repeat(5)));
-    let ended = test.end_of(&format!("USAGE SIZE\n{}SAY Never.", read.repeat(20)));
+    let read = long_document(&test);
+    test.ask("SAY One.");
+    test.ask("FAIL_SUMMARY 529\nRETRY_AFTER 3600\nSAY Two.");
+    let ended = end_of_next(&test, &format!("USAGE SIZE\n{}SAY Never.", read.repeat(20)));
     assert_eq!(ended["class"], "transient", "{ended}");
     assert!(notes(&test).is_empty(), "{:?}", notes(&test));
 }
@@ -144,7 +166,7 @@ fn a_failed_turn_leaves_the_conversation_as_it_was() {
         let test = ApiWorld::new();
         test.start(&format!("{keys}, retry: {{ max_attempts: 1 }}"));
         test.ask("SAY First answer.");
-        let ended = test.end_of("CALL document_append {\"content\":\"x\"}\nTHEN_FAIL 400");
+        let ended = end_of_next(&test, "CALL document_append {\"content\":\"x\"}\nTHEN_FAIL 400");
         assert_eq!(ended["class"], "fatal", "{api}: {ended}");
         test.ask("SAY Third answer.");
         let last = test.models.requests().pop().unwrap().text;

@@ -6,6 +6,7 @@
 //! | `SAY text`, `ECHO` | the final answer: this text, or the result of the last tool |
 //! | `HOLD` | the next of these pauses in the middle of its answer until the test releases it |
 //! | `FAIL status [n]` | refuse every request, or only the first n |
+//! | `FAIL_SUMMARY status` | refuse every request without tools |
 //! | `THEN_FAIL status` | refuse every request after the calls |
 //! | `RETRY_AFTER s` | the retry delay in a refusal |
 //! | `DELAY ms`, `DRIP ms` | the pause before an answer; the pause between its parts |
@@ -84,12 +85,13 @@ pub(super) struct Tokens {
 /// Number of refusals so far, by script.
 pub(super) type RefusalCounts = HashMap<String, u32>;
 
-const DIRECTIVES: [&str; 12] = [
+const DIRECTIVES: [&str; 13] = [
     "CALL",
     "SAY",
     "ECHO",
     "HOLD",
     "FAIL",
+    "FAIL_SUMMARY",
     "THEN_FAIL",
     "RETRY_AFTER",
     "DELAY",
@@ -134,7 +136,9 @@ pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> An
         None => program.clone(),
     };
     let one = |name: &str| program.iter().find(|line| line.0 == name).map(|line| line.1);
-    let (what, is_held) = match refusal(one("FAIL"), text, refused) {
+    let is_secondary = asked.tools.is_empty();
+    let fail = one("FAIL").or_else(|| one("FAIL_SUMMARY").filter(|_| is_secondary));
+    let (what, is_held) = match refusal(fail, text, refused) {
         Some(status) => (
             AnswerContent::Fail { status, retry_after: one("RETRY_AFTER").map(str::to_owned) },
             false,

@@ -10,8 +10,7 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AttemptId, NumberedEvent, PauseCause, RunId, RunState, SpendLimits, SpendReply, SpendRequest,
-    WorkerEvent, sync,
+    AttemptId, PauseCause, RunId, RunState, SpendLimits, SpendReply, SpendRequest, sync,
 };
 use agent_worker_store::{RunFacts, RunSpend, RunStep};
 use tokio::{
@@ -122,10 +121,8 @@ impl Kernel {
     }
 
     /// Ends the reservation of a worker whose call has reported its usage.
-    pub(super) fn release_spend(&self, attempt: AttemptId, events: &[NumberedEvent]) {
-        let has_usage = events.iter().any(|it| matches!(it.event, WorkerEvent::Usage(_)));
-        let worker = self.scheduler.worker(attempt).filter(|_| has_usage);
-        if let Some(worker) = worker {
+    pub(super) fn release_spend(&self, attempt: AttemptId) {
+        if let Some(worker) = self.scheduler.worker(attempt) {
             worker.set_reserved(RunSpend::default());
             self.scheduler.spend_gate.announce_end();
         }

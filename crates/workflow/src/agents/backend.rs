@@ -156,11 +156,7 @@ pub(crate) fn read_session(
     fields: &YamlFields<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Option<SessionPolicy> {
-    let policies = [
-        (SessionPolicy::Continue.word(), SessionPolicy::Continue),
-        ("new", SessionPolicy::Fresh),
-        (SessionPolicy::Fresh.word(), SessionPolicy::Fresh),
-    ];
+    let policies = [SessionPolicy::Continue, SessionPolicy::Fresh].map(|one| (one.word(), one));
     fields.read_with("session", diagnostics, |field| one_of(field, &policies))
 }
 

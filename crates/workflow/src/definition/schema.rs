@@ -184,7 +184,7 @@ fn agent() -> Value {
 
 fn session() -> Value {
     let about = "Whether a turn continues the session of the previous one.";
-    one_of(about, &["continue", "new", "fresh"])
+    one_of(about, &["continue", "fresh"])
 }
 
 fn env() -> Value {
