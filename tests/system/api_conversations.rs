@@ -19,8 +19,8 @@ fn common_prefix(one: &str, other: &str) -> usize {
 
 /// Writes a document of 4 kB, and returns the directive that reads it.
 fn long_document(test: &ApiWorld) -> &'static str {
-    let text = "The gate of the harbour opens at seven.\n".repeat(100);
-    let written = test.world.run(&["doc", "append", "notes.md", &text, "--target", "@team"]);
+    let content = "The gate of the harbour opens at seven.\n".repeat(100);
+    let written = test.world.run(&["doc", "append", "notes.md", &content, "--target", "@team"]);
     assert_eq!(written.code, 0, "{written:?}");
     "CALL document_read {}\n"
 }
@@ -195,8 +195,8 @@ fn mail_that_arrives_during_a_turn_is_announced_once_and_stays_in_the_inbox() {
         items.any(|item| item["body"] == "Two.").then_some(())
     });
     let requests = test.models.requests();
-    let first_turn = requests.iter().filter(|request| !request.text.contains("SAY Two."));
-    let last = first_turn.last().unwrap();
+    let mut first_turn = requests.iter().filter(|request| !request.text.contains("SAY Two."));
+    let last = first_turn.next_back().unwrap();
     assert_eq!(last.text.matches("from user; inbox_check reads them").count(), 1, "{}", last.text);
     assert!(
         last.text.contains("2 new messages from user; inbox_check reads them"),

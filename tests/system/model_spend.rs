@@ -82,8 +82,8 @@ fn an_unknown_price_is_named_and_tokens_still_count() {
     assert_eq!(test.ask("CALL document_list {}\nSAY Done."), "Done.");
     let notes = test.events("note");
     assert_eq!(notes.len(), 1, "{notes:?}");
-    let text = notes[0]["data"]["text"].as_str().unwrap();
-    assert!(text.starts_with("the price of a call of local/scripted is not known"), "{text}");
+    let note = notes[0]["data"]["text"].as_str().unwrap();
+    assert!(note.starts_with("the price of a call of local/scripted is not known"), "{note}");
 }
 
 #[test]

@@ -40,9 +40,10 @@ const GOLDENS: [&str; 13] = [
 ];
 
 /// Kinds of events that no scenario here has, with the reason.
-const NOT_RECORDED: [(&str, &str); 7] = [
+const NOT_RECORDED: [(&str, &str); 8] = [
     ("delivery.joined", "only a vendor's program takes a message during its turn"),
     ("heartbeat", "live only, and sent by time"),
+    ("note", "only an agent with direct access to a model reports one"),
     ("notification.failed", "needs a channel that fails"),
     ("row.damaged", "needs a damaged database"),
     ("clock.jumped", "needs a wall clock that is set"),

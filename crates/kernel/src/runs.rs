@@ -192,6 +192,7 @@ impl Kernel {
                     limits::missing_limits(&row, &agents, today, &limits, now.store)
                 {
                     let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
+                    let needs = Box::new(needs);
                     return Err(Error::StillLimited { instance, cause, mode, needs });
                 }
             }

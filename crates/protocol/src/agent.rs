@@ -132,7 +132,7 @@ pub struct SpendLimits {
 }
 
 impl SpendLimits {
-    /// No limit.
+    /// Neither limit is set.
     pub const NONE: Self = Self { cost_micros: None, tokens: None };
 }
 

@@ -222,7 +222,7 @@ pub enum WorkerEvent {
     },
     /// A fact about the turn that the worker reports to people.
     Note {
-        /// The fact.
+        /// The fact, for people.
         text: String,
     },
     /// Conversation that the next turn of this agent can continue.

@@ -103,8 +103,7 @@ impl ApiBackend {
             has_default_settings: false,
         };
         let tools = schemas.iter().filter_map(tool_definition).collect();
-        let tools = ApiTools::new(endpoint.shape, tools)
-            .map_err(|why| TurnFailure::new(FailureClass::Fatal, why))?;
+        let tools = ApiTools::new(endpoint.shape, tools).map_err(refused_tools)?;
         let (saved, entries) = self.open_conversation(turn, tools.definitions()).await?;
         if let Some(warning) = tools.warning().filter(|_| entries.is_empty()) {
             turn.reporter.record_note(warning);
@@ -113,16 +112,13 @@ impl ApiBackend {
         let size = ConversationSize::new(&self.api, system, tools.definitions());
         let images = images.into_iter();
         let images = images.map(|it| ImageData { media_type: it.media_type, base64: it.data });
+        let (identity, limits) = (&turn.identity, turn.limits.spend);
         Ok(ProviderModel {
             client,
             endpoint,
             model: model.clone(),
-            spend: SpendGuard::new(
-                turn.daemon().clone(),
-                turn.identity.attempt_id,
-                turn.limits.spend,
-            ),
-            settings: bounded_settings(settings, turn.limits.spend, &pricing, size.window),
+            spend: SpendGuard::new(turn.daemon().clone(), identity.attempt_id, limits),
+            settings: bounded_settings(settings, limits, &pricing, size.window),
             size,
             pricing,
             images: images.collect(),
@@ -136,6 +132,10 @@ impl ApiBackend {
             call_count: 0,
         })
     }
+}
+
+fn refused_tools(why: String) -> TurnFailure {
+    TurnFailure::new(FailureClass::Fatal, why)
 }
 
 /// Returns the definition of a tool of the daemon.

@@ -147,17 +147,15 @@ impl ProviderModel {
             (String::new(), "long texts were shortened".to_owned())
         };
         let (compacted, place) = plan.apply(&facts, &summary);
-        let mut note = format!(
-            "compacted the conversation from about {tokens} to about {} tokens: {effect}",
-            plan.tokens
-        );
-        if let Some(model) = self.size.unknown.take() {
+        let about_window = self.size.unknown.take().map(|model| {
             let window = self.size.window;
-            note += &format!(
-                "; the context window of {model} is not known and taken as {window} (set `context_window`)"
-            );
-        }
-        report.record_note(note);
+            format!("; the context window of {model} is not known and taken as {window} (set `context_window`)")
+        });
+        report.record_note(format!(
+            "compacted the conversation from about {tokens} to about {} tokens: {effect}{}",
+            plan.tokens,
+            about_window.unwrap_or_default()
+        ));
         if let Some(spend) = used {
             self.spend = spend;
         }

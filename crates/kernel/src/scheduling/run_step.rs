@@ -47,10 +47,9 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
         return RunStep::Pause(cause);
     }
     // Live turns finish. An idle run has nothing left that a limit refuses.
-    if facts.mode == RunMode::Start || !facts.is_idle() {
-        if let Some(cause) = limits::spend_limit_cause(&facts.limits, facts.spent) {
-            return RunStep::Pause(cause);
-        }
+    let has_work = facts.mode == RunMode::Start || !facts.is_idle();
+    if has_work && let Some(cause) = limits::spend_limit_cause(&facts.limits, facts.spent) {
+        return RunStep::Pause(cause);
     }
     match facts.mode {
         RunMode::Run if facts.is_idle() => end_step(facts),

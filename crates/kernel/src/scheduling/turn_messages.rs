@@ -92,7 +92,7 @@ impl Attempts<'_> {
             worker.messages.record(&refused, MessageAnswer::Refused);
         }
         let deadline = Instant::now() + POLL_TIMEOUT;
-        let mut changes = ChangeCursor::default();
+        let mut seen = ChangeCursor::default();
         loop {
             let messages = self.0.messages_for_turn(agent, after).await?;
             let mail = match mail_after {
@@ -112,14 +112,14 @@ impl Attempts<'_> {
                 match mail_after {
                     Some(_) => {
                         sleep(MAIL_INTERVAL).await;
-                        self.0.store.change_wait(agent.fence.workflow, changes).await
+                        self.0.store.change_wait(agent.fence.workflow, seen).await
                     }
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 () = arrived => {}
-                now = changed => changes = now,
+                now = changed => seen = now,
                 () = sleep_until(deadline) => return Ok(TurnMessagesReply::default()),
             }
         }

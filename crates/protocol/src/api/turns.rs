@@ -143,7 +143,7 @@ pub enum TurnEntryBody {
     },
     /// The worker reported a fact about the turn.
     Note {
-        /// The fact.
+        /// The fact, for people.
         text: String,
     },
     /// The entry is damaged.

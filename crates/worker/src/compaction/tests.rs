@@ -1,3 +1,5 @@
+//! Tests of the decision about a compaction and of its result.
+
 use agent_worker_models::{CallStatus, ModelCall};
 use serde_json::{Map, json};
 

@@ -234,7 +234,7 @@ mod tests {
                 "notify.on" => "[\"done\"]",
                 "notify.when" => "\"always\"",
                 "notify.webhook" => "\"https://example.org\"",
-                "limits.hops" | "limits.turns" => "5",
+                "limits.hops" | "limits.turns" | "limits.cost_usd" | "limits.tokens" => "5",
                 "limits.wall" | "limits.wall_grace" => "\"5m\"",
                 _ => "\"claude\"",
             };
