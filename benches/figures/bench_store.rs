@@ -102,7 +102,13 @@ impl BenchStore {
         let new = NewRun {
             id: self.run,
             mode: RunMode::Start,
-            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
+            limits: Limits {
+                hops: 50,
+                turns: None,
+                wall: None,
+                wall_grace: Limits::WALL_GRACE,
+                spend: agent_worker_protocol::SpendLimits::NONE,
+            },
             script: String::new(),
             agents: vec![NewAgent { name: reader()?, settings }],
             roles: Vec::new(),

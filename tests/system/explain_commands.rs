@@ -151,7 +151,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       started  TIME ago
       since  TIME ago
       so far  3 turns, 4 messages, 0 tokens in, 0 out
-      limits  2 hops, 200 turns, TIME of 2h wall time used
+      limits  2 hops, 200 turns, TIME of 2h wall time used, $10
       param  about: nothing
       next step  raise the limit: agent-worker resume @loop --hops 4
 
@@ -177,7 +177,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       started  TIME ago, lasted TIME
       since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
-      limits  50 hops, 200 turns, TIME of 2h wall time used
+      limits  50 hops, 200 turns, TIME of 2h wall time used, $10
       next step  fix the cause and restart: agent-worker restart @sick
 
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
@@ -254,7 +254,7 @@ fn the_cause_of_a_failed_run_is_in_every_command_that_shows_the_run() {
       started  TIME ago, lasted TIME
       since  TIME ago
       so far  1 turn, 1 message, 0 tokens in, 0 out
-      limits  50 hops, 200 turns, TIME of 2h wall time used
+      limits  50 hops, 200 turns, TIME of 2h wall time used, $10
       dropped  #1 for coder: the agent is stopped: auth: 401 bad key
       last failure  coder: TIME ago, auth: 401 bad key
       next step  give coder a valid key, then: agent-worker restart @refused

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 pub(crate) use self::recorded::RecordedResponse;
 use self::{
     http::{RequestBody, RequestHead},
-    script::{AnswerContent, AnswerPlan, Interruption, RefusalCounts, plan_answer},
+    script::{AnswerContent, AnswerPlan, Interruption, RefusalCounts, Tokens, plan_answer},
     wire::{ModelApi, ResponseMode, route},
 };
 use crate::world::TEST_TIMEOUT;
@@ -53,6 +53,8 @@ pub(crate) struct ModelRequest {
     /// Header fields with lower-case names.
     pub(crate) fields: HashMap<String, String>,
     pub(crate) body: Value,
+    /// Body as it arrived.
+    pub(crate) text: String,
 }
 
 #[derive(Default)]
@@ -240,14 +242,17 @@ impl ModelServerInner {
         };
         let mut state = self.state();
         if state.requests.len() < MAX_RECORDED_REQUESTS {
-            let RequestHead { path, fields, .. } = head;
-            state.requests.push(ModelRequest { path, fields, body: body.clone() });
+            let (RequestHead { path, fields, .. }, body, text) = (head, body.clone(), text.clone());
+            state.requests.push(ModelRequest { path, fields, body, text });
         }
         if let Some(response) = state.recorded.pop_front() {
             drop(state);
             return response.write(visitor);
         }
-        let plan = plan_answer(&wire.parse_request(&body), &mut state.refused);
+        let mut plan = plan_answer(&wire.parse_request(&body), &mut state.refused);
+        if plan.usage == Tokens::OF_SIZE {
+            plan.usage.input = u64::try_from(text.len()).unwrap() / 4;
+        }
         drop(state);
         pause(plan.pace.delay);
         match &plan.content {

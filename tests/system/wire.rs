@@ -40,10 +40,11 @@ const GOLDENS: [&str; 13] = [
 ];
 
 /// Kinds of events that no scenario here has, with the reason.
-const NOT_RECORDED: [(&str, &str); 8] = [
+const NOT_RECORDED: [(&str, &str); 9] = [
     ("agent.mock_changed", "no scenario changes the script of an agent"),
     ("delivery.joined", "only a vendor's program takes a message during its turn"),
     ("heartbeat", "live only, and sent by time"),
+    ("note", "only an agent with direct access to a model reports one"),
     ("notification.failed", "needs a channel that fails"),
     ("row.damaged", "needs a damaged database"),
     ("clock.jumped", "needs a wall clock that is set"),
@@ -114,7 +115,7 @@ fn every_route_that_reads_is_in_a_golden() {
     }
 }
 
-const KINDS: [&str; 48] = [
+const KINDS: [&str; 49] = [
     "agent.added",
     "agent.mock_changed",
     "agent.removed",
@@ -137,6 +138,7 @@ const KINDS: [&str; 48] = [
     "heartbeat",
     "mention.unheard",
     "message",
+    "note",
     "notification.failed",
     "permission.granted",
     "permission.revoked",

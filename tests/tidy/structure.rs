@@ -9,7 +9,7 @@ const MEANINGLESS_NAMES: [&str; 7] =
     ["utils.rs", "util.rs", "helpers.rs", "common.rs", "misc.rs", "manager.rs", "service.rs"];
 
 /// The crates that each crate may depend on.
-const DEPENDENCIES: [(&str, &[&str]); 12] = [
+const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("protocol", &[]),
     ("backends", &["protocol"]),
     ("expressions", &[]),

@@ -26,8 +26,8 @@ pub use builtin_tools::{
 };
 pub use logins::{CredentialHint, LoginAbsence, LoginSpec};
 pub use models::{
-    ApiModel, ModelNames, ModelPrice, PriceSource, api_model, find_price, model_name, model_names,
-    model_prices, request_window,
+    ApiModel, ModelNames, ModelPrice, PriceSource, api_model, context_window, find_price,
+    model_name, model_names, model_prices, request_window,
 };
 pub use providers::{
     AnswerFormat, EndpointSource, EndpointVariables, KeyHeader, KeyNeed, PROVIDERS,

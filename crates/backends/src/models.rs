@@ -77,6 +77,8 @@ struct ModelTable {
     alias: Vec<ModelAlias>,
     price: Vec<ModelPrice>,
     window: Vec<RequestWindow>,
+    #[serde(default)]
+    context: Vec<ContextWindow>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,6 +94,13 @@ struct ModelAlias {
 #[serde(deny_unknown_fields)]
 struct RequestWindow {
     backend: String,
+    model: String,
+    tokens: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContextWindow {
     model: String,
     tokens: u64,
 }
@@ -164,6 +173,12 @@ pub fn model_prices() -> &'static [ModelPrice] {
 pub fn request_window(backend: &str, model: &str) -> Option<u64> {
     let is_it = |row: &&RequestWindow| row.backend == backend && row.model == model;
     MODEL_TABLE.window.iter().find(is_it).map(|row| row.tokens)
+}
+
+/// Returns the context window of a model, `provider/model`, with or without the date of a snapshot.
+pub fn context_window(model: &str) -> Option<u64> {
+    let find = |name: &str| MODEL_TABLE.context.iter().find(|row| row.model == name);
+    find(model).or_else(|| find(without_snapshot_date(model)?)).map(|row| row.tokens)
 }
 
 /// A name with its provider, or one whose provider is not known.
@@ -315,6 +330,25 @@ mod tests {
         for row in &table.window {
             assert!(find_price(&row.model).is_some(), "{}", row.model);
             assert!(find_backend(&row.backend).is_some(), "{}", row.backend);
+        }
+        let mut windows = HashSet::new();
+        for row in &table.context {
+            assert_ne!(provider_of(&row.model), "", "{}", row.model);
+            assert!(windows.insert(&row.model), "{} has two windows", row.model);
+            assert!((8_000..=10_000_000).contains(&row.tokens), "{}", row.model);
+        }
+    }
+
+    #[test]
+    fn a_context_window_is_that_of_one_provider_with_or_without_a_date() {
+        for (model, expected) in [
+            ("anthropic/claude-opus-4-8", Some(1_000_000)),
+            ("anthropic/claude-haiku-4-5-20251001", Some(200_000)),
+            ("acme/claude-haiku-4-5", None),
+            ("claude-haiku-4-5", None),
+            ("anthropic/claude-x", None),
+        ] {
+            assert_eq!(context_window(model), expected, "{model}");
         }
     }
 

@@ -206,6 +206,7 @@ mod tests {
             api_key: Some("$MINE".to_owned()),
             headers: [("x-team".to_owned(), "${TEAM}".to_owned())].into(),
             session: SessionPolicy::Continue,
+            context_window: None,
             temperature: None,
             extra: serde_json::Map::new(),
             tools: Vec::new(),

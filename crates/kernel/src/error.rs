@@ -92,7 +92,7 @@ pub enum Error {
         /// Mode of the run.
         mode: RunMode,
         /// Limits that must be raised.
-        needs: ResumeRequest,
+        needs: Box<ResumeRequest>,
     },
     /// A standalone agent's message exceeds the hop limit.
     #[error("not sent: {0}")]
@@ -283,7 +283,7 @@ impl Error {
             Self::StillLimited { instance, mode, needs, .. } => ProblemDetails::LimitReached {
                 instance: instance.clone(),
                 mode: *mode,
-                needs: *needs,
+                needs: **needs,
             },
             Self::AgentExists(target) => ProblemDetails::AgentExists { target: target.clone() },
             Self::HopLimit(_) => ProblemDetails::HopLimit,

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use agent_worker_protocol::{
     AgentName, EffectKey, InstanceRef, Limits, Permission, Role, RunDefaults, RunId, RunState,
-    WorkflowId,
+    SpendLimits, WorkflowId,
     api::{ResumeRequest, RunRequest, RunStarted, RunView},
 };
 use agent_worker_store::{Error as StoreError, NewAgent, NewRun, Retention, RunQuery};
@@ -181,6 +181,10 @@ impl Kernel {
             turns: request.turns.or(row.limits.turns),
             wall: request.wall.or(row.limits.wall),
             wall_grace: row.limits.wall_grace,
+            spend: SpendLimits {
+                cost_micros: request.cost_micros.or(row.limits.spend.cost_micros),
+                tokens: request.tokens.or(row.limits.spend.tokens),
+            },
         };
         let now = self.now();
         match &row.state {
@@ -191,6 +195,7 @@ impl Kernel {
                     limits::missing_limits(&row, &agents, today, &limits, now.store)
                 {
                     let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
+                    let needs = Box::new(needs);
                     return Err(Error::StillLimited { instance, cause, mode, needs });
                 }
             }

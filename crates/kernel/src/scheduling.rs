@@ -53,6 +53,7 @@ pub(crate) mod dead_letter_policy;
 pub(crate) mod hold;
 pub(crate) mod limits;
 pub(crate) mod live_state;
+mod model_spend;
 pub(crate) mod prompt;
 pub(crate) mod retry_policy;
 pub(crate) mod run_step;
@@ -77,6 +78,7 @@ use std::{
 };
 
 use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkerLimit, WorkflowId, sync};
+use agent_worker_store::RunSpend;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -139,6 +141,7 @@ pub(crate) struct Scheduler {
     worker_handles: Arc<Mutex<HashMap<AttemptId, Arc<WorkerHandle>>>>,
     /// Time since which the machine has been unable to start workers.
     shortage_since: Arc<Mutex<Option<Instant>>>,
+    pub(crate) spend_gate: Arc<model_spend::SpendGate>,
 }
 
 impl Scheduler {
@@ -154,6 +157,7 @@ impl Scheduler {
             adopted_runs: Arc::default(),
             worker_handles: Arc::default(),
             shortage_since: Arc::default(),
+            spend_gate: Arc::default(),
         }
     }
 
@@ -281,6 +285,20 @@ impl Scheduler {
 
     fn unregister_worker(&self, attempt: AttemptId) {
         self.lock_workers().remove(&attempt);
+        self.spend_gate.announce_end();
+    }
+
+    /// Returns the sum of the reservations of a run's workers.
+    fn reserved_in(&self, run: RunId) -> RunSpend {
+        let workers = self.lock_workers();
+        let of_run = workers.values().filter(|worker| worker.run == run);
+        of_run.fold(RunSpend::default(), |sum, worker| {
+            let RunSpend { cost_micros, tokens } = worker.reserved();
+            RunSpend {
+                cost_micros: sum.cost_micros.saturating_add(cost_micros),
+                tokens: sum.tokens.saturating_add(tokens),
+            }
+        })
     }
 
     fn lock_workers(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Arc<WorkerHandle>>> {

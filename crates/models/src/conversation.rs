@@ -67,6 +67,8 @@ pub enum UserPart {
     Image(ImageData),
     /// Result of a call.
     Result(CallResult),
+    /// Text of the worker in place of earlier entries that are no longer part of the conversation.
+    Summary(String),
 }
 
 /// An image for a model.

@@ -13,6 +13,7 @@ mod json_body;
 mod output_schema;
 mod retry_delay;
 mod sse;
+mod tool_schema;
 mod wires;
 
 pub use answer::{AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts};
@@ -25,4 +26,5 @@ pub use endpoint::{EndpointError, ProviderEndpoint, ProviderOverrides};
 pub use failure::{ErrorReport, ModelFailure, RequestSecrets, failure_of_error};
 pub use output_schema::is_strict_schema;
 pub use sse::SseDecoder;
+pub use tool_schema::{AcceptedSchema, accepted_schema};
 pub use wires::{ModelWire, WireRequest, wire_of};

@@ -119,6 +119,25 @@ pub struct Limits {
     /// Time for which live turns may continue after the wall limit.
     #[serde(default = "default_wall_grace")]
     pub wall_grace: Span,
+    /// Maximum cost and tokens of a run.
+    #[serde(flatten)]
+    pub spend: SpendLimits,
+}
+
+/// Limits of the models' work; an absent value means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SpendLimits {
+    /// Maximum cost of all agents, in millionths of a dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+    /// Maximum number of tokens of all agents, input and output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+impl SpendLimits {
+    /// Neither limit is set.
+    pub const NONE: Self = Self { cost_micros: None, tokens: None };
 }
 
 impl Limits {

@@ -46,7 +46,7 @@ pub use report::{AgentReport, ReportError, RunReport, RunVerdict};
 pub use runs::{
     ActivityStats, AgentStats, AnswerView, AttentionItem, AttentionKind, DurationPercentiles,
     FinishReply, FinishRequest, ImminentChange, ResumeRequest, RunError, RunErrorCode, RunRequest,
-    RunStarted, RunStopped, RunView, StatsView, TeamVerdict, UnheardMention,
+    RunStarted, RunStopped, RunView, StatsView, TeamVerdict, UnheardMention, usd_text,
 };
 pub use tokens::{TokenCreated, TokenRequest, TokenView};
 pub use turns::{TurnCause, TurnDetail, TurnEntry, TurnEntryBody, TurnView};

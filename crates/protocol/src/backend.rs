@@ -52,6 +52,9 @@ pub struct Api {
     /// Decides if a turn continues the previous conversation.
     #[serde(default)]
     pub session: SessionPolicy,
+    /// Context window of the model in tokens, if it is not the one of the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u32>,
     /// Randomness of the answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,

@@ -22,11 +22,11 @@ pub use self::{
         ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
         AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData,
         ClockJumpedData, ConflictRevisions, DeliveryData, DocumentConflictData,
-        DocumentWrittenData, MentionUnheardData, NotificationFailedData, PermissionGrantData,
-        PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
-        RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
-        SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
-        ToolResultData,
+        DocumentWrittenData, MentionUnheardData, NoteData, NotificationFailedData,
+        PermissionGrantData, PermissionUsedData, ProposalActiveData, ProposalEndedData,
+        QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData,
+        RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData,
+        TextData, ToolCallData, ToolResultData,
     },
 };
 use crate::{

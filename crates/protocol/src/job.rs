@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::Effort,
+    agent::{Effort, SpendLimits},
     approval::Permissions,
     attachment::Attachment,
     backend::Backend,
@@ -122,6 +122,32 @@ pub struct JobLimits {
     pub orphan_grace: Span,
     /// Grace period of the children between TERM and KILL.
     pub kill_grace: Span,
+    /// Limits of the run that the daemon checks before each call of a model.
+    #[serde(default)]
+    pub spend: SpendLimits,
+}
+
+/// Body of `POST /attempts/{id}/spend`: the most that the next call of a model can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SpendRequest {
+    /// Cost in millionths of a dollar; absent if the price is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+    /// Tokens of the input and the answer.
+    pub tokens: u64,
+}
+
+/// Reply to [`SpendRequest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SpendReply {
+    /// The call is reserved until its usage arrives.
+    Reserved,
+    /// Calls of other agents hold the rest of the limit: the worker asks again.
+    Wait,
+    /// The call could exceed a limit. The run is paused, and the daemon ends the attempt.
+    Refused,
 }
 
 /// Durable event, first written to `events.jsonl`, then posted until the daemon acknowledges it.
@@ -197,6 +223,11 @@ pub enum WorkerEvent {
         /// Explanation of the failure.
         why: String,
     },
+    /// A fact about the turn that the worker reports to people.
+    Note {
+        /// The fact, for people.
+        text: String,
+    },
     /// Conversation that the next turn of this agent can continue.
     Session {
         /// Data that the backend needs to continue it.
@@ -217,6 +248,7 @@ impl WorkerEvent {
             | Self::Usage(_)
             | Self::Joined { .. }
             | Self::Retry { .. }
+            | Self::Note { .. }
             | Self::Session { .. }
             | Self::Finished(_) => [None, None],
         };
@@ -230,7 +262,8 @@ impl WorkerEvent {
             | Self::ToolResult { .. }
             | Self::Usage(_)
             | Self::Joined { .. }
-            | Self::Retry { .. } => true,
+            | Self::Retry { .. }
+            | Self::Note { .. } => true,
             Self::Started { .. }
             | Self::Prompt { .. }
             | Self::Words(_)
@@ -251,6 +284,7 @@ impl WorkerEvent {
             | Self::Usage(_)
             | Self::Joined { .. }
             | Self::Retry { .. }
+            | Self::Note { .. }
             | Self::Session { .. }
             | Self::Finished(_) => 0,
         }
@@ -273,6 +307,7 @@ impl WorkerEvent {
                 Self::ToolResult { id, tool, ok, summary: secrets.redact_owned(summary), whole }
             }
             Self::Retry { why } => Self::Retry { why: secrets.redact_owned(why) },
+            Self::Note { text } => Self::Note { text: secrets.redact_owned(text) },
             Self::Finished(Finished {
                 text,
                 session,
@@ -380,6 +415,9 @@ pub struct TurnMessagesRequest {
     /// Messages that the program has refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Seq>,
+    /// The last message that the worker has announced to its model; absent for a worker that announces none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail_after: Option<Seq>,
 }
 
 /// Reply to [`TurnMessagesRequest`]; without a message the worker asks again.
@@ -387,6 +425,18 @@ pub struct TurnMessagesRequest {
 pub struct TurnMessagesReply {
     /// Messages in the order of the channel.
     pub messages: Vec<TurnMessage>,
+    /// Further mail that has arrived in the inbox and stays there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mail: Vec<MailNotice>,
+}
+
+/// The arrival of a message in the inbox of an agent in the middle of its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MailNotice {
+    /// Position of the message in the channel.
+    pub seq: Seq,
+    /// The sender, as the agent reads it.
+    pub from: String,
 }
 
 /// Message to a running turn.

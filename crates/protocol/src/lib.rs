@@ -38,7 +38,7 @@ mod target;
 mod time;
 mod tool;
 
-pub use agent::{AgentSettings, Effort, Limits, RetryPolicy};
+pub use agent::{AgentSettings, Effort, Limits, RetryPolicy, SpendLimits};
 pub use approval::{
     ArgumentPattern, BadToolPattern, Consent, ConsentScope, OnAsk, PermissionAction,
     PermissionMode, Permissions, ToolPattern,
@@ -55,10 +55,11 @@ pub use event::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptDeliveries, AttemptEndedData,
     AttemptRunningData, AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData,
     ConflictRevisions, DeliveryData, DocumentConflictData, DocumentWrittenData, Event, EventBody,
-    EventKind, MentionUnheardData, NotificationFailedData, PermissionGrantData, PermissionUsedData,
-    ProposalActiveData, ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData,
-    RunPausedData, RunRunningData, RunSetupData, RunVerdictData, SetupRanData,
-    SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+    EventKind, MentionUnheardData, NoteData, NotificationFailedData, PermissionGrantData,
+    PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
+    RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
+    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
+    ToolResultData,
 };
 pub use event_line::BadEventLine;
 pub use history::{
@@ -71,8 +72,8 @@ pub use id::{
 };
 pub use job::{
     BASE_ENV, EventsReply, EventsRequest, Finished, JobAttachment, JobLimits, LiveEvent,
-    NumberedEvent, Order, TurnMessage, TurnMessagesReply, TurnMessagesRequest, WorkerEvent,
-    WorkerJob, WorkerOutcome,
+    MailNotice, NumberedEvent, Order, SpendReply, SpendRequest, TurnMessage, TurnMessagesReply,
+    TurnMessagesRequest, WorkerEvent, WorkerJob, WorkerOutcome,
 };
 pub use keyword::Keyword;
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};

@@ -267,6 +267,12 @@ pub struct LimitDefaults {
     /// Time for which live turns may continue after the wall limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_grace: Option<Span>,
+    /// Maximum cost in millionths of a dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+    /// Maximum number of tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ impl RunState {
     pub fn refuses_work(&self) -> bool {
         match self {
             Self::Paused { cause: PauseCause::Limit { limit, .. } } => match limit {
-                LimitKind::Hops | LimitKind::Turns => true,
+                LimitKind::Hops | LimitKind::Turns | LimitKind::Cost | LimitKind::Tokens => true,
                 LimitKind::Wall => false,
             },
             Self::Paused {

@@ -176,6 +176,10 @@ pub enum LimitKind {
     Turns,
     /// Elapsed time of a run.
     Wall,
+    /// Cost of the models of a run.
+    Cost,
+    /// Tokens of the models of a run.
+    Tokens,
 }
 
 /// Result of a run.
@@ -356,6 +360,8 @@ impl LimitKind {
             Self::Hops => "hop",
             Self::Turns => "turn",
             Self::Wall => "wall",
+            Self::Cost => "cost",
+            Self::Tokens => "token",
         }
     }
 }

@@ -72,7 +72,13 @@ async fn fill(store: &Arc<dyn Store>) -> WorkflowId {
     let run = NewRun {
         id: RunId::new(uuid::Uuid::from_u64_pair(1, 1)),
         mode: RunMode::Start,
-        limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
+        limits: Limits {
+            hops: 50,
+            turns: None,
+            wall: None,
+            wall_grace: Limits::WALL_GRACE,
+            spend: agent_worker_protocol::SpendLimits::NONE,
+        },
         script: "s".repeat(4_000),
         agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
         roles: Vec::new(),

@@ -40,9 +40,9 @@ pub use model::{
     Once, OutSlot, PendingConflictFile, PermissionGrant, ProposalAuthority, ProposalQuery,
     ProposalStep, QuestionQuery, QuestionRow, ReadyAgent, Recipient, ResourceInfo, ResourceKey,
     ResourcePart, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunKey, RunQuery,
-    RunRow, RunRule, RunSnapshot, RunStep, Settlement, ShownMessage, StoreFault, StoredVerdict,
-    SuggestionAnswer, SuggestionVerdict, TallyRule, TurnRow, UnheardAgent, WaitReason, Wake,
-    WakingMessage, WriteActor, WriteContext,
+    RunRow, RunRule, RunSnapshot, RunSpend, RunStep, SessionAfterFailure, Settlement, ShownMessage,
+    StoreFault, StoredVerdict, SuggestionAnswer, SuggestionVerdict, TallyRule, TurnRow,
+    UnheardAgent, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
 pub use store::{

@@ -19,7 +19,7 @@ pub use attempts::{
     AnswerDraft, AnswerFacts, AnswerRule, AnswerStep, AttemptRow, Blame, DeadLetterText,
     DeliveryFailureCounts, DeliveryRule, DeliveryVerdict, FinishedAttempt, JournalEntry, Lease,
     LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep, LeasedDelivery, LimitScope, NewAttempt,
-    Settlement, ShownMessage, TurnRow, UnheardAgent, WakingMessage,
+    SessionAfterFailure, Settlement, ShownMessage, TurnRow, UnheardAgent, WakingMessage,
 };
 pub use documents::{
     Document, DocumentBase, DocumentConflict, DocumentEdit, DocumentInfo, DocumentWrite,
@@ -41,7 +41,7 @@ pub use proposals::{
 pub use runs::{
     AgentRow, Instance, InstanceQuery, LiveAttempt, NewAgent, NewRun, NewVerdict, NotBefore,
     ReadyAgent, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunQuery, RunRow,
-    RunRule, RunSnapshot, RunStep, StoredVerdict, WaitReason,
+    RunRule, RunSnapshot, RunSpend, RunStep, StoredVerdict, WaitReason,
 };
 
 use std::path::PathBuf;

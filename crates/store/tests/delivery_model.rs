@@ -163,7 +163,13 @@ impl StoreAndModel {
         let new = NewRun {
             id: RunId::new(Uuid::from_u64_pair(1, seed)),
             mode: RunMode::Start,
-            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
+            limits: Limits {
+                hops: 50,
+                turns: None,
+                wall: None,
+                wall_grace: Limits::WALL_GRACE,
+                spend: agent_worker_protocol::SpendLimits::NONE,
+            },
             script: String::new(),
             agents: (0..AGENTS.len()).map(agent).collect(),
             roles: Vec::new(),
@@ -291,6 +297,7 @@ impl StoreAndModel {
             answer: None,
             not_before: None,
             stop: None,
+            session: agent_worker_store::SessionAfterFailure::Dropped,
             delivery_rule: rules::delivery_rule,
             dead_letter_text: |agent, seq, why| format!("{agent} {seq} {why}"),
         };

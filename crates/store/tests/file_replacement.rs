@@ -30,7 +30,13 @@ fn new_run() -> NewRun {
     NewRun {
         id: RunId::new(Uuid::now_v7()),
         mode: RunMode::Start,
-        limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
+        limits: Limits {
+            hops: 50,
+            turns: None,
+            wall: None,
+            wall_grace: Limits::WALL_GRACE,
+            spend: agent_worker_protocol::SpendLimits::NONE,
+        },
         script: "{}".into(),
         agents: Vec::new(),
         roles: Vec::new(),

@@ -31,7 +31,13 @@ async fn start_run(multi_store: &MultiStore, workflow: WorkflowId, number: u128)
     let millis = i64::try_from(number).unwrap();
     let (store, wall) = (StoreTime::new(millis), Millis::new(millis));
     let now = Now { store, wall };
-    let limits = Limits { hops: 50, turns: Some(200), wall: None, wall_grace: Limits::WALL_GRACE };
+    let limits = Limits {
+        hops: 50,
+        turns: Some(200),
+        wall: None,
+        wall_grace: Limits::WALL_GRACE,
+        spend: agent_worker_protocol::SpendLimits::NONE,
+    };
     let script = String::new();
     let new = NewRun {
         id,

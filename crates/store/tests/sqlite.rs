@@ -58,7 +58,13 @@ async fn instance(store: &Database, keep: Retention) -> (WorkflowId, RunId) {
     let new = NewRun {
         id: RunId::new(Uuid::now_v7()),
         mode: RunMode::Start,
-        limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
+        limits: Limits {
+            hops: 50,
+            turns: None,
+            wall: None,
+            wall_grace: Limits::WALL_GRACE,
+            spend: agent_worker_protocol::SpendLimits::NONE,
+        },
         script: "{}".into(),
         agents: vec![NewAgent { name: "a".parse().unwrap(), settings: "{}".into() }],
         roles: Vec::new(),

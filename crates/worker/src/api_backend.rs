@@ -7,19 +7,23 @@ use agent_worker_models::{
     ConversationEntry, ImageData, ModelClient, ProviderEndpoint, ProviderOverrides,
     RequestSettings, ToolDefinition,
 };
-use agent_worker_protocol::{Api, FailureClass, SessionPolicy, WorkerEvent};
+use agent_worker_protocol::{Api, FailureClass, SessionPolicy};
 use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::{
+    api_compaction::ConversationSize,
     api_conversation::{
         ConversationStart, SavedConversation, conversation_start, frame_hash, read_parts,
         without_reasoning,
     },
-    api_model::ProviderModel,
+    api_model::{EarlierEntries, ProviderModel},
+    api_tools::ApiTools,
     attachments::inline_images,
     backend::AgentBackend,
     builtin_tools::BuiltinTools,
+    compaction::{MeasuredTokens, PromptPlace},
+    model_spend::{SpendGuard, bounded_settings},
     pricing::PricingContext,
     tool_loop::{StepAuthor, ToolLoop},
     turn::{TurnAnswer, TurnContext, TurnFailure},
@@ -50,7 +54,12 @@ impl ApiBackend {
             SessionPolicy::Continue => conversation_start(turn.request.session.as_ref(), &frame),
             SessionPolicy::Fresh => ConversationStart::First,
         };
-        let new = |frame| SavedConversation { author: author.clone(), frame, parts: Vec::new() };
+        let new = |frame| SavedConversation {
+            author: author.clone(),
+            frame,
+            parts: Vec::new(),
+            tokens: None,
+        };
         let why = match start {
             ConversationStart::First => return Ok((new(frame), Vec::new())),
             ConversationStart::New(why) => why,
@@ -64,8 +73,7 @@ impl ApiBackend {
                 "its stored entries cannot be read"
             }
         };
-        let why = format!("a new conversation begins: {why}");
-        turn.reporter.record(WorkerEvent::Retry { why });
+        turn.reporter.record_note(format!("a new conversation begins: {why}"));
         Ok((new(frame), Vec::new()))
     }
 
@@ -102,25 +110,40 @@ impl ApiBackend {
             has_default_settings: false,
         };
         let team = schemas.iter().filter_map(tool_definition);
-        let tools: Vec<_> = team.chain(turn.tools.builtin_definitions()).collect();
-        let (saved, entries) = self.open_conversation(turn, &tools).await?;
+        let tools = team.chain(turn.tools.builtin_definitions()).collect();
+        let tools = ApiTools::new(endpoint.shape, tools).map_err(refused_tools)?;
+        let (saved, entries) = self.open_conversation(turn, tools.definitions()).await?;
+        if let Some(warning) = tools.warning().filter(|_| entries.is_empty()) {
+            turn.reporter.record_note(warning);
+        }
+        let system = &turn.request.system_prompt;
+        let size = ConversationSize::new(&self.api, system, tools.definitions());
         let images = images.into_iter();
         let images = images.map(|it| ImageData { media_type: it.media_type, base64: it.data });
+        let (identity, limits) = (&turn.identity, turn.limits.spend);
         Ok(ProviderModel {
             client,
             endpoint,
             model: model.clone(),
-            tools,
-            settings,
+            spend: SpendGuard::new(turn.daemon().clone(), identity.attempt_id, limits),
+            settings: bounded_settings(settings, limits, &pricing, size.window),
+            size,
             pricing,
             images: images.collect(),
-            earlier: entries.len(),
+            tools,
+            measured: saved.tokens.map(|tokens| MeasuredTokens { tokens, entries: entries.len() }),
+            earlier: EarlierEntries::Stored(entries.len()),
+            prompt: PromptPlace::Entry(entries.len()),
             entries,
             saved,
             exchanges_read: 0,
             call_count: 0,
         })
     }
+}
+
+fn refused_tools(why: String) -> TurnFailure {
+    TurnFailure::new(FailureClass::Fatal, why)
 }
 
 /// Returns the definition of a tool of the daemon.

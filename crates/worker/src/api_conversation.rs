@@ -24,8 +24,11 @@ pub(crate) struct SavedConversation {
     pub(crate) author: String,
     /// Hash of the system prompt and the tools.
     pub(crate) frame: String,
-    /// Entries of each turn, the oldest first.
+    /// Entries of each turn, the oldest first. A compacted conversation is one part.
     pub(crate) parts: Vec<ResourceId>,
+    /// Tokens of the last request and its answer; absent if the provider counts none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens: Option<u64>,
 }
 
 /// The beginning of a turn's conversation.
@@ -123,7 +126,8 @@ mod tests {
     fn a_conversation_goes_on_while_its_system_prompt_and_its_tools_are_the_same() {
         let frame = frame_hash("Be brief.", &[tool("a")]);
         let parts = vec![format!("{:064x}", 7).parse().unwrap()];
-        let saved = SavedConversation { author: "openai/m".into(), frame: frame.clone(), parts };
+        let author = "openai/m".to_owned();
+        let saved = SavedConversation { author, frame: frame.clone(), parts, tokens: None };
         let value = serde_json::to_value(&saved).unwrap();
         let changed = ConversationStart::New("the system prompt or the tools have changed");
         let other = ConversationStart::New("the agent had another backend before");

@@ -6,7 +6,7 @@
 use agent_worker_models::{
     AnswerDelta, AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelAnswer,
     ModelClient, ModelFailure, ModelPrompt, ProviderEndpoint, RequestSettings, StopReason,
-    ToolDefinition, UserPart, wire_of,
+    UserPart, wire_of,
 };
 use agent_worker_protocol::{FailureClass, Usage, WorkerEvent};
 use async_trait::async_trait;
@@ -14,11 +14,15 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::{
+    api_compaction::ConversationSize,
     api_conversation::{CONVERSATION_TYPE, SavedConversation, complete_answer},
+    api_tools::ApiTools,
     clocks::time_of_day,
+    compaction::{MeasuredTokens, PromptPlace},
     event_reporter::EventReporter,
     model::{Model, ModelConversation, ModelStep, ModelToolCall, ToolExchange, ToolResult},
     model_retries::{DEFAULT_LIMIT_DELAY, RetryStep, next_retry},
+    model_spend::{CallBound, SpendGuard, answer_bound},
     pricing::{ModelTokenUsage, PricingContext},
     tool_set::ToolSet,
     turn::TurnFailure,
@@ -30,20 +34,52 @@ pub(crate) struct ProviderModel {
     pub(crate) endpoint: ProviderEndpoint,
     /// Name of the model, as the provider spells it.
     pub(crate) model: String,
-    pub(crate) tools: Vec<ToolDefinition>,
+    pub(crate) tools: ApiTools,
     pub(crate) settings: RequestSettings,
     pub(crate) pricing: PricingContext,
+    pub(crate) spend: SpendGuard,
     /// Images of the messages of the prompt.
     pub(crate) images: Vec<ImageData>,
     pub(crate) entries: Vec<ConversationEntry>,
-    /// Number of entries of earlier turns.
-    pub(crate) earlier: usize,
+    pub(crate) earlier: EarlierEntries,
+    /// Place of the prompt of this turn.
+    pub(crate) prompt: PromptPlace,
+    /// Tokens of the entries, as the provider counted them last.
+    pub(crate) measured: Option<MeasuredTokens>,
+    pub(crate) size: ConversationSize,
     /// The conversation of the earlier turns, which this turn extends.
     pub(crate) saved: SavedConversation,
     /// Number of exchanges of the loop that are in the entries.
     pub(crate) exchanges_read: usize,
     /// Number of calls so far, for ids of calls that have none.
     pub(crate) call_count: u32,
+}
+
+/// The entries of earlier turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EarlierEntries {
+    /// This number of entries is stored, and is sent as it is.
+    Stored(usize),
+    /// A compaction has replaced the stored entries.
+    Replaced,
+}
+
+/// The observers of the text of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerAudience {
+    /// Everybody who follows the agent.
+    Observers,
+    /// Only the worker.
+    Worker,
+}
+
+/// A request for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ModelQuestion<'a> {
+    pub(crate) prompt: ModelPrompt<'a>,
+    pub(crate) audience: AnswerAudience,
+    /// Maximum number of tokens of the input.
+    pub(crate) input_bound: u64,
 }
 
 #[async_trait]
@@ -54,22 +90,21 @@ impl Model for ProviderModel {
         report: &EventReporter,
     ) -> Result<ModelStep, TurnFailure> {
         self.append_entries(so_far);
-        let mut answer = self.ask_with_retries(&so_far.system_prompt, report).await?;
-        let usage = self.usage(&answer);
-        if usage != Usage::default() {
-            report.record(WorkerEvent::Usage(usage));
-        }
+        let mut answer = self.ask_in_window(&so_far.system_prompt, report).await?;
         check_stop(&answer, self.settings.max_tokens)?;
         self.name_calls(&mut answer);
         let text = answer.text();
         let calls = answer.calls().map(|call| ModelToolCall {
             id: call.id.clone(),
-            tool: call.tool.clone(),
+            tool: self.tools.tool_of(&call.tool).to_owned(),
             args: call.args.clone(),
         });
         let calls = calls.collect();
         complete_answer(&mut answer.parts);
         self.entries.push(ConversationEntry::Model(answer.parts));
+        let tokens = answer.tokens.input + answer.tokens.output;
+        let measured = MeasuredTokens { tokens, entries: self.entries.len() };
+        self.measured = (tokens > 0).then_some(measured);
         Ok(ModelStep { text, calls })
     }
 }
@@ -77,7 +112,15 @@ impl Model for ProviderModel {
 impl ProviderModel {
     /// Stores the entries of this turn, and returns the value for the next turn. None if the daemon refuses them.
     pub(crate) async fn save(mut self, tools: &ToolSet, report: &EventReporter) -> Option<Value> {
-        let entries = serde_json::to_string(&self.entries[self.earlier..]).unwrap_or_default();
+        let new = match self.earlier {
+            EarlierEntries::Stored(count) => &self.entries[count..],
+            EarlierEntries::Replaced => {
+                self.saved.parts.clear();
+                &self.entries[..]
+            }
+        };
+        let entries = serde_json::to_string(new).unwrap_or_default();
+        self.saved.tokens = self.measured.map(|measured| measured.tokens);
         match tools.store_text(&entries, Some(CONVERSATION_TYPE)).await {
             Ok(id) => {
                 self.saved.parts.push(id);
@@ -87,7 +130,7 @@ impl ProviderModel {
                 let why = format!(
                     "the conversation was not stored, and the next turn begins a new one: {why}"
                 );
-                report.record(WorkerEvent::Retry { why });
+                report.record_note(why);
                 None
             }
         }
@@ -95,36 +138,36 @@ impl ProviderModel {
 
     /// Appends the prompt, or the results and messages since the last step.
     fn append_entries(&mut self, so_far: &ModelConversation) {
-        if self.entries.len() == self.earlier {
+        if self.prompt == PromptPlace::Entry(self.entries.len()) {
             let text = std::iter::once(UserPart::Text(so_far.prompt.clone()));
             let images = self.images.drain(..).map(UserPart::Image);
             self.entries.push(ConversationEntry::User(text.chain(images).collect()));
         }
         for exchange in &so_far.exchanges[self.exchanges_read..] {
-            self.entries.push(ConversationEntry::User(user_parts(exchange)));
+            self.entries.push(ConversationEntry::User(user_parts(exchange, &self.tools)));
         }
         self.exchanges_read = so_far.exchanges.len();
     }
 
     /// Asks until the provider answers or a retry is no use.
-    async fn ask_with_retries(
-        &mut self,
-        system: &str,
+    pub(crate) async fn ask_with_retries(
+        &self,
+        question: ModelQuestion<'_>,
+        spend: &mut SpendGuard,
         report: &EventReporter,
     ) -> Result<ModelAnswer, TurnFailure> {
+        let ModelQuestion { prompt, audience, input_bound } = question;
+        let call = CallBound { input: input_bound, output: answer_bound(prompt.settings) };
         let mut failed = 0;
         loop {
-            let failure = match self.ask(system, report).await {
-                Ok(answer) => return Ok(answer),
+            spend.reserve(call, &self.pricing, report).await?;
+            let failure = match self.ask(prompt, audience, report).await {
+                Ok(answer) => {
+                    spend.record_usage(self.usage(&answer), report);
+                    return Ok(answer);
+                }
                 Err(failure) => failure,
             };
-            // A model without structured answers refuses the field; the prompt has the schema too.
-            if failure.class == FailureClass::Fatal && self.settings.output_schema.take().is_some()
-            {
-                let why = format!("{}; asking without the schema in the request", failure.why);
-                report.record(WorkerEvent::Retry { why });
-                continue;
-            }
             match next_retry(&failure, failed) {
                 RetryStep::Wait(delay) => {
                     failed += 1;
@@ -138,18 +181,18 @@ impl ProviderModel {
         }
     }
 
-    async fn ask(&self, system: &str, report: &EventReporter) -> Result<ModelAnswer, ModelFailure> {
-        let prompt = ModelPrompt {
-            model: &self.model,
-            system,
-            tools: &self.tools,
-            entries: &self.entries,
-            settings: &self.settings,
-        };
+    async fn ask(
+        &self,
+        prompt: ModelPrompt<'_>,
+        audience: AnswerAudience,
+        report: &EventReporter,
+    ) -> Result<ModelAnswer, ModelFailure> {
         let request = wire_of(self.endpoint.shape).write_request(&prompt);
-        let show = |delta| match delta {
-            AnswerDelta::Text(text) => report.stream_text(&text),
-            AnswerDelta::Thinking => report.touch(),
+        let show = |delta| match (delta, audience) {
+            (AnswerDelta::Text(text), AnswerAudience::Observers) => report.stream_text(&text),
+            (AnswerDelta::Text(_), AnswerAudience::Worker) | (AnswerDelta::Thinking, _) => {
+                report.touch();
+            }
         };
         self.client.ask(&self.endpoint, request, show).await
     }
@@ -178,7 +221,7 @@ impl ProviderModel {
     }
 }
 
-fn user_parts(exchange: &ToolExchange) -> Vec<UserPart> {
+fn user_parts(exchange: &ToolExchange, tools: &ApiTools) -> Vec<UserPart> {
     let results = exchange.calls.iter().zip(&exchange.results).map(|(call, result)| {
         let status = match result {
             ToolResult::Done(_) | ToolResult::Image(..) => CallStatus::Done,
@@ -186,7 +229,7 @@ fn user_parts(exchange: &ToolExchange) -> Vec<UserPart> {
         };
         UserPart::Result(CallResult {
             call: call.id.clone(),
-            tool: call.tool.clone(),
+            tool: tools.name_of(&call.tool).to_owned(),
             status,
             text: result.text().to_owned(),
             images: result.images(),

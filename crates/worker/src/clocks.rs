@@ -83,6 +83,7 @@ mod tests {
             silence: Span::from_secs(30),
             orphan_grace: Span::from_secs(60),
             kill_grace: Span::from_secs(10),
+            spend: agent_worker_protocol::SpendLimits::NONE,
         };
         let began = Instant::now();
         let at = |secs| began + Duration::from_secs(secs);

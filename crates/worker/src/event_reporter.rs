@@ -151,6 +151,11 @@ impl EventReporter {
         no
     }
 
+    /// Records a fact about the turn.
+    pub(crate) fn record_note(&self, text: impl Into<String>) {
+        self.record(WorkerEvent::Note { text: text.into() });
+    }
+
     /// Records the texts that the turn starts with.
     pub(crate) fn record_prompt(&self, job: &WorkerJob) {
         let event = self.outbox().history.prompt_event(job);
@@ -459,6 +464,7 @@ fn follows_words(event: &WorkerEvent) -> bool {
         | WorkerEvent::ToolResult { .. }
         | WorkerEvent::Joined { .. }
         | WorkerEvent::Retry { .. }
+        | WorkerEvent::Note { .. }
         | WorkerEvent::Finished(_) => true,
         WorkerEvent::Started { .. }
         | WorkerEvent::Prompt { .. }
@@ -471,14 +477,14 @@ fn follows_words(event: &WorkerEvent) -> bool {
 /// Returns true if the attempt waits for the acknowledgement of this event.
 fn is_urgent(event: &NumberedEvent) -> bool {
     match event.event {
-        WorkerEvent::Started { .. } | WorkerEvent::Finished(_) => true,
+        WorkerEvent::Started { .. } | WorkerEvent::Usage(_) | WorkerEvent::Finished(_) => true,
         WorkerEvent::Prompt { .. }
         | WorkerEvent::Words(_)
         | WorkerEvent::ToolCall { .. }
         | WorkerEvent::ToolResult { .. }
         | WorkerEvent::Joined { .. }
-        | WorkerEvent::Usage(_)
         | WorkerEvent::Retry { .. }
+        | WorkerEvent::Note { .. }
         | WorkerEvent::Session { .. } => false,
     }
 }

@@ -4,8 +4,10 @@
 //! continues for a while without a daemon. The daemon decides if the work counts.
 
 mod api_backend;
+mod api_compaction;
 mod api_conversation;
 mod api_model;
+mod api_tools;
 mod approval_gate;
 mod attachments;
 mod attempt;
@@ -14,12 +16,14 @@ mod backend;
 mod builtin_tools;
 mod child_env;
 mod clocks;
+mod compaction;
 mod event_reporter;
 mod journal;
 mod mcp_client;
 mod mock;
 mod model;
 mod model_retries;
+mod model_spend;
 mod post_schedule;
 mod pricing;
 mod program;

@@ -39,6 +39,18 @@ impl PricingContext {
         if usage.has_tokens() { usage } else { Usage::default() }
     }
 
+    /// Returns the most that a request with this many tokens can cost, whatever the cache does.
+    pub(crate) fn maximum_cost(&self, input: u64, output: u64) -> Option<u64> {
+        let price = find_price(self.model.as_deref()?)?;
+        if price.max_request_tokens.is_some_and(|most| input > most) {
+            return None;
+        }
+        let dearest = price.input.max(price.into_cache.unwrap_or_default());
+        let cost =
+            u128::from(input) * u128::from(dearest) + u128::from(output) * u128::from(price.output);
+        u64::try_from(cost.div_ceil(MILLION)).ok()
+    }
+
     /// Returns the list price in millionths of a micro-dollar.
     fn cost(&self, share: &ModelTokenUsage) -> Option<u128> {
         let ModelTokenUsage { input, from_cache, into_cache, output, .. } = *share;
@@ -74,6 +86,19 @@ const MILLION: u128 = 1_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_most_that_a_request_can_cost_is_without_a_cached_read_and_with_a_cached_write() {
+        let of = |model: &str| PricingContext {
+            backend: "api",
+            model: Some(model.to_owned()),
+            has_default_settings: false,
+        };
+        // $2.50 into the cache and $10 for a million tokens.
+        assert_eq!(of("anthropic/claude-sonnet-5-5").maximum_cost(1_000, 100), Some(3_500));
+        assert_eq!(of("anthropic/claude-haiku-5-5").maximum_cost(100_001, 1), None);
+        assert_eq!(of("acme/large").maximum_cost(1, 1), None);
+    }
 
     #[test]
     fn what_is_known_is_reckoned_to_the_micro_dollar_and_nothing_else_is() {

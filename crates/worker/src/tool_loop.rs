@@ -2,11 +2,13 @@
 //! repeats this until the model calls no tool.
 //!
 //! Consecutive calls of a model that only read run in parallel; any other call runs alone, in the given order. A message that
-//! joins the turn reaches the model with its next step. Invariant: a joined message is recorded after a step that had it.
+//! joins the turn reaches the model with its next step; other mail is announced to it in one line. Invariant: a joined message is recorded after a step that had it.
 
 use std::{collections::VecDeque, pin::pin};
 
-use agent_worker_protocol::{FailureClass, TurnMessage, WorkerEvent};
+use agent_worker_protocol::{
+    FailureClass, Keyword as _, MailNotice, ToolName, TurnMessage, WorkerEvent,
+};
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 
@@ -17,7 +19,7 @@ use crate::{
     structured_answer::{rejection, repair_prompt},
     tool_set::{CallEffect, ToolSet},
     turn::{TurnAnswer, TurnContext, TurnFailure},
-    turn_messages::TurnMessages,
+    turn_messages::{TurnMessages, mail_announcement},
 };
 
 /// Maximum number of model calls of a turn, if the workflow file sets none.
@@ -59,7 +61,7 @@ impl<M: Model> ToolLoop<M> {
         let tools = turn.tools.clone();
         let (tools, source) = match self.author {
             StepAuthor::Script => (tools.with_shell(Shell::new(turn.child_env.clone())), None),
-            StepAuthor::Model => (tools, Some(turn.new_messages())),
+            StepAuthor::Model => (tools, Some(turn.new_messages().with_mail())),
         };
         let mut mailbox = TurnMailbox { source, waiting: VecDeque::new() };
         let mut conversation = ModelConversation {
@@ -94,9 +96,17 @@ impl<M: Model> ToolLoop<M> {
                     Ok(_) | Err(_) => return Ok(answer.into()),
                 }
             }
+            // A call of this tool reads the mail that has arrived so far.
+            let reads_mail = step.calls.iter().any(|call| call.tool == ToolName::InboxCheck.word());
+            let mut mail = mailbox.take_mail();
+            if reads_mail {
+                mail.clear();
+            }
             let results = mailbox.receive_during(call_all(self.author, &tools, &step.calls)).await;
+            mail.extend(mailbox.take_mail());
             sent.extend(mailbox.waiting.drain(..));
-            let messages = sent.iter().map(|message| message.text.clone()).collect();
+            let messages = sent.iter().map(|message| message.text.clone());
+            let messages = messages.chain(mail_announcement(&mail)).collect();
             conversation.exchanges.push(ToolExchange { calls: step.calls, results, messages });
         }
         let steps = if max_steps == 1 { "step" } else { "steps" };
@@ -153,6 +163,11 @@ impl TurnMailbox {
                 }
             }
         }
+    }
+
+    /// Takes the notices of mail that has arrived.
+    fn take_mail(&mut self) -> Vec<MailNotice> {
+        self.source.as_mut().map(TurnMessages::take_mail).unwrap_or_default()
     }
 
     /// Records that the model has got these messages.

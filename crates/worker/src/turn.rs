@@ -11,8 +11,8 @@ use std::{
 
 use agent_worker_host::{DaemonSocket, is_shortage};
 use agent_worker_protocol::{
-    AgentName, AttemptId, Effort, FailureClass, InstanceRef, Millis, Permissions, WorkerJob,
-    WorkerOutcome,
+    AgentName, AttemptId, Effort, FailureClass, InstanceRef, Millis, Permissions, SpendLimits,
+    WorkerJob, WorkerOutcome,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -96,6 +96,8 @@ pub(crate) struct TurnLimits {
     pub(crate) max_steps: Option<u32>,
     /// Maximum number of tokens of one answer of the model.
     pub(crate) max_tokens: Option<u32>,
+    /// Limits of the run's cost and tokens.
+    pub(crate) spend: SpendLimits,
 }
 
 /// The result of a turn that succeeded.
@@ -156,7 +158,11 @@ impl TurnContext {
             cancelled,
             folders: TurnFolders { attempt: job.folder.clone(), keep: job.keep.clone() },
             child_env: ChildEnv::new(job),
-            limits: TurnLimits { max_steps: job.max_steps, max_tokens: job.max_tokens },
+            limits: TurnLimits {
+                max_steps: job.max_steps,
+                max_tokens: job.max_tokens,
+                spend: job.limits.spend,
+            },
             sandbox: None,
             answer_schema: None,
             reported_session: Mutex::default(),

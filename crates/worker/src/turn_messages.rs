@@ -7,7 +7,9 @@
 use std::{collections::VecDeque, pin::Pin, time::Duration};
 
 use agent_worker_host::{DaemonSocket, DialError};
-use agent_worker_protocol::{AttemptId, Seq, TurnMessage, TurnMessagesReply, TurnMessagesRequest};
+use agent_worker_protocol::{
+    AttemptId, MailNotice, Seq, ToolName, TurnMessage, TurnMessagesReply, TurnMessagesRequest,
+};
 use tokio::time::{sleep, timeout};
 
 use crate::event_reporter::EventReporter;
@@ -34,6 +36,8 @@ pub(crate) struct TurnMessages {
     reporter: EventReporter,
     request: TurnMessagesRequest,
     received: VecDeque<TurnMessage>,
+    /// Mail that the model does not know of.
+    mail: Vec<MailNotice>,
     /// The running request, which outlives a cancelled call of `next`.
     poll: Option<Poll>,
     is_over: bool,
@@ -47,9 +51,21 @@ impl TurnMessages {
             reporter,
             request: TurnMessagesRequest::default(),
             received: VecDeque::new(),
+            mail: Vec::new(),
             poll: None,
             is_over: false,
         }
+    }
+
+    /// Also receives notices of mail that stays in the inbox.
+    pub(crate) fn with_mail(mut self) -> Self {
+        self.request.mail_after = Some(Seq::default());
+        self
+    }
+
+    /// Takes the notices of mail that has arrived since the last call.
+    pub(crate) fn take_mail(&mut self) -> Vec<MailNotice> {
+        std::mem::take(&mut self.mail)
     }
 
     /// Waits for the next message. A call that is cancelled loses none.
@@ -68,7 +84,11 @@ impl TurnMessages {
             let polled = poll.await;
             self.poll = None;
             match polled {
-                Ok(TurnMessagesReply { messages }) => {
+                Ok(TurnMessagesReply { messages, mail }) => {
+                    if let Some(after) = &mut self.request.mail_after {
+                        *after = mail.iter().map(|it| it.seq).fold(*after, Seq::max);
+                    }
+                    self.mail.extend(mail);
                     self.request.accepted.clear();
                     self.request.refused.clear();
                     self.request.after =
@@ -100,6 +120,29 @@ impl TurnMessages {
     }
 }
 
+/// Returns the line that announces mail to the model; none without mail.
+pub(crate) fn mail_announcement(mail: &[MailNotice]) -> Option<String> {
+    let mut senders: Vec<(&str, usize)> = Vec::new();
+    for MailNotice { from, .. } in mail {
+        match senders.iter_mut().find(|(name, _)| name == from) {
+            Some((_, count)) => *count += 1,
+            None => senders.push((from, 1)),
+        }
+    }
+    let count = match mail.len() {
+        0 => return None,
+        1 => "1 new message".to_owned(),
+        many => format!("{many} new messages"),
+    };
+    let is_one = senders.len() == 1;
+    let names = senders.into_iter().map(|(name, count)| match count {
+        count if is_one || count == 1 => name.to_owned(),
+        count => format!("{name} ({count})"),
+    });
+    let names: Vec<_> = names.collect();
+    Some(format!("{count} from {}; {} reads them", names.join(", "), ToolName::InboxCheck))
+}
+
 async fn poll(daemon: DaemonSocket, path: String, request: TurnMessagesRequest) -> PollResult {
     let failure = match timeout(POLL_TIMEOUT, daemon.post(&path, &request)).await {
         Ok(Ok(reply)) => return Ok(reply),
@@ -118,4 +161,26 @@ async fn poll(daemon: DaemonSocket, path: String, request: TurnMessagesRequest) 
         sleep(RETRY_INTERVAL).await;
     }
     Err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_is_announced_in_one_line_with_its_senders() {
+        for (senders, expected) in [
+            (&[][..], None),
+            (&["@lead"], Some("1 new message from @lead; inbox_check reads them")),
+            (&["@lead", "@lead"], Some("2 new messages from @lead; inbox_check reads them")),
+            (
+                &["@lead", "user", "@lead"],
+                Some("3 new messages from @lead (2), user; inbox_check reads them"),
+            ),
+        ] {
+            let notice = |from: &&str| MailNotice { seq: Seq::new(1), from: (*from).to_owned() };
+            let mail: Vec<_> = senders.iter().map(notice).collect();
+            assert_eq!(mail_announcement(&mail).as_deref(), expected);
+        }
+    }
 }

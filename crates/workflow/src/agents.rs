@@ -62,6 +62,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "mode",
         "session",
         "provider",
+        "context_window",
         "temperature",
         "extra",
         "tools",

@@ -7,11 +7,14 @@
 //! | `CORRECTED text` | the final answer after a message that asks for a corrected one |
 //! | `HOLD` | the next of these pauses in the middle of its answer until the test releases it |
 //! | `FAIL status [n]` | refuse every request, or only the first n |
+//! | `FAIL_SUMMARY status` | refuse every request without tools |
 //! | `THEN_FAIL status` | refuse every request after the calls |
 //! | `RETRY_AFTER s` | the retry delay in a refusal |
 //! | `DELAY ms`, `DRIP ms` | the pause before an answer; the pause between its parts |
 //! | `CUT` | close the connection in the middle of an answer |
 //! | `USAGE in out` | the tokens of each answer (100 10) |
+//! | `USAGE SIZE` | the input tokens of each answer are a fourth of the bytes of its request |
+//! | `UNTIL text` | call no further tool once a line of the conversation begins with this text |
 //!
 //! `$ATTACHED` is the path of the first file that came with the prompt's messages.
 
@@ -85,20 +88,27 @@ pub(super) type RefusalCounts = HashMap<String, u32>;
 
 /// The words of a message that asks for a corrected answer.
 const CORRECTION: &str = "Answer again with only the corrected JSON value";
-const DIRECTIVES: [&str; 12] = [
+const DIRECTIVES: [&str; 14] = [
     "CORRECTED",
     "CALL",
     "SAY",
     "ECHO",
     "HOLD",
     "FAIL",
+    "FAIL_SUMMARY",
     "THEN_FAIL",
     "RETRY_AFTER",
     "DELAY",
     "DRIP",
     "CUT",
     "USAGE",
+    "UNTIL",
 ];
+
+impl Tokens {
+    /// Stands for a count by the size of the request.
+    pub(super) const OF_SIZE: Self = Self { input: 0, output: 10 };
+}
 
 /// Plans the answer by the newest user message that is a script.
 pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> AnswerPlan {
@@ -118,12 +128,21 @@ pub(super) fn plan_answer(asked: &ModelInput, refused: &mut RefusalCounts) -> An
     let program = directives(text);
     let one = |name: &str| program.iter().find(|line| line.0 == name).map(|line| line.1);
     let millis = |name| one(name).map_or(Duration::ZERO, |ms| Duration::from_millis(number(ms)));
-    let usage = one("USAGE").and_then(|text| text.split_once(' '));
-    let usage = usage.map_or(Tokens { input: 100, output: 10 }, |(input, output)| Tokens {
-        input: number(input),
-        output: number(output),
-    });
-    let (what, is_held) = match refusal(one("FAIL"), text, refused) {
+    let usage = match one("USAGE") {
+        Some("SIZE") => Tokens::OF_SIZE,
+        usage => usage.and_then(|text| text.split_once(' ')).map_or(
+            Tokens { input: 100, output: 10 },
+            |(input, output)| Tokens { input: number(input), output: number(output) },
+        ),
+    };
+    let program = match one("UNTIL").filter(|word| has_line(&asked.items, word)) {
+        Some(_) => program.iter().copied().filter(|(name, _)| *name != "CALL").collect(),
+        None => program.clone(),
+    };
+    let one = |name: &str| program.iter().find(|line| line.0 == name).map(|line| line.1);
+    let is_secondary = asked.tools.is_empty();
+    let fail = one("FAIL").or_else(|| one("FAIL_SUMMARY").filter(|_| is_secondary));
+    let (what, is_held) = match refusal(fail, text, refused) {
         Some(status) => (
             AnswerContent::Fail { status, retry_after: one("RETRY_AFTER").map(str::to_owned) },
             false,
@@ -172,6 +191,14 @@ fn directives(text: &str) -> Vec<(&str, &str)> {
             DIRECTIVES.contains(&name).then_some((name, rest.trim()))
         })
         .collect()
+}
+
+/// Returns true if a line of the user's texts begins with `start`.
+fn has_line(items: &[ConversationItem], start: &str) -> bool {
+    items.iter().any(|item| match item {
+        ConversationItem::User(text) => text.lines().any(|line| line.starts_with(start)),
+        ConversationItem::Result(_) => false,
+    })
 }
 
 fn number(text: &str) -> u64 {

@@ -17,7 +17,8 @@ use crate::{
 };
 
 /// Kinds that a worker reports itself: their order among the events of the daemon is not fixed.
-const BY_WORKERS: [&str; 5] = ["attempt.running", "tool_call", "tool_result", "usage", "retry"];
+const BY_WORKERS: [&str; 6] =
+    ["attempt.running", "tool_call", "tool_result", "usage", "retry", "note"];
 
 /// A world and its recording.
 pub(crate) struct Tape {

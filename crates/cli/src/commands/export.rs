@@ -1,9 +1,10 @@
 //! `agent-worker export`: prints a whole transcript, page by page.
 
+mod conversation;
 mod turns;
 
 use agent_worker_host::{DialError, observe_damage};
-use agent_worker_protocol::{Code, InstanceRef, Message, MessageKind, Seq, Target};
+use agent_worker_protocol::{AgentName, Code, InstanceRef, Message, MessageKind, Seq, Target};
 use serde_json::json;
 
 use crate::{
@@ -30,7 +31,9 @@ const PAGE_SIZE: u32 = 500;
 /// The command prints the live run, else the last one. Markdown includes the documents; JSON is one document with one message per
 /// line. Long messages are printed in full, attached files only by name; `resource read` prints a file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: agent-worker export @review:pr-123 --format md > review.md")]
+#[command(after_help = "Examples:
+  agent-worker export @review:pr-123 --format md > review.md
+  agent-worker export @review --conversation coder > coder.jsonl")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: TargetArgs,
@@ -46,6 +49,9 @@ pub(crate) struct Args {
     /// Include the history of every turn: prompts, words, tool calls and results
     #[arg(long)]
     full: bool,
+    /// Print the stored conversation of this agent with its model instead, one JSON object per line
+    #[arg(long, value_name = "AGENT", conflicts_with_all = ["format", "all", "full"])]
+    conversation: Option<AgentName>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -66,6 +72,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     // With --json stderr has no note; without it the format of the transcript does not matter.
     let noted = if args.json { Format::Json } else { Format::Text };
     let scope = resolve_run::readable_scope(&client, &scope, noted, ctx).await?;
+    if let Some(agent) = args.conversation {
+        return conversation::write_conversation(&client, &scope, agent, ctx).await;
+    }
     let runs = if args.all { RunSelection::All } else { RunSelection::Current };
     let mut paper = TranscriptExport {
         export_format: args.format,

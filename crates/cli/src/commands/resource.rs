@@ -97,6 +97,25 @@ impl Args {
     }
 }
 
+/// Reads a whole resource.
+pub(super) async fn read_whole(
+    client: &DaemonClient,
+    scope: &CommandScope,
+    id: ResourceId,
+) -> Result<Vec<u8>, CliError> {
+    let mut bytes = Vec::new();
+    let mut from = 0;
+    loop {
+        let part = client.resource(scope, id, Some(&format!("{from}.."))).await?;
+        bytes.extend(content_bytes(&part)?);
+        // A part without progress would be requested forever.
+        if part.end >= part.total || part.end <= from {
+            return Ok(bytes);
+        }
+        from = part.end;
+    }
+}
+
 /// Runs the command.
 pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let format = args.format();

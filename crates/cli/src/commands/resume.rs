@@ -47,11 +47,28 @@ pub(crate) struct Args {
     /// Maximum working time
     #[arg(long, value_name = "TIME", help_heading = "New limits")]
     wall: Option<Span>,
+    /// Maximum cost of the models
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars, help_heading = "New limits")]
+    cost_usd: Option<u64>,
+    /// Maximum number of tokens of the models
+    #[arg(long, value_name = "COUNT", help_heading = "New limits")]
+    tokens: Option<u64>,
     /// Return without following the run
     #[arg(long)]
     detach: bool,
     #[command(flatten)]
     follow: FollowArgs,
+}
+
+/// Reads dollars as millionths of a dollar.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
+fn dollars(text: &str) -> Result<u64, String> {
+    match text.trim_start_matches('$').parse::<f64>() {
+        Ok(dollars) if (0.0..=1e6).contains(&dollars) => Ok((dollars * 1e6).round() as u64),
+        Ok(_) | Err(_) => {
+            Err("not a number of dollars up to 1000000, such as 25 or 0.5".to_owned())
+        }
+    }
 }
 
 /// Runs the command.
@@ -68,7 +85,13 @@ async fn resume(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, 
     let client = ctx.connect_existing().await?;
     let target = args.target.or_selected(TargetEffect::Change, ctx)?;
     let scope = ctx.scope(target.clone(), ScopeReach::CurrentProject);
-    let limits = ResumeRequest { hops: args.hops, turns: args.turns, wall: args.wall };
+    let limits = ResumeRequest {
+        hops: args.hops,
+        turns: args.turns,
+        wall: args.wall,
+        cost_micros: args.cost_usd,
+        tokens: args.tokens,
+    };
     if let Some(agent) = target.as_ref().filter(|target| target.agent.is_some()) {
         if limits != ResumeRequest::default() {
             return Err(CliError::new(

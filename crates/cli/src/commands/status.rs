@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use agent_worker_protocol::{
     Keyword as _, Millis, Target,
-    api::{AgentDetail, AgentFailure, AgentSession, AttemptView, Mail, RunView, TeamVerdict},
+    api::{
+        AgentDetail, AgentFailure, AgentSession, AttemptView, Mail, RunView, TeamVerdict, usd_text,
+    },
 };
 
 use super::{ls, why};
@@ -213,5 +215,8 @@ fn limits_text(run: &RunView) -> String {
     let turns = limits.turns.map(|turns| pluralize(turns as usize, "turn"));
     let wall = state_text::wall_text(run);
     let hops = Some(pluralize(limits.hops as usize, "hop"));
-    hops.into_iter().chain(turns).chain(wall).collect::<Vec<_>>().join(", ")
+    let cost = limits.spend.cost_micros.map(|micros| format!("${}", usd_text(micros)));
+    let tokens = limits.spend.tokens.map(|tokens| format!("{tokens} tokens"));
+    let all = hops.into_iter().chain(turns).chain(wall).chain(cost).chain(tokens);
+    all.collect::<Vec<_>>().join(", ")
 }

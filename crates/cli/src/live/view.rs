@@ -179,6 +179,7 @@ impl RunProgress {
             EventBody::AgentStopped => self.agent_stopped(event),
             EventBody::SetupRan(data) => self.verbose_notice(event, &setup_text(data)),
             EventBody::Retry(_) => self.verbose_notice(event, &retry_text(event)),
+            EventBody::Note(data) => self.verbose_notice(event, &one_line(&data.text)),
             EventBody::ChannelCleared(_) => self.verbose_notice(event, "the channel was cleared"),
             EventBody::BallotCast(data) => self.verbose_notice(event, &vote_text(event, data)),
             EventBody::NotificationFailed(data) => unsent_notice(event, data),

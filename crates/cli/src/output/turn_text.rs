@@ -116,6 +116,7 @@ pub(crate) fn entry_text(body: &TurnEntryBody) -> EntryText {
         }
         TurnEntryBody::Joined { seq } => without_text(format!("message #{seq} joined the turn")),
         TurnEntryBody::Retry { why } => without_text(format!("retry: {why}")),
+        TurnEntryBody::Note { text } => without_text(format!("note: {text}")),
         TurnEntryBody::Damaged => without_text("damaged: this entry cannot be read".to_owned()),
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use agent_worker_protocol::{
-    AttemptId, EventsReply, EventsRequest, TurnMessagesReply, TurnMessagesRequest,
+    AttemptId, EventsReply, EventsRequest, SpendReply, SpendRequest, TurnMessagesReply,
+    TurnMessagesRequest,
     api::{PermitReply, PermitRequest},
 };
 use axum::{Json, extract::State};
@@ -32,6 +33,16 @@ pub(super) async fn messages(
     JsonBody(request): JsonBody<TurnMessagesRequest>,
 ) -> HandlerResult<TurnMessagesReply> {
     Ok(Json(app.kernel.attempts().messages(&who, attempt, request).await?))
+}
+
+/// Handles `POST /attempts/{id}/spend`.
+pub(super) async fn spend(
+    State(app): State<Arc<AppState>>,
+    TokenHolder(who): TokenHolder,
+    UrlPath(attempt): UrlPath<AttemptId>,
+    JsonBody(request): JsonBody<SpendRequest>,
+) -> HandlerResult<SpendReply> {
+    Ok(Json(app.kernel.attempts().reserve_spend(&who, attempt, request).await?))
 }
 
 /// Handles `POST /attempts/{id}/approvals`.

@@ -6,7 +6,8 @@ mod history;
 use agent_worker_protocol::{
     AttemptId, EventsReply, EventsRequest,
     Permission::{Agents, Approve, Letters, Read, Run, Send, Shutdown},
-    ProposalId, QuestionId, Receipt, RunId, Seq, Target, TurnMessagesReply, TurnMessagesRequest,
+    ProposalId, QuestionId, Receipt, RunId, Seq, SpendReply, SpendRequest, Target,
+    TurnMessagesReply, TurnMessagesRequest,
     api::{
         AckReply, AckRequest, AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView,
         AnswerRequest, AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest,
@@ -249,6 +250,16 @@ fn attempts() -> Vec<Route> {
         .path_param::<AttemptId>()
         .json_body::<TurnMessagesRequest>()
         .returns::<TurnMessagesReply>(),
+        Route::new(
+            Workers,
+            Post,
+            "/attempts/{id}/spend",
+            attempts::spend,
+            "Reserves the most that the next call of a model can use; waits for up to 40 s for calls of other agents.",
+        )
+        .path_param::<AttemptId>()
+        .json_body::<SpendRequest>()
+        .returns::<SpendReply>(),
         Route::new(
             Workers,
             Post,

@@ -69,7 +69,8 @@ mod tests {
 
     use super::*;
 
-    const MORE: ResumeRequest = ResumeRequest { hops: Some(2), turns: None, wall: None };
+    const MORE: ResumeRequest =
+        ResumeRequest { hops: Some(2), turns: None, wall: None, cost_micros: None, tokens: None };
 
     #[test]
     fn an_item_that_needs_a_person_has_the_command_that_deals_with_it() {
@@ -132,6 +133,7 @@ mod tests {
             (WakeCondition::Mention, "a message mentions @coder"),
         ] {
             let agent = AgentExplanation {
+                conversation: Vec::new(),
                 view: AgentView {
                     name: "coder".parse().unwrap(),
                     instance: "team".parse().unwrap(),

@@ -149,7 +149,10 @@ pub(super) async fn resume(
     let RunResumeArgs { run, turns, hops, wall } = call.args()?;
     let run = selected_run(kernel, who, &call, run, Permission::Run).await?;
     to_tool_result(
-        kernel.runs().resume(who, call.key, run, ResumeRequest { hops, turns, wall }).await,
+        kernel
+            .runs()
+            .resume(who, call.key, run, ResumeRequest { hops, turns, wall, ..Default::default() })
+            .await,
     )
 }
 

@@ -93,6 +93,7 @@ fn worker_report(fixture: &DaemonFixture, path: &str) -> (String, Option<Value>,
         }
         // A shorter list would wait for a message.
         "/attempts/{id}/messages" => json!({"accepted": vec![1; 101]}),
+        "/attempts/{id}/spend" => json!({"tokens": 1}),
         // A shorter call would wait for an approval.
         "/attempts/{id}/approvals" => json!({"call": "c".repeat(999), "tool": "Bash", "args": {}}),
         other => panic!("say how {other} is asked"),

@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AttemptId, Event, EventBody, EventsReply, EventsRequest, LiveEvent, NumberedEvent, Order,
-    TextData,
+    TextData, WorkerEvent,
 };
 use agent_worker_store::Error as StoreError;
 
@@ -31,7 +31,13 @@ impl Attempts<'_> {
         let stored = if request.events.is_empty() {
             agent.last_event
         } else {
-            self.0.store_worker_events(attempt, request.events).await?
+            let is_usage = |it: &NumberedEvent| matches!(it.event, WorkerEvent::Usage(_));
+            let has_usage = request.events.iter().any(is_usage);
+            let stored = self.0.store_worker_events(attempt, request.events).await?;
+            if has_usage {
+                self.0.release_spend(attempt);
+            }
+            stored
         };
         if !request.live.is_empty() {
             let run_context = self.0.run_context(agent.run).await?;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use agent_worker_protocol::{
     AgentName, AttemptEnd, FailureClass, Finished, RetryPolicy, Seq, WorkerOutcome,
 };
-use agent_worker_store::{Blame, NotBefore, Settlement, StoreTime, WaitReason};
+use agent_worker_store::{
+    Blame, NotBefore, SessionAfterFailure, Settlement, StoreTime, WaitReason,
+};
 
 use crate::scheduling::{dead_letter_policy::delivery_verdict, runner::WorkerExit};
 
@@ -24,6 +26,8 @@ pub(crate) enum WorkerStopReason {
     Drain,
     /// The run reached its wall limit, and the grace period is over.
     WallLimit,
+    /// The next call of the model could exceed a limit of the run.
+    SpendLimit,
     /// The run has ended, or the agent was stopped; the end of the attempt has no consequence.
     Stopped,
     /// This person or client ended the turn; its messages stay pending.
@@ -96,6 +100,9 @@ pub(crate) fn attempt_end(evidence: &AttemptEvidence<'_>) -> AttemptEnd {
         }
         (_, Some(WorkerStopReason::WallLimit)) => {
             AttemptEnd::Interrupted { why: "the run reached its wall limit".into() }
+        }
+        (_, Some(WorkerStopReason::SpendLimit)) => {
+            AttemptEnd::Interrupted { why: "the run reached its limit of cost or tokens".into() }
         }
         (_, Some(WorkerStopReason::Stopped)) => AttemptEnd::Stopped,
         (_, Some(WorkerStopReason::Interrupted(by))) => {
@@ -184,6 +191,7 @@ pub(crate) fn settlement(
         answer: None,
         not_before,
         stop,
+        session: SessionAfterFailure::Dropped,
         delivery_rule: delivery_verdict,
         dead_letter_text: dead_letter_note,
     }

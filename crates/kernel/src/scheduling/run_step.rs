@@ -46,6 +46,11 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
     if let Some(cause) = wall_limit_cause(facts, now) {
         return RunStep::Pause(cause);
     }
+    // Live turns finish. An idle run has nothing left that a limit refuses.
+    let has_work = facts.mode == RunMode::Start || !facts.is_idle();
+    if has_work && let Some(cause) = limits::spend_limit_cause(&facts.limits, facts.spent) {
+        return RunStep::Pause(cause);
+    }
     match facts.mode {
         RunMode::Run if facts.is_idle() => end_step(facts),
         RunMode::Run if facts.waits_only_for_people() && person == HumanPresence::Absent => {
@@ -55,7 +60,7 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
     }
 }
 
-/// Decides about a run that is paused at its limit of hops or turns. The time of its live turns counts for the wall limit,
+/// Decides about a run that is paused at a limit that refuses work. The time of its live turns counts for the wall limit,
 /// also if they have finished since the last decision, so a run whose time is up does not end as done.
 fn limited_step(facts: &RunFacts, now: Now) -> RunStep {
     if let Some(cause) = wall_limit_reached(facts, now.store) {
@@ -149,7 +154,13 @@ pub(crate) fn sample_facts() -> RunFacts {
     RunFacts {
         state: RunState::Running,
         mode: RunMode::Run,
-        limits: Limits { hops: 50, turns: None, wall, wall_grace: Limits::WALL_GRACE },
+        limits: Limits {
+            hops: 50,
+            turns: None,
+            wall,
+            wall_grace: Limits::WALL_GRACE,
+            spend: agent_worker_protocol::SpendLimits::NONE,
+        },
         since: StoreTime::new(0),
         clock: RunClock { since: Some(StoreTime::new(0)), ..RunClock::default() },
         waking: 0,
@@ -158,6 +169,7 @@ pub(crate) fn sample_facts() -> RunFacts {
         attempts: 0,
         turns: 1,
         turns_today: 1,
+        spent: agent_worker_store::RunSpend::default(),
         dead: 0,
         dropped: 0,
         proposals: 0,
@@ -321,8 +333,13 @@ mod tests {
     #[test]
     fn only_a_start_that_waits_at_its_turn_limit_goes_on_by_itself_once_a_day_has_passed() {
         let limited = |limit| PauseCause::Limit { limit, detail: "enough".into() };
-        let limits =
-            Limits { hops: 50, turns: Some(3), wall: None, wall_grace: Limits::WALL_GRACE };
+        let limits = Limits {
+            hops: 50,
+            turns: Some(3),
+            wall: None,
+            wall_grace: Limits::WALL_GRACE,
+            spend: agent_worker_protocol::SpendLimits::NONE,
+        };
         let by_turns = limited(LimitKind::Turns);
         for (mode, cause, turns, turns_today, attempts, expected) in [
             (RunMode::Start, &by_turns, 9, 3, 0, "stay"),

@@ -4,9 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use agent_worker_backends::takes_variable;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, JobLimits, JobSandbox, WorkerJob,
+    AgentName, AgentSettings, AttemptEnd, AttemptId, BASE_ENV, Backend, JobLimits, JobSandbox,
+    SpendLimits, WorkerJob,
 };
-use agent_worker_store::{AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt};
+use agent_worker_store::{
+    AttemptRow, Error as StoreError, Lease, LeaseOutcome, NewAttempt, SessionAfterFailure,
+};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
@@ -182,6 +185,7 @@ impl Kernel {
             silence: settings.silence,
             orphan_grace: options.orphan_grace,
             kill_grace: options.kill_grace,
+            spend: SpendLimits::NONE,
         }
     }
 
@@ -230,7 +234,7 @@ impl Kernel {
             history: run_context.script.workflow.history,
             team: run_context.team.clone(),
             attachments,
-            limits: self.job_limits(settings),
+            limits: JobLimits { spend: run_context.limits.spend, ..self.job_limits(settings) },
         })
     }
 
@@ -288,13 +292,18 @@ impl Kernel {
             exit: &exit,
             stop_reason,
         };
-        let retry = run_context.agent(&row.fence.agent)?.retry;
+        let settings = run_context.agent(&row.fence.agent)?;
+        let retry = settings.retry;
         let (number, setbacks, now) = (row.number, row.setbacks, self.now());
         let shortage = self.scheduler.record_start(evidence.start_failure());
         let record =
             RetryRecord { number, setbacks, retry, now: now.store, shortage_time: shortage };
         let mut settlement =
             retry_policy::settlement(retry_policy::attempt_end(&evidence), &evidence, &record);
+        if let Backend::Api(_) = settings.backend {
+            // A failed attempt has left the stored conversation as it was.
+            settlement.session = SessionAfterFailure::Kept;
+        }
         if settlement.end == AttemptEnd::Ok {
             settlement.answer = self.answer_draft(run_context, &row).await?;
         }

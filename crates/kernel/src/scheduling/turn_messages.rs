@@ -5,10 +5,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use agent_worker_protocol::{AttemptId, Seq, TurnMessage, TurnMessagesReply, TurnMessagesRequest};
+use agent_worker_protocol::{
+    AttemptId, MailNotice, Sender, Seq, TurnMessage, TurnMessagesReply, TurnMessagesRequest,
+};
+use agent_worker_store::{ChangeCursor, ShownMessage};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{
@@ -22,6 +25,8 @@ use crate::{
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which a worker's request waits before the worker must ask again.
 const POLL_TIMEOUT: Duration = Duration::from_secs(40);
+/// Minimum time between two reads of the inbox for one worker: every change of the instance wakes the worker's request.
+const MAIL_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of answers in a request, and of those that are kept.
 const MAX_ANSWERS: usize = 100;
 
@@ -78,7 +83,7 @@ impl Attempts<'_> {
         request: TurnMessagesRequest,
     ) -> Result<TurnMessagesReply> {
         let agent = who.require_own_attempt(attempt)?;
-        let TurnMessagesRequest { after, accepted, refused } = request;
+        let TurnMessagesRequest { after, accepted, refused, mail_after } = request;
         let count = accepted.len() + refused.len();
         size_limits::check("the list of answers", count, MAX_ANSWERS)?;
         let worker = self.0.scheduler.worker(attempt);
@@ -87,10 +92,15 @@ impl Attempts<'_> {
             worker.messages.record(&refused, MessageAnswer::Refused);
         }
         let deadline = Instant::now() + POLL_TIMEOUT;
+        let mut seen = ChangeCursor::default();
         loop {
             let messages = self.0.messages_for_turn(agent, after).await?;
-            if !messages.is_empty() {
-                return Ok(TurnMessagesReply { messages });
+            let mail = match mail_after {
+                Some(after) => self.0.mail_during_turn(agent, after).await?,
+                None => Vec::new(),
+            };
+            if !messages.is_empty() || !mail.is_empty() {
+                return Ok(TurnMessagesReply { messages, mail });
             }
             let arrived = async {
                 match &worker {
@@ -98,8 +108,18 @@ impl Attempts<'_> {
                     None => std::future::pending().await,
                 }
             };
+            let changed = async {
+                match mail_after {
+                    Some(_) => {
+                        sleep(MAIL_INTERVAL).await;
+                        self.0.store.change_wait(agent.fence.workflow, seen).await
+                    }
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = arrived => {}
+                now = changed => seen = now,
                 () = sleep_until(deadline) => return Ok(TurnMessagesReply::default()),
             }
         }
@@ -107,6 +127,28 @@ impl Attempts<'_> {
 }
 
 impl Kernel {
+    /// Returns the mail that has arrived after the messages of the turn and after `after`, the oldest first.
+    async fn mail_during_turn(
+        &self,
+        agent: &AgentPrincipal,
+        after: Seq,
+    ) -> Result<Vec<MailNotice>> {
+        let shown = self.store.attempt_get(agent.attempt).await?.shown;
+        let last = shown.iter().map(|(seq, _)| *seq).max();
+        let after = if after == Seq::default() { last.unwrap_or(after) } else { after };
+        let (workflow, name) = (agent.fence.workflow, agent.fence.agent.clone());
+        let mut mail = self.store.inbox_after(workflow, name, after).await?;
+        mail.retain(|it| !shown.iter().any(|(seq, _)| *seq == it.message.seq));
+        let notice = |it: ShownMessage| MailNotice {
+            seq: it.message.seq,
+            from: match &it.message.from {
+                Sender::Agent(name) => format!("@{name}"),
+                sender @ (Sender::User | Sender::System | Sender::Client(_)) => sender.to_string(),
+            },
+        };
+        Ok(mail.into_iter().map(notice).collect())
+    }
+
     async fn messages_for_turn(
         &self,
         agent: &AgentPrincipal,

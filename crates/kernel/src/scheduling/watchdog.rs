@@ -80,6 +80,7 @@ mod tests {
         silence: Span::from_secs(100),
         orphan_grace: Span::from_secs(60),
         kill_grace: Span::from_secs(10),
+        spend: agent_worker_protocol::SpendLimits::NONE,
     };
 
     /// Checks every ten seconds from second `from` to second `to`; returns the first verdict and its second.

@@ -6,7 +6,7 @@ use crate::messaging::inbox::Inboxes;
 use crate::runs::members::Agents;
 use agent_worker_protocol::{
     AgentName, AgentSettings, AgentState, ApprovalId, AttemptId, Backend, Millis, Permission,
-    Priority, QuestionId, RunId, RunState, Seq,
+    Priority, QuestionId, ResourceId, RunId, RunState, Seq,
     api::{
         AgentDetail, AgentSession, AgentView, AttemptView, InboxReply, ListPage, LogReply, Mail,
         ResumeRequest,
@@ -16,7 +16,7 @@ use agent_worker_store::{
     AgentRow, AttemptRow, Fence, InboxKey, ListRange, Now, RunRow, ShownMessage,
 };
 
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -49,6 +49,8 @@ pub struct AgentExplanation {
     pub system: Option<String>,
     /// The conversation that its next turn continues.
     pub session: Option<AgentSession>,
+    /// The resources with the conversation of an agent with direct access to a model.
+    pub conversation: Vec<ResourceId>,
     /// The newest messages that wait for it.
     pub inbox: Vec<Mail>,
     /// Its last attempts, newest first.
@@ -92,7 +94,8 @@ impl AgentExplanation {
     /// The reply of an interface; `words` says when the agent wakes, in the words of that interface.
     pub fn into_detail(self, words: impl FnOnce(&Self) -> String) -> AgentDetail {
         let wakes_when = words(&self);
-        let Self { view, run, run_state, state_since, system, session, inbox, attempts, .. } = self;
+        let Self { view, run, run_state, state_since, system, inbox, attempts, .. } = self;
+        let (session, conversation) = (self.session, self.conversation);
         AgentDetail {
             view,
             run,
@@ -100,6 +103,7 @@ impl AgentExplanation {
             state_since,
             system,
             session,
+            conversation,
             inbox,
             attempts,
             wakes_when,
@@ -112,6 +116,19 @@ impl AgentExplanation {
 fn program_session(session: Option<&Value>, settings: &AgentSettings) -> Option<AgentSession> {
     let Backend::Native(_) = settings.backend else { return None };
     AgentSession::deserialize(session?).ok()
+}
+
+/// The part of a stored conversation with a model that names its resources.
+#[derive(Deserialize)]
+struct StoredConversation {
+    parts: Vec<ResourceId>,
+}
+
+/// Returns the resources with the conversation of an agent with direct access to a model.
+fn conversation_parts(session: Option<&Value>, settings: &AgentSettings) -> Vec<ResourceId> {
+    let Backend::Api(_) = settings.backend else { return Vec::new() };
+    let stored = session.and_then(|session| StoredConversation::deserialize(session).ok());
+    stored.map(|stored| stored.parts).unwrap_or_default()
 }
 
 impl Agents<'_> {
@@ -137,6 +154,8 @@ impl Agents<'_> {
         let settings = own.and_then(views::agent_settings);
         let shown_session = |session: Option<&Value>| program_session(session, settings.as_ref()?);
         let session = own.and_then(|row| shown_session(row.session.as_ref()));
+        let stored = own.and_then(|row| row.session.as_ref());
+        let conversation = settings.as_ref().map(|settings| conversation_parts(stored, settings));
         let inbox = self
             .0
             .store
@@ -162,6 +181,7 @@ impl Agents<'_> {
             run,
             run_state: row.state,
             session,
+            conversation: conversation.unwrap_or_default(),
             inbox: inbox.into_iter().map(mail_view).collect(),
             attempts: attempts
                 .into_iter()
@@ -418,7 +438,13 @@ mod tests {
             state,
             since,
             error: None,
-            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
+            limits: Limits {
+                hops: 50,
+                turns: None,
+                wall: None,
+                wall_grace: Limits::WALL_GRACE,
+                spend: agent_worker_protocol::SpendLimits::NONE,
+            },
             script: String::new(),
             retention: Retention::Always,
             started: at(0),

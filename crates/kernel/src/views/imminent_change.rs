@@ -44,7 +44,11 @@ fn is_about_to_end(view: &RunView) -> bool {
     let may_end = match &view.state {
         RunState::Running
         | RunState::Paused {
-            cause: PauseCause::Limit { limit: LimitKind::Hops | LimitKind::Turns, .. },
+            cause:
+                PauseCause::Limit {
+                    limit: LimitKind::Hops | LimitKind::Turns | LimitKind::Cost | LimitKind::Tokens,
+                    ..
+                },
         } => true,
         RunState::Setup
         | RunState::Electing

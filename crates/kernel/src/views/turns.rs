@@ -235,6 +235,7 @@ fn event_entry(body: EventBody, whole: Option<HistoryText>) -> TurnEntryBody {
         EventBody::Usage(usage) => TurnEntryBody::Usage(usage),
         EventBody::DeliveryJoined(delivery) => TurnEntryBody::Joined { seq: delivery.seq },
         EventBody::Retry(retry) => TurnEntryBody::Retry { why: retry.why },
+        EventBody::Note(note) => TurnEntryBody::Note { text: note.text },
         // No other event is an entry.
         _ => TurnEntryBody::Damaged,
     }

@@ -97,7 +97,12 @@ async fn take_messages(worker: ScriptedWorker) -> ScriptEnd {
     let got = worker.messages(TurnMessagesRequest::default()).await.unwrap().messages;
     let seqs: Vec<_> = got.iter().map(|message| message.seq).collect();
     let after = seqs.last().copied().unwrap_or_default();
-    let answer = TurnMessagesRequest { after, accepted: seqs.clone(), refused: Vec::new() };
+    let answer = TurnMessagesRequest {
+        after,
+        accepted: seqs.clone(),
+        refused: Vec::new(),
+        mail_after: None,
+    };
     let _ = worker.messages(answer).await;
     for seq in seqs {
         worker.post_event(WorkerEvent::Joined { seq }).await.unwrap();

@@ -258,6 +258,7 @@ patient! {
         fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
         fn inbox_pending(workflow: WorkflowId, agent: AgentName, range: ListRange<InboxKey>) -> Vec<ShownMessage>;
         fn inbox_now(workflow: WorkflowId, agent: AgentName) -> Vec<ShownMessage>;
+        fn inbox_after(workflow: WorkflowId, agent: AgentName, after: Seq) -> Vec<ShownMessage>;
         fn inbox_show(fence: Fence, range: ListRange<InboxKey>) -> Vec<ShownMessage>;
         fn inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>;
         fn delivery_redrive(by: WriteContext, workflow: WorkflowId, agent: AgentName, seq: Seq, now: Now) -> ();

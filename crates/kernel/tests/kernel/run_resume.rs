@@ -17,7 +17,8 @@ use crate::{
 
 const DONE: RunState = RunState::Ended { outcome: Outcome::Done };
 const STOPPED: RunState = RunState::Ended { outcome: Outcome::Stopped };
-const AS_IT_IS: ResumeRequest = ResumeRequest { hops: None, turns: None, wall: None };
+const AS_IT_IS: ResumeRequest =
+    ResumeRequest { hops: None, turns: None, wall: None, cost_micros: None, tokens: None };
 
 async fn resume(world: &KernelWorld, run: RunId, request: ResumeRequest) -> Result<RunView, Error> {
     world.kernel.runs().resume(&Principal::User, None, run, request).await

@@ -123,7 +123,7 @@ fn write_entry(entry: &ConversationEntry) -> Value {
 
 fn write_user_part(part: &UserPart) -> Value {
     match part {
-        UserPart::Text(text) => json!({"type": "text", "text": text}),
+        UserPart::Text(text) | UserPart::Summary(text) => json!({"type": "text", "text": text}),
         UserPart::Image(image) => write_image(image),
         UserPart::Result(result) => write_result(result),
     }

@@ -85,7 +85,9 @@ fn write_user(parts: &[UserPart]) -> Vec<Value> {
     let (mut messages, mut contents) = (Vec::new(), Vec::new());
     for part in parts {
         match part {
-            UserPart::Text(text) => contents.push(json!({"type": "text", "text": text})),
+            UserPart::Text(text) | UserPart::Summary(text) => {
+                contents.push(json!({"type": "text", "text": text}));
+            }
             UserPart::Image(image) => contents.push(write_image(image)),
             UserPart::Result(result) => {
                 messages.push(

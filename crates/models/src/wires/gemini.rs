@@ -110,7 +110,7 @@ fn write_entry(entry: &ConversationEntry) -> Value {
 
 fn write_user_part(part: &UserPart) -> Vec<Value> {
     match part {
-        UserPart::Text(text) => vec![json!({"text": text})],
+        UserPart::Text(text) | UserPart::Summary(text) => vec![json!({"text": text})],
         UserPart::Image(image) => vec![write_image(image)],
         UserPart::Result(result) => std::iter::once(write_result(result))
             .chain(result.images.iter().map(write_image))

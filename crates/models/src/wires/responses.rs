@@ -77,10 +77,10 @@ fn write_entry(entry: &ConversationEntry) -> Vec<Value> {
         ConversationEntry::User(parts) => {
             let results = parts.iter().filter_map(|part| match part {
                 UserPart::Result(result) => Some(write_result(result)),
-                UserPart::Text(_) | UserPart::Image(_) => None,
+                UserPart::Text(_) | UserPart::Image(_) | UserPart::Summary(_) => None,
             });
             let contents = parts.iter().filter_map(|part| match part {
-                UserPart::Text(text) => Some(write_text(text)),
+                UserPart::Text(text) | UserPart::Summary(text) => Some(write_text(text)),
                 UserPart::Image(image) => Some(write_image(image)),
                 UserPart::Result(_) => None,
             });

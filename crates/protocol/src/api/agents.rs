@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    id::{AttemptId, RunId, Seq},
+    id::{AttemptId, ResourceId, RunId, Seq},
     message::{Message, Usage},
     mock::MockRule,
     name::AgentName,
@@ -148,6 +148,9 @@ pub struct AgentDetail {
     /// Conversation that the agent's next turn continues, if its program has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<AgentSession>,
+    /// Resources with the conversation that the next turn of an agent with direct access to a model continues.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conversation: Vec<ResourceId>,
     /// First twenty pending messages, in the order of the inbox.
     pub inbox: Vec<Mail>,
     /// Last attempts of the agent, newest first.

@@ -298,6 +298,19 @@ pub struct ResumeRequest {
     /// Maximum time in which the run can work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Span>,
+    /// Maximum cost in millionths of a dollar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+    /// Maximum number of tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+/// Returns dollars as a user writes them: `10`, `0.5`.
+pub fn usd_text(micros: u64) -> String {
+    let (dollars, rest) = (micros / 1_000_000, micros % 1_000_000);
+    let text = format!("{dollars}.{rest:06}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl ResumeRequest {
@@ -308,13 +321,15 @@ impl ResumeRequest {
 
     /// Returns the command line for this request.
     pub fn to_command(&self, target: &Target) -> String {
-        let Self { hops, turns, wall } = self;
+        let Self { hops, turns, wall, cost_micros, tokens } = self;
         let count =
             |name: &str, value: &Option<u32>| value.map(|value| format!(" --{name} {value}"));
         let more = [
             count("hops", hops),
             count("turns", turns),
             wall.map(|wall| format!(" --wall {wall}")),
+            cost_micros.map(|micros| format!(" --cost-usd {}", usd_text(micros))),
+            tokens.map(|tokens| format!(" --tokens {tokens}")),
         ];
         format!("agent-worker resume {target}{}", more.into_iter().flatten().collect::<String>())
     }
@@ -431,7 +446,7 @@ mod tests {
                 "agent-worker resume @review:pr-1 --hops 4",
             ),
             (
-                ResumeRequest { hops, turns, wall },
+                ResumeRequest { hops, turns, wall, ..ResumeRequest::default() },
                 "agent-worker resume @review:pr-1 --hops 4 --turns 8 --wall 2h",
             ),
         ] {

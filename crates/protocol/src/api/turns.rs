@@ -141,6 +141,11 @@ pub enum TurnEntryBody {
         /// Explanation of the failure.
         why: String,
     },
+    /// The worker reported a fact about the turn.
+    Note {
+        /// The fact, for people.
+        text: String,
+    },
     /// The entry is damaged.
     Damaged,
 }

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::data::{
     ApprovalAnsweredData, ApprovalOpenData, AttemptEndedData, AttemptRunningData,
     AttemptStartingData, BallotCastData, ChannelClearedData, ClockJumpedData, DeliveryData,
-    DocumentConflictData, DocumentWrittenData, MentionUnheardData, NotificationFailedData,
-    PermissionGrantData, PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData,
-    RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData,
-    RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData,
-    ToolCallData, ToolResultData,
+    DocumentConflictData, DocumentWrittenData, MentionUnheardData, NoteData,
+    NotificationFailedData, PermissionGrantData, PermissionUsedData, ProposalActiveData,
+    ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
+    RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
+    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
 };
 use crate::message::{Message, Usage};
 
@@ -199,6 +199,8 @@ event_kinds! {
         Usage(Usage) => "usage",
         /// A worker tries something again by itself.
         Retry(RetryData) => "retry",
+        /// A worker reports a fact about its turn, such as a conversation that it has compacted.
+        Note(NoteData) => "note",
         /// A model wrote more text. Live only.
         Text(TextData) => "text",
     }

@@ -333,6 +333,13 @@ pub struct RetryData {
     pub why: String,
 }
 
+/// Data of `note`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NoteData {
+    /// The fact, for people.
+    pub text: String,
+}
+
 /// Data of `text`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextData {

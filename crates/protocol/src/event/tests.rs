@@ -178,6 +178,7 @@ fn worker_reports() -> Vec<Recorded> {
             EventBody::Usage(usage(Some(12))),
         ),
         ("retry", r#"{"why":"busy"}"#, EventBody::Retry(RetryData { why: "busy".into() })),
+        ("note", r#"{"text":"shorter"}"#, EventBody::Note(NoteData { text: "shorter".into() })),
         ("text", r#"{"text":"zwölf"}"#, EventBody::Text(TextData { text: "zwölf".into() })),
         ("heartbeat", "", EventBody::Heartbeat),
         ("row.damaged", "", EventBody::RowDamaged),

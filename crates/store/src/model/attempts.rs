@@ -8,7 +8,7 @@ use agent_worker_protocol::{
 };
 use serde_json::Value;
 
-use super::{Fence, NewMessage, NotBefore};
+use super::{Fence, NewMessage, NotBefore, RunSpend};
 
 use crate::time::StoreTime;
 
@@ -34,6 +34,8 @@ pub struct LeaseFacts {
     pub attempts: u32,
     /// Limits of the run.
     pub limits: Limits,
+    /// Reported cost of the run so far, and its tokens.
+    pub spent: RunSpend,
     /// Scope in which turns and attempts are counted.
     pub limit_scope: LimitScope,
 }
@@ -259,10 +261,21 @@ pub struct Settlement {
     pub not_before: Option<NotBefore>,
     /// Reason why the agent is stopped in this run, if it is.
     pub stop: Option<String>,
+    /// Conversation of the agent after a counted failure.
+    pub session: SessionAfterFailure,
     /// Decides the next state of each delivery that the attempt has.
     pub delivery_rule: DeliveryRule,
     /// Words the note about a dead letter.
     pub dead_letter_text: DeadLetterText,
+}
+
+/// The conversation of an agent after a counted failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionAfterFailure {
+    /// The next turn begins a new conversation: the program keeps it, and it may have failed because of it.
+    Dropped,
+    /// The next turn continues the conversation of the last attempt that ended ok.
+    Kept,
 }
 
 /// The consequence of an attempt's end for the deliveries it was shown. An ok end acks them in any case.

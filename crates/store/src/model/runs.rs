@@ -311,6 +311,8 @@ pub struct RunFacts {
     pub turns: u32,
     /// Turns that ended in the last 24 hours, counted up to the limit.
     pub turns_today: u32,
+    /// Reported cost of the run so far, and its tokens.
+    pub spent: RunSpend,
     /// Dead letters of this run.
     pub dead: u32,
     /// Deliveries of this run that were dropped.
@@ -327,6 +329,15 @@ pub struct RunFacts {
     pub awaiting_approval_deliveries: u32,
     /// Verdict of the team.
     pub verdict: Option<StoredVerdict>,
+}
+
+/// The work of the models of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunSpend {
+    /// Sum of the known costs, in millionths of a dollar.
+    pub cost_micros: u64,
+    /// Input and output tokens.
+    pub tokens: u64,
 }
 
 /// The verdict of a team as a settlement finds it.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::{
     db::{self, FromValue, Row, ValueRef},
     error::Result,
-    model::RunClock,
+    model::{RunClock, RunSpend},
     time::StoreTime,
 };
 
@@ -107,6 +107,11 @@ pub(crate) fn store_time(row: &Row<'_>, column: usize) -> db::Result<StoreTime> 
 pub(crate) fn run_clock(row: &Row<'_>, column: usize) -> db::Result<RunClock> {
     let counted = Duration::from_millis(size(row, column)?);
     Ok(RunClock { counted, since: optional(row, column + 1, store_time)? })
+}
+
+/// Reads two columns: tokens, and the sum of the known costs.
+pub(crate) fn run_spend(row: &Row<'_>, column: usize) -> db::Result<RunSpend> {
+    Ok(RunSpend { tokens: size(row, column)?, cost_micros: size(row, column + 1)? })
 }
 
 /// Reads a non-negative number, for example of bytes or tokens.

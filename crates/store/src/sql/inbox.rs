@@ -42,6 +42,19 @@ pub(crate) fn pending_now(
     pending_messages(db, workflow, agent, PendingFilter::Now, ListRange::first(MAX_NOW_MESSAGES))
 }
 
+/// Reads the oldest pending mail after `after` that does not reach the running turn, without its recipients.
+pub(crate) fn pending_after(
+    db: &Connection,
+    workflow: WorkflowId,
+    agent: &AgentName,
+    after: Seq,
+) -> Result<Vec<ShownMessage>> {
+    let range = ListRange::first(MAX_NOW_MESSAGES);
+    let mut mail = pending_messages(db, workflow, agent, PendingFilter::After(after), range)?;
+    mail.sort_by_key(|shown| shown.message.seq);
+    Ok(mail)
+}
+
 /// Selects some of an agent's pending deliveries.
 #[derive(Clone, Copy)]
 pub(crate) enum PendingFilter {
@@ -51,6 +64,8 @@ pub(crate) enum PendingFilter {
     NotAlone,
     /// Deliveries that also reach a running turn.
     Now,
+    /// Other deliveries after this message.
+    After(Seq),
 }
 
 /// Reads pending mail in the order of an inbox: waking first, urgent first, then by age. The recipients of the
@@ -64,7 +79,7 @@ pub(crate) fn pending_messages(
 ) -> Result<Vec<ShownMessage>> {
     let seq = match which {
         PendingFilter::All | PendingFilter::NotAlone | PendingFilter::Now => None,
-        PendingFilter::One(seq) => Some(seq.get()),
+        PendingFilter::One(seq) | PendingFilter::After(seq) => Some(seq.get()),
     };
     let runs = RunIdCache::of(db);
     let mut statement = db.prepare_cached(&pending_sql(which))?;
@@ -84,9 +99,10 @@ pub(crate) fn pending_messages(
         })
     })?;
     match which {
-        PendingFilter::All | PendingFilter::NotAlone | PendingFilter::Now => {
-            damage::take_intact(mail, range.limit)
-        }
+        PendingFilter::All
+        | PendingFilter::NotAlone
+        | PendingFilter::Now
+        | PendingFilter::After(_) => damage::take_intact(mail, range.limit),
         PendingFilter::One(_) => Ok(mail.collect::<db::Result<_>>()?),
     }
 }
@@ -98,6 +114,7 @@ pub(crate) fn pending_sql(which: PendingFilter) -> String {
         PendingFilter::NotAlone => {
             ("INDEXED BY delivery_open", "d.alone = 0 AND CAST(?3 AS BIGINT) IS NULL")
         }
+        PendingFilter::After(_) => ("INDEXED BY delivery_open", "d.now = 0 AND d.seq > ?3"),
         PendingFilter::Now => {
             ("INDEXED BY delivery_open", "d.now = 1 AND CAST(?3 AS BIGINT) IS NULL")
         }

@@ -74,6 +74,7 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (inbox::pending_sql(PendingFilter::All), open),
         (inbox::pending_sql(PendingFilter::NotAlone), open),
         (inbox::pending_sql(PendingFilter::Now), open),
+        (inbox::pending_sql(PendingFilter::After(Seq::new(1))), open),
         (inbox::JOIN_SQL.to_owned(), "USING PRIMARY KEY (workflow=? AND seq=? AND agent=?)"),
         (
             inbox::pending_sql(PendingFilter::One(Seq::new(1))),

@@ -119,7 +119,7 @@ pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.sto
         (SELECT count(*) FROM agent a WHERE a.workflow = ?1 AND a.live IS NOT NULL AND EXISTS (
           SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
           AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1)),
-        r.counted_ms, r.counting_since
+        r.counted_ms, r.counting_since, r.input_tokens + r.output_tokens, coalesce(r.cost_micros, 0)
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2");
 
 /// Reads the facts. It reads only rows that are open or failed, so its cost does not grow with the instance's
@@ -136,6 +136,7 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
                 clock: columns::run_clock(row, 12)?,
                 turns: row.get(3)?,
                 turns_today: 0,
+                spent: columns::run_spend(row, 14)?,
                 waking: row.get(4)?,
                 all_wait_until: None,
                 stranded: row.get(5)?,

@@ -116,6 +116,7 @@ impl PreparedEvent {
             | WorkerEvent::Usage(_)
             | WorkerEvent::Joined { .. }
             | WorkerEvent::Retry { .. }
+            | WorkerEvent::Note { .. }
             | WorkerEvent::Session { .. }
             | WorkerEvent::Finished(_) => Vec::new(),
         };

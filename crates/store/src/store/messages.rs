@@ -61,6 +61,13 @@ pub trait MessageStore: Send + Sync {
     ) -> Result<Vec<ShownMessage>>;
     /// Reads the pending messages of an agent that also reach its running turn (`send --now`).
     async fn inbox_now(&self, workflow: WorkflowId, agent: AgentName) -> Result<Vec<ShownMessage>>;
+    /// Reads the oldest pending messages of an agent after `after` that do not reach its running turn.
+    async fn inbox_after(
+        &self,
+        workflow: WorkflowId,
+        agent: AgentName,
+        after: Seq,
+    ) -> Result<Vec<ShownMessage>>;
     /// Reads the pending messages for a live attempt, and records that they were shown.
     async fn inbox_show(
         &self,
@@ -108,6 +115,8 @@ store_methods! {
             = move |db| inbox::pending(db, workflow, &agent, range);
         read of_workflow(workflow) inbox_now(workflow: WorkflowId, agent: AgentName) -> Vec<ShownMessage>
             = move |db| inbox::pending_now(db, workflow, &agent);
+        read of_workflow(workflow) inbox_after(workflow: WorkflowId, agent: AgentName, after: Seq) -> Vec<ShownMessage>
+            = move |db| inbox::pending_after(db, workflow, &agent, after);
         write of_workflow(fence.workflow) inbox_show(fence: Fence, range: ListRange<InboxKey>) -> Vec<ShownMessage>
             = move |tx| inbox::show(tx, &fence, range);
         write of_workflow(fence.workflow) inbox_ack(fence: Fence, until: Seq) -> Vec<Seq>

@@ -22,8 +22,13 @@ use crate::rules::{LEASE_RULE, delivery_rule};
 /// gives another result.
 pub(crate) const NOW: Now =
     Now { store: StoreTime::new(5_000_000_000), wall: Millis::new(1_700_000_000_000) };
-pub(crate) const LIMITS: Limits =
-    Limits { hops: 50, turns: Some(200), wall: None, wall_grace: Limits::WALL_GRACE };
+pub(crate) const LIMITS: Limits = Limits {
+    hops: 50,
+    turns: Some(200),
+    wall: None,
+    wall_grace: Limits::WALL_GRACE,
+    spend: agent_worker_protocol::SpendLimits::NONE,
+};
 
 /// An instance whose live run is running.
 #[derive(Clone)]
@@ -119,6 +124,7 @@ pub(crate) fn ended(end: AttemptEnd, blame: Blame) -> Settlement {
         answer: None,
         not_before: None,
         stop: None,
+        session: agent_worker_store::SessionAfterFailure::Dropped,
         delivery_rule,
         dead_letter_text: |agent, seq, why| format!("{agent} could not do {seq}: {why}"),
     }

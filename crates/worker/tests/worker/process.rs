@@ -61,6 +61,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
             silence: Span::from_secs(30),
             orphan_grace: Span::from_secs(4),
             kill_grace: Span::from_millis(300),
+            spend: agent_worker_protocol::SpendLimits::NONE,
         },
         attachments: Vec::new(),
     }

@@ -24,9 +24,12 @@ use crate::{
 };
 
 /// Keys that only this backend has.
-pub(crate) const API_KEYS: [&str; 3] = ["provider", "temperature", "extra"];
+pub(crate) const API_KEYS: [&str; 4] = ["provider", "context_window", "temperature", "extra"];
 const PROVIDER_KEYS: AllowedKeys =
     AllowedKeys { known: &["name", "base_url", "api_key", "headers"], planned: &[] };
+/// The smallest window in which a conversation with tools fits, and one larger than that of any model.
+const MIN_CONTEXT_WINDOW: u32 = 1_000;
+const MAX_CONTEXT_WINDOW: u32 = 100_000_000;
 /// Fields of a request that the worker writes itself.
 const RESERVED_FIELDS: [&str; 11] = [
     "model",
@@ -64,6 +67,9 @@ pub(crate) fn read(
     let provider = provider.unwrap_or_default();
     let temperature =
         fields.read_with("temperature", diagnostics, |field| field.decimal(0.0..=2.0));
+    let context_window = fields.read_with("context_window", diagnostics, |field| {
+        field.integer(MIN_CONTEXT_WINDOW..=MAX_CONTEXT_WINDOW)
+    });
     let session = backend::read_session(fields, diagnostics);
     let extra = fields.read_with("extra", diagnostics, read_extra);
     let found = match fields.get("model") {
@@ -89,7 +95,18 @@ pub(crate) fn read(
     let (extra, session) = (extra.unwrap_or_default(), session.unwrap_or_default());
     // `builtin_tools::complete` replaces them once the permissions and the sandbox are known.
     let tools = Vec::new();
-    Api { provider: name, model, base_url, api_key, headers, session, temperature, extra, tools }
+    Api {
+        provider: name,
+        model,
+        base_url,
+        api_key,
+        headers,
+        session,
+        context_window,
+        temperature,
+        extra,
+        tools,
+    }
 }
 
 /// Returns an agent without further settings.
@@ -108,6 +125,7 @@ pub(crate) fn with_defaults(model: Option<&str>) -> Result<Api, BackendChoiceErr
         api_key: None,
         headers: BTreeMap::new(),
         session: SessionPolicy::default(),
+        context_window: None,
         temperature: None,
         extra: Map::new(),
         tools: builtin_tools::default_names(&Permissions::default(), SandboxNetwork::Off),

@@ -166,6 +166,7 @@ fn agent() -> Value {
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
             ("session", session()),
             ("provider", model_keys::provider()),
+            ("context_window", model_keys::context_window()),
             ("temperature", model_keys::temperature()),
             ("extra", model_keys::extra()),
             ("tools", builtin_tools()),
@@ -472,6 +473,14 @@ fn limits() -> Value {
             ("wall", span("Maximum time in which the run can work (2h; start: no limit).")),
             ("wall_grace", span("Time for live turns after the wall limit (30s).")),
             ("workers", integer("Maximum number of agents that work at once (4).", 1, 1_000)),
+            (
+                "cost_usd",
+                json!({
+                    "description": "Maximum cost of the models in dollars (10; start: no limit).",
+                    "type": "number", "minimum": 0.0001, "maximum": 1_000_000,
+                }),
+            ),
+            ("tokens", integer("Maximum number of tokens of the models (no limit).", 1, u32::MAX)),
         ],
     )
 }

@@ -164,6 +164,8 @@ mod tests {
             turns: Some(20),
             wall: Some(Span::from_secs(3600)),
             wall_grace: Some(Span::from_secs(5)),
+            cost_micros: None,
+            tokens: None,
         };
         assert_eq!(defaults.limits, expected);
         let expected = NotifySettings {
@@ -206,7 +208,7 @@ mod tests {
         config.toml:2:1: unknown key `limits.turn`
           did you mean `turns`?
         config.toml:2:1: unknown key `limits.workers`
-          the keys here are: hops, turns, wall, wall_grace
+          the keys here are: hops, turns, wall, wall_grace, cost_usd, tokens
         config.toml:2:1: there is no backend `cluade`
           did you mean `claude`?
         config.toml:1:11: `acp` cannot be the default backend: it needs further keys

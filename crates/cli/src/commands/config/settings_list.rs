@@ -114,6 +114,12 @@ fn file_settings(file: &ConfigFile) -> Vec<SettingView> {
             json_of(limits.wall_grace),
             by_mode(|one| json!(one.wall_grace)),
         ),
+        setting(
+            "limits.cost_usd",
+            json_of(limits.cost_micros.map(dollars)),
+            by_mode(|one| json!(one.spend.cost_micros.map(dollars))),
+        ),
+        setting("limits.tokens", json_of(limits.tokens), by_mode(|one| json!(one.spend.tokens))),
     ]);
     let notify = &defaults.notify;
     let command = notify.command.as_ref().filter(|words| !words.is_empty());
@@ -127,6 +133,11 @@ fn file_settings(file: &ConfigFile) -> Vec<SettingView> {
         setting("notify.on", json_of(notify.on.as_ref()), json!(NotifyOccasion::ALL)),
     ]);
     all
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a limit is less than a million dollars")]
+fn dollars(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 /// Returns the paths of the configuration file and the home.
@@ -223,7 +234,7 @@ mod tests {
                 "notify.on" => "[\"done\"]",
                 "notify.when" => "\"always\"",
                 "notify.webhook" => "\"https://example.org\"",
-                "limits.hops" | "limits.turns" => "5",
+                "limits.hops" | "limits.turns" | "limits.cost_usd" | "limits.tokens" => "5",
                 "limits.wall" | "limits.wall_grace" => "\"5m\"",
                 _ => "\"claude\"",
             };

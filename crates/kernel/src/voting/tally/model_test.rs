@@ -190,7 +190,13 @@ impl VotingTestInstance {
         let new = NewRun {
             id: RunId::new(Uuid::from_u128(1)),
             mode: RunMode::Start,
-            limits: Limits { hops: 50, turns: None, wall: None, wall_grace: Limits::WALL_GRACE },
+            limits: Limits {
+                hops: 50,
+                turns: None,
+                wall: None,
+                wall_grace: Limits::WALL_GRACE,
+                spend: agent_worker_protocol::SpendLimits::NONE,
+            },
             script: String::new(),
             agents: VOTERS.iter().map(agent).collect(),
             roles: Vec::new(),

@@ -1,8 +1,8 @@
 //! The events that a worker reports for its attempt: each number once, without a gap.
 
 use agent_worker_protocol::{
-    AttemptId, AttemptRunningData, DeliveryData, EventBody, Finished, Millis, NumberedEvent,
-    RetryData, ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
+    AttemptId, AttemptRunningData, DeliveryData, EventBody, Finished, Millis, NoteData,
+    NumberedEvent, RetryData, ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
 };
 use serde_json::Value;
 
@@ -87,6 +87,7 @@ fn record_event(
             EventBody::DeliveryJoined(DeliveryData { seq })
         }
         WorkerEvent::Retry { why } => EventBody::Retry(RetryData { why }),
+        WorkerEvent::Note { text } => EventBody::Note(NoteData { text }),
         WorkerEvent::Session { session } => return save_session(locked, attempt, &session),
         // The log has an entry for this when the attempt is ended.
         WorkerEvent::Finished(finished) => {

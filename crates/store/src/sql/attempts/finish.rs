@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     model::{
         Blame, DeliveryFailureCounts, DeliveryVerdict, Fence, FinishedAttempt, LeasedDelivery,
-        NewMessage, Settlement,
+        NewMessage, SessionAfterFailure, Settlement,
     },
     sql::{
         attempts::{self, answer},
@@ -206,8 +206,8 @@ fn close_attempt(
         .prepare_cached("UPDATE run SET turns = turns + ?3 WHERE workflow = ?1 AND id = ?2")?
         .execute(params![locked.workflow.get(), run.0, turn])?;
     let until = settlement.not_before.as_ref();
-    // A conversation with a counted failure is not continued.
-    let is_over = matches!(settlement.blame, Blame::Counted { .. });
+    let is_over = matches!(settlement.blame, Blame::Counted { .. })
+        && settlement.session == SessionAfterFailure::Dropped;
     locked.tx
         .prepare_cached(
             "UPDATE agent SET live = NULL, live_since = NULL, turns = turns + ?3, not_before = ?4, wait = ?5, why = ?6,

@@ -99,7 +99,8 @@ fn find_leasable_agent(
     now: Now,
 ) -> Result<Option<LeasableAgent>> {
     let sql = "SELECT a.name, a.epoch + 1, a.settings, r.mode, r.turns, r.limits,
-        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.store_since, a.session
+        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.store_since, a.session,
+        r.input_tokens + r.output_tokens, coalesce(r.cost_micros, 0)
         FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run JOIN workflow w ON w.id = a.workflow
         WHERE a.workflow = ?1 AND a.name = ?2 AND a.run = ?3 AND a.live IS NULL AND a.stopped IS NULL
         AND coalesce(a.not_before, ?4) <= ?4";
@@ -128,6 +129,7 @@ fn find_leasable_agent(
                     turns_today: 0,
                     limits: columns::json(row, 5)?,
                     attempts: row.get(6)?,
+                    spent: columns::run_spend(row, 11)?,
                     limit_scope: whose,
                 },
             })

@@ -35,6 +35,11 @@ pub(super) fn provider() -> Value {
     })
 }
 
+pub(super) fn context_window() -> Value {
+    let about = "Context window of the model in tokens, for `backend: api`, if the table of models lacks it.";
+    integer(about, 1_000, 100_000_000)
+}
+
 pub(super) fn temperature() -> Value {
     json!({
         "description": "Randomness of the answers, for `backend: api`.",
