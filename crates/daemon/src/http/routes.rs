@@ -2,28 +2,27 @@
 
 mod content;
 mod history;
+mod workers;
 
 use agent_worker_protocol::{
-    AttemptId, EventsReply, EventsRequest,
     Permission::{Agents, Approve, Letters, Read, Run, Send, Shutdown},
-    ProposalId, QuestionId, Receipt, RunId, Seq, SpendReply, SpendRequest, Target,
-    TurnMessagesReply, TurnMessagesRequest,
+    ProposalId, QuestionId, Receipt, RunId, Seq, Target,
     api::{
         AckReply, AckRequest, AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView,
         AnswerRequest, AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest,
         FeedbackRequest, FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved,
         InstanceRequest, InstanceView, ListPage, LogReply, MessagesReply, MockRequest, MockScript,
-        PermitReply, PermitRequest, ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply,
-        QuestionView, ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView,
-        SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated,
-        TokenRequest, TokenView, VoteRequest,
+        ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply, QuestionView,
+        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
+        SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest,
+        TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::{
-    agents, approvals, attempts, attention,
+    agents, approvals, attention,
     body::BodyLimit,
     events, extractors, feedback, health, inbox, messages, openapi, proposals,
     route::{
@@ -40,7 +39,7 @@ pub(super) fn routes() -> Vec<Route> {
         tokens(),
         agents(),
         agent(),
-        attempts(),
+        workers::attempts(),
         history::turns(),
         runs(),
         run_stream_routes(),
@@ -224,53 +223,6 @@ fn agent() -> Vec<Route> {
         Route::new(User, Get, "/logs", agents::log, "Returns the output of an agent's worker.")
             .query_params::<agents::LogPageQuery>()
             .returns::<LogReply>(),
-    ]
-}
-
-fn attempts() -> Vec<Route> {
-    vec![
-        Route::new(
-            Workers,
-            Post,
-            "/attempts/{id}/events",
-            attempts::report,
-            "Receives the events of a worker.",
-        )
-        .path_param::<AttemptId>()
-        .json_body::<EventsRequest>()
-        .body_limit(BodyLimit::Resource)
-        .returns::<EventsReply>(),
-        Route::new(
-            Workers,
-            Post,
-            "/attempts/{id}/messages",
-            attempts::messages,
-            "Waits for up to 40 s for messages to the running turn, and receives the program's answers to earlier ones.",
-        )
-        .path_param::<AttemptId>()
-        .json_body::<TurnMessagesRequest>()
-        .returns::<TurnMessagesReply>(),
-        Route::new(
-            Workers,
-            Post,
-            "/attempts/{id}/spend",
-            attempts::spend,
-            "Reserves the most that the next call of a model can use; waits for up to 40 s for calls of other agents.",
-        )
-        .path_param::<AttemptId>()
-        .json_body::<SpendRequest>()
-        .returns::<SpendReply>(),
-        Route::new(
-            Workers,
-            Post,
-            "/attempts/{id}/approvals",
-            attempts::permit,
-            "Requests approval of a call, and waits for the decision for up to 40 s.",
-        )
-        .path_param::<AttemptId>()
-        .json_body::<PermitRequest>()
-        .body_limit(BodyLimit::Resource)
-        .returns::<PermitReply>(),
     ]
 }
 

@@ -7,13 +7,14 @@
 mod model_keys;
 mod nodes;
 mod notify;
+mod rule_keys;
 
 use agent_worker_backends::{ACP_AGENTS, BUILTIN_TOOLS};
 use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
 use serde_json::{Value, json};
 
 use crate::{
-    agents::{self, backend, sandbox},
+    agents::backend,
     definition::{history, params::RESERVED_OPTIONS},
 };
 
@@ -28,7 +29,6 @@ const FILE_PATTERN: &str = r"^(\./)?[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][
 const FOLDER_PATTERN: &str = "^[^/]";
 const DATABASE_PATTERN: &str = "^[^/](.*[^/])?$";
 const BUILTIN_TOOL_PATTERN: &str = "^[A-Za-z_*]+$";
-const TOOL_PATTERN: &str = r"^[A-Za-z0-9_.-]+(\([^~*)][^*]*\*?\))?$";
 const AGENT_FILE_PATTERN: &str = r"^[^/~].*\.(md|toml)$";
 const PROGRAM_PATTERN: &str = r"^[^\s]+$";
 
@@ -159,8 +159,8 @@ fn agent() -> Value {
             ("cwd", text("Working folder, relative to the file (the folder of the command).")),
             ("env", env()),
             ("requires", requires()),
-            ("permissions", permissions()),
-            ("sandbox", sandbox()),
+            ("permissions", rule_keys::permissions()),
+            ("sandbox", rule_keys::sandbox()),
             ("command", command()),
             ("args", list("Further arguments of a vendor's program.", &text("An argument."))),
             ("mode", one_of("Settings and login that a program uses.", &["isolated", "login"])),
@@ -224,64 +224,6 @@ fn system_prompt() -> Value {
 fn command() -> Value {
     let words = list("A program and its arguments.", &text("The program, or an argument."));
     json!({ "description": "The program, if it is not the default one.", "anyOf": [text("The program, without arguments."), words] })
-}
-
-fn permissions() -> Value {
-    let pattern = text_matching("`Tool`, `Tool(exact text)` or `Tool(prefix*)`.", TOOL_PATTERN);
-    let mut rules = mapping(
-        "Permissions of the agent: `deny` takes precedence over `ask`, `ask` over `allow`.",
-        &[],
-        [
-            ("default", one_of("Action for all other calls (ask).", &["allow", "ask", "deny"])),
-            (
-                "mode",
-                one_of(
-                    "Rules for calls that no pattern matches, before `default`: edits in the working folder without \
-                     approval, or reading only.",
-                    &["acceptEdits", "plan", "default", "accept_edits", "auto_edit"],
-                ),
-            ),
-            ("allow", list("Calls that need no approval.", &pattern)),
-            ("ask", list("Calls that always need approval.", &pattern)),
-            ("deny", list("Calls that are never allowed.", &pattern)),
-            (
-                "on_ask",
-                one_of(
-                    "Treatment of a request while no person is present (wait).",
-                    &["wait", "deny", "fail"],
-                ),
-            ),
-        ],
-    );
-    // The short form, for `backend: api`.
-    let names = BUILTIN_TOOLS.iter().flat_map(|row| row.aliases.iter().chain([&row.name]));
-    let names: Vec<_> = names.copied().collect();
-    let tool = format!(r"^({})(\([^~*)][^*]*\*?\))?$", names.join("|"));
-    rules["patternProperties"] = json!({ tool: one_of("", &["allow", "ask", "deny"]) });
-    rules
-}
-
-fn sandbox() -> Value {
-    let words = sandbox::SANDBOX_MODES.map(|(word, _)| word);
-    let paths = |description: &str| list(description, &text(""));
-    let settings = mapping(
-        "Sandbox with further paths.",
-        &[],
-        [
-            ("mode", one_of("Requirement on the sandbox (on).", &words)),
-            ("read", paths("Further files and folders that the program can read.")),
-            ("write", paths("Further files and folders that the program can change.")),
-            (
-                "network",
-                json!({ "type": "boolean", "description": "The network is open (true; for `api` false)." }),
-            ),
-        ],
-    );
-    let backends = agents::limiting_backends(|can| can.sandbox).join(", ");
-    json!({
-        "description": format!("Sandbox of the whole program (off), for `api` of the built-in tools (on): {backends}."),
-        "anyOf": [one_of("", &words), settings],
-    })
 }
 
 fn requires() -> Value {
