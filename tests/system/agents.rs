@@ -5,6 +5,7 @@ mod acp;
 mod agent_files;
 mod approvals;
 mod attachments;
+mod bug_fix;
 mod codex;
 mod conversations;
 mod daemon_kills;

@@ -8,6 +8,7 @@ mod answers;
 mod api;
 mod api_agents;
 mod api_conversations;
+mod api_kills;
 mod api_providers;
 mod api_streams;
 mod api_tools;

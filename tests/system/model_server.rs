@@ -134,6 +134,11 @@ impl ModelServer {
         self.inside.state().requests.clone()
     }
 
+    /// Returns the number of requests so far.
+    pub(crate) fn request_count(&self) -> usize {
+        self.inside.state().requests.len()
+    }
+
     /// Sends these responses to the next requests, as they are. After them the scripts answer again.
     pub(crate) fn replay(&self, responses: impl IntoIterator<Item = RecordedResponse>) {
         self.inside.state().recorded.extend(responses);

@@ -14,15 +14,15 @@ use crate::{
 };
 
 /// A world in which programs are installed and have a key.
-struct InstalledPrograms {
-    world: World,
+pub(super) struct InstalledPrograms {
+    pub(super) world: World,
     _bin: TempDir,
     _models: ModelServer,
 }
 
 impl InstalledPrograms {
     /// Returns `None` if one of the programs is missing; the test is then counted as skipped.
-    fn open(clis: &[Cli], untried: &str) -> Option<Self> {
+    pub(super) fn open(clis: &[Cli], untried: &str) -> Option<Self> {
         let bin = tempfile::tempdir().unwrap();
         for cli in clis {
             let Some(command) = cli.command() else {
@@ -56,7 +56,7 @@ impl InstalledPrograms {
     }
 
     /// Runs a file to its end, which must be `done`, and returns the report.
-    fn run(&self, words: &[&str]) -> Value {
+    pub(super) fn run(&self, words: &[&str]) -> Value {
         let (code, report) = self.world.envelope(&[&["run"], words, &["--json"]].concat());
         assert_eq!(
             (code, &report["outcome"]),
@@ -68,16 +68,18 @@ impl InstalledPrograms {
     }
 }
 
-fn git(world: &World, words: &[&str]) {
+/// Runs git in the project, and returns its output.
+pub(super) fn git(world: &World, words: &[&str]) -> String {
     let mut git = Command::new("git");
     git.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", world.home());
     let user = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
     let said = git.current_dir(world.project()).args(user).args(words).output().unwrap();
     assert!(said.status.success(), "{words:?}: {said:?}");
+    String::from_utf8(said.stdout).unwrap()
 }
 
 /// A line of a script that sends a message to an agent.
-fn send(to: &str, message: &str) -> String {
+pub(super) fn send(to: &str, message: &str) -> String {
     format!("CALL channel_send {}", json!({"to": [to], "message": message}))
 }
 
