@@ -17,7 +17,8 @@ use crate::{
 
 /// Hide all messages of a channel so far
 ///
-/// Hides them from all readers, including agents. Nothing is deleted, and pending messages stay pending; `rm` deletes.
+/// Hides them from all readers, including agents, whose next turns begin new conversations. Nothing is deleted, and pending
+/// messages stay pending; `rm` deletes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker clear @review:pr-123")]
 pub(crate) struct Args {

@@ -159,7 +159,7 @@ pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Resul
     locked.save()
 }
 
-/// Hides the present messages of the channel.
+/// Hides the present messages of the channel, and ends the conversations of the agents, which contain them.
 pub(crate) fn clear_channel(
     tx: &Tx<'_>,
     by: &WriteContext,
@@ -170,6 +170,8 @@ pub(crate) fn clear_channel(
         let last = locked.last_seq();
         tx.prepare_cached("UPDATE workflow SET cleared = ?2 WHERE id = ?1")?
             .execute([workflow.get(), last.get()])?;
+        tx.prepare_cached("UPDATE agent SET session = NULL WHERE workflow = ?1")?
+            .execute([workflow.get()])?;
         let body = EventBody::ChannelCleared(ChannelClearedData { seq: last });
         locked.append_event(&EventEntry::new(body).by(&author.sender()), now)?;
         Ok(last)

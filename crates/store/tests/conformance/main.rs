@@ -247,6 +247,7 @@ conformance! {
     reports {
         each_number_is_stored_once_and_none_is_left_out,
         what_was_used_adds_up,
+        a_clear_ends_the_conversations_also_that_of_a_running_turn,
         a_conversation_goes_on_until_a_failure_that_counts,
         each_attempt_keeps_its_own_conversation,
         the_last_word_is_kept,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use agent_worker_protocol::{
     AttemptId, Finished, NumberedEvent, Usage, WorkerEvent, WorkerOutcome,
 };
-use agent_worker_store::{Blame, Error, Store};
+use agent_worker_store::{Blame, Error, Lease, Store};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::team::{NOW, Team, crashed, cut_short, ok};
+use crate::team::{NOW, Team, crashed, cut_short, ok, user};
 
 fn event(no: i64, event: WorkerEvent) -> NumberedEvent {
     NumberedEvent { no, ts: NOW.wall, event }
@@ -110,6 +110,34 @@ pub(crate) async fn a_conversation_goes_on_until_a_failure_that_counts(store: Ar
     );
     team.say("go", &["b"]).await;
     assert_eq!(team.lease("b").await.session, None, "it is the agent's own");
+}
+
+pub(crate) async fn a_clear_ends_the_conversations_also_that_of_a_running_turn(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a"]).await;
+    let report = async |lease: &Lease, id| {
+        let session = json!({ "id": id });
+        let events = vec![event(1, WorkerEvent::Session { session })];
+        store.attempt_events(lease.id, events, NOW).await.unwrap();
+    };
+    team.say("one", &["a"]).await;
+    let first = team.lease("a").await;
+    report(&first, 1).await;
+    team.finish(&first, ok()).await;
+    team.say("two", &["a"]).await;
+    let second = team.lease("a").await;
+    assert_eq!(second.session, Some(json!({"id": 1})));
+    store.instance_clear(user(), team.workflow, NOW).await.unwrap();
+    report(&second, 2).await;
+    team.finish(&second, ok()).await;
+    team.say("three", &["a"]).await;
+    let third = team.lease("a").await;
+    assert_eq!(third.session, None, "it began before the messages were cleared");
+    report(&third, 3).await;
+    team.finish(&third, ok()).await;
+    team.say("four", &["a"]).await;
+    assert_eq!(team.lease("a").await.session, Some(json!({"id": 3})));
 }
 
 pub(crate) async fn each_attempt_keeps_its_own_conversation(store: Arc<dyn Store>) {

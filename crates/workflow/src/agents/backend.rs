@@ -83,7 +83,12 @@ pub(crate) fn backend_of_model(model: &str) -> Result<&'static BackendSpec, Back
         Ok(_) | Err(_) if api_model(None, model).is_some() => Ok(of_kind(BackendKind::Api)),
         Ok(_) | Err(_) => {
             let message = format!("the model `{model}` does not imply a backend");
-            Err((message, format!("add a backend; {}", backend_choices())))
+            let words = words_of_models().chain(PROVIDERS.each_ref().map(|row| row.name));
+            let help = match nearest(word, words).filter(|_| word.len() < model.len()) {
+                Some(meant) => format!("did you mean `{meant}{}`?", &model[word.len()..]),
+                None => format!("add a backend; {}", backend_choices()),
+            };
+            Err((message, help))
         }
     }
 }

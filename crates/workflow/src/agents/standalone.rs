@@ -253,6 +253,12 @@ mod tests {
                 "add a backend; this version has `claude`, `codex`, `gemini`, `opencode`, `cursor`, `api`, `acp`, `command`, `mock`",
             ),
             (
+                None,
+                Some("antropic/claude-sonnet-5-5"),
+                "the model `antropic/claude-sonnet-5-5` does not imply a backend",
+                "did you mean `anthropic/claude-sonnet-5-5`?",
+            ),
+            (
                 Some("command"),
                 None,
                 "backend `command` needs a program",

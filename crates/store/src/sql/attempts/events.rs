@@ -2,7 +2,7 @@
 
 use agent_worker_protocol::{
     AttemptId, AttemptRunningData, DeliveryData, EventBody, Finished, Millis, NoteData,
-    NumberedEvent, RetryData, ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
+    NumberedEvent, RetryData, Seq, ToolCallData, ToolResultData, Usage, WorkerEvent, WorkerOutcome,
 };
 use serde_json::Value;
 
@@ -127,17 +127,21 @@ fn retry_at(finished: &Finished, written: Millis, now: Now) -> Option<StoreTime>
     Some(now.store_at(at).min(now.store.plus(at.since(written))))
 }
 
-/// Saves the conversation for the next turn of the agent, and for the detail of this one.
+/// Saves the conversation for the detail of this turn, and for the agent's next one unless its messages were cleared.
 fn save_session(locked: &LockedInstance<'_>, attempt: &AttemptRow, session: &Value) -> Result<()> {
     locked
         .tx
         .prepare_cached("UPDATE attempt SET session = ?2 WHERE id = ?1")?
         .execute(params![attempt.id.get().as_bytes(), session.to_string()])?;
     let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
+    let newest = attempt.shown.iter().map(|(seq, _)| *seq).max();
     locked
         .tx
-        .prepare_cached("UPDATE agent SET session = ?3 WHERE workflow = ?1 AND name = ?2")?
-        .execute(params![workflow, agent, session.to_string()])?;
+        .prepare_cached(
+            "UPDATE agent SET session = ?3 WHERE workflow = ?1 AND name = ?2
+             AND (SELECT cleared FROM workflow WHERE id = ?1) < ?4",
+        )?
+        .execute(params![workflow, agent, session.to_string(), newest.map_or(0, Seq::get)])?;
     Ok(())
 }
 
