@@ -22,6 +22,8 @@ pub trait AnswerReader: Send {
 /// Text that an event adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerDelta {
+    /// The provider has accepted the request.
+    Begun,
     /// Text of the answer.
     Text(String),
     /// Reasoning, which no one but the model reads.

@@ -161,13 +161,15 @@ impl ProviderModel {
         let mut failed = 0;
         loop {
             spend.reserve(call, &self.pricing, report).await?;
-            let failure = match self.ask(prompt, audience, report).await {
+            let mut is_begun = false;
+            let failure = match self.ask(prompt, audience, report, &mut is_begun).await {
                 Ok(answer) => {
-                    spend.record_usage(self.usage(&answer), report);
+                    spend.record_usage(call, self.usage(&answer), report).await?;
                     return Ok(answer);
                 }
                 Err(failure) => failure,
             };
+            spend.record_failure(call, is_begun, report).await?;
             match next_retry(&failure, failed) {
                 RetryStep::Wait(delay) => {
                     failed += 1;
@@ -186,9 +188,11 @@ impl ProviderModel {
         prompt: ModelPrompt<'_>,
         audience: AnswerAudience,
         report: &EventReporter,
+        is_begun: &mut bool,
     ) -> Result<ModelAnswer, ModelFailure> {
         let request = wire_of(self.endpoint.shape).write_request(&prompt);
         let show = |delta| match (delta, audience) {
+            (AnswerDelta::Begun, _) => *is_begun = true,
             (AnswerDelta::Text(text), AnswerAudience::Observers) => report.stream_text(&text),
             (AnswerDelta::Text(_), AnswerAudience::Worker) | (AnswerDelta::Thinking, _) => {
                 report.touch();
