@@ -39,6 +39,15 @@ pub(crate) struct CallBound {
     pub(crate) output: u64,
 }
 
+/// The progress of a call that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallProgress {
+    /// The provider has refused it, or was not reached.
+    NotBegun,
+    /// The provider has begun its answer, and may charge for it.
+    Begun,
+}
+
 impl CallBound {
     fn tokens(self) -> u64 {
         self.input.saturating_add(self.output).max(1)
@@ -59,7 +68,7 @@ impl SpendGuard {
         report: &EventReporter,
     ) -> Result<(), TurnFailure> {
         if usage == Usage::default() {
-            return self.record_failure(call, true, report).await;
+            return self.record_failure(call, CallProgress::Begun, report).await;
         }
         self.last_usage = Some(report.record(WorkerEvent::Usage(usage)));
         Ok(())
@@ -69,20 +78,21 @@ impl SpendGuard {
     pub(crate) async fn record_failure(
         &self,
         call: CallBound,
-        is_begun: bool,
+        progress: CallProgress,
         report: &EventReporter,
     ) -> Result<(), TurnFailure> {
         if self.limits == SpendLimits::NONE {
             return Ok(());
         }
-        if is_begun {
+        let lost = progress == CallProgress::Begun;
+        if lost {
             let most = call.tokens();
             report.record_note(format!(
                 "the provider reported no usage of a call: {most} tokens, the most that it can have used, count against \
                  the limits of the run"
             ));
         }
-        self.post(SpendRequest { cost_micros: None, tokens: 0, lost: is_begun }, report).await
+        self.post(SpendRequest { cost_micros: None, tokens: 0, lost }, report).await
     }
 
     /// Reserves a call. Does not return if the daemon refuses it: the daemon then ends the attempt.
