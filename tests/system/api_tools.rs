@@ -338,3 +338,20 @@ fn an_image_reaches_the_model_as_one() {
     assert!(body.contains("iVBORw0KGgoAAA==") && body.contains("image/png"), "{body}");
     assert!(Path::new(&image).exists());
 }
+
+#[test]
+fn a_command_reaches_neither_the_calls_nor_the_replies_of_the_process_of_the_tools() {
+    if !has("basic") {
+        return;
+    }
+    let test = ToolWorld::start("");
+    let attempts = [
+        "(: < /proc/$PPID/fd/0) && echo open calls",
+        "(: > /proc/$PPID/fd/1) && echo open replies",
+        "head -c 1 /proc/$PPID/mem && echo open memory",
+        "head -c 1 /proc/$PPID/environ && echo open environment",
+    ];
+    let line = format!("exec 2>&-; {}; echo end", attempts.join("; "));
+    let answer = test.ask(&format!("{}ECHO", bash(&line)));
+    assert!(answer.starts_with("[exit code 0, ") && answer.ends_with("]\nend"), "{answer}");
+}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api_agents::{ApiWorld, MODELS},
-    world::wait_for,
+    world::{kill, wait_for},
 };
 
 /// Starts a team of one agent with these limits.
@@ -73,6 +73,38 @@ fn the_tokens_of_several_agents_stay_within_the_limit() {
     assert!(used <= limit, "{used} tokens");
     assert_eq!(used, 6_000 * u64::try_from(test.models.requests().len()).unwrap());
     assert!(used > limit / 2, "{used} tokens: the agents have worked");
+}
+
+#[test]
+fn calls_whose_provider_reports_no_usage_count_with_all_that_they_could_use() {
+    let test = ApiWorld::new();
+    start(&test, &format!("{}, max_tokens: 2000", MODELS[3].1), "tokens: 60000");
+    let calls = "CALL document_list {}\n".repeat(25);
+    let sent = test.world.run(&["send", "me@team", &format!("USAGE 0 0\n{calls}SAY Done.")]);
+    assert_eq!(sent.code, 0, "{sent:?}");
+    let run = wait_paused(&test);
+    assert!(run["cause"].to_string().contains("\"limit\":\"tokens\""), "{run}");
+    let requests = test.models.requests().len();
+    assert!((1..=30).contains(&requests), "{requests} calls");
+}
+
+#[test]
+fn a_call_that_is_under_way_when_daemon_and_worker_are_killed_counts_as_spent() {
+    let test = ApiWorld::new();
+    start(&test, &format!("{}, max_tokens: 40000", MODELS[3].1), "tokens: 75000");
+    let sent = test.world.run(&["send", "me@team", "HOLD\nCALL document_list {}\nSAY Done."]);
+    assert_eq!(sent.code, 0, "{sent:?}");
+    test.models.wait_held(1);
+    let daemon = test.world.daemon_pid().unwrap();
+    let processes = test.world.processes();
+    kill(daemon, "KILL");
+    for (pid, _) in processes.iter().filter(|(pid, _)| *pid != daemon) {
+        kill(*pid, "KILL");
+    }
+    assert_eq!(test.world.run(&["ls", "@team"]).code, 0);
+    let run = wait_paused(&test);
+    assert!(run["cause"].to_string().contains("\"limit\":\"tokens\""), "{run}");
+    assert_eq!(test.models.requests().len(), 1, "the second attempt made no call");
 }
 
 #[test]

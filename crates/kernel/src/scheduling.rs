@@ -78,7 +78,6 @@ use std::{
 };
 
 use agent_worker_protocol::{AgentName, AttemptId, RunId, Span, WorkerLimit, WorkflowId, sync};
-use agent_worker_store::RunSpend;
 use tokio::{sync::Semaphore, task::JoinHandle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -286,19 +285,6 @@ impl Scheduler {
     fn unregister_worker(&self, attempt: AttemptId) {
         self.lock_workers().remove(&attempt);
         self.spend_gate.announce_end();
-    }
-
-    /// Returns the sum of the reservations of a run's workers.
-    fn reserved_in(&self, run: RunId) -> RunSpend {
-        let workers = self.lock_workers();
-        let of_run = workers.values().filter(|worker| worker.run == run);
-        of_run.fold(RunSpend::default(), |sum, worker| {
-            let RunSpend { cost_micros, tokens } = worker.reserved();
-            RunSpend {
-                cost_micros: sum.cost_micros.saturating_add(cost_micros),
-                tokens: sum.tokens.saturating_add(tokens),
-            }
-        })
     }
 
     fn lock_workers(&self) -> std::sync::MutexGuard<'_, HashMap<AttemptId, Arc<WorkerHandle>>> {

@@ -1,6 +1,7 @@
 //! The answer of a model, and the reader that makes it of a stream.
 
 use agent_worker_protocol::FailureClass;
+use serde_json::Value;
 
 use crate::{
     conversation::{AnswerPart, ModelCall},
@@ -21,6 +22,8 @@ pub trait AnswerReader: Send {
 /// Text that an event adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerDelta {
+    /// The provider has accepted the request.
+    Begun,
     /// Text of the answer.
     Text(String),
     /// Reasoning, which no one but the model reads.
@@ -60,6 +63,14 @@ pub struct TokenCounts {
     pub into_cache: u64,
     /// Tokens that the model wrote.
     pub output: u64,
+}
+
+/// Maximum number of tokens of one kind that is believed; sums of such counts fit.
+const MAX_TOKENS: u64 = 1 << 40;
+
+/// Reads a count of tokens; none if the provider reports no number.
+pub(crate) fn token_count(value: &Value) -> Option<u64> {
+    value.as_u64().map(|count| count.min(MAX_TOKENS))
 }
 
 impl ModelAnswer {

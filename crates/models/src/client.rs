@@ -115,6 +115,7 @@ impl ModelClient {
         if response.status() != StatusCode::OK {
             return Err(read_error(response, endpoint.phrases, secrets).await);
         }
+        show(AnswerDelta::Begun);
         read_answer(response, endpoint, secrets, show).await
     }
 }

@@ -11,12 +11,16 @@ pub struct SseDecoder {
 impl SseDecoder {
     /// Adds bytes, and returns the data of each event that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        // The rest of the last piece has no end of a line: a long line is not searched again with each piece.
+        let mut searched = self.buffer.len();
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
         let mut begin = 0;
-        while let Some(length) = self.buffer[begin..].iter().position(|byte| *byte == b'\n') {
-            let line = String::from_utf8_lossy(&self.buffer[begin..begin + length]).into_owned();
-            begin += length + 1;
+        while let Some(length) = self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
+            let end = searched + length;
+            let line = String::from_utf8_lossy(&self.buffer[begin..end]).into_owned();
+            begin = end + 1;
+            searched = begin;
             events.extend(self.read_line(line.trim_end_matches('\r')));
         }
         self.buffer.drain(..begin);

@@ -134,8 +134,11 @@ pub struct SpendRequest {
     /// Cost in millionths of a dollar; absent if the price is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
-    /// Tokens of the input and the answer.
+    /// Tokens of the input and the answer; 0 only ends the reservation of the last call.
     pub tokens: u64,
+    /// True if the usage of the last call is not known: its reservation counts as spent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
 }
 
 /// Reply to [`SpendRequest`].

@@ -42,7 +42,7 @@ pub use model::{
     ResourcePart, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunKey, RunQuery,
     RunRow, RunRule, RunSnapshot, RunSpend, RunStep, SessionAfterFailure, Settlement, ShownMessage,
     StoreFault, StoredVerdict, SuggestionAnswer, SuggestionVerdict, TallyRule, TurnRow,
-    UnheardAgent, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
+    UnheardAgent, UnreportedCall, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
 pub use store::{

@@ -41,7 +41,7 @@ pub use proposals::{
 pub use runs::{
     AgentRow, Instance, InstanceQuery, LiveAttempt, NewAgent, NewRun, NewVerdict, NotBefore,
     ReadyAgent, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunQuery, RunRow,
-    RunRule, RunSnapshot, RunSpend, RunStep, StoredVerdict, WaitReason,
+    RunRule, RunSnapshot, RunSpend, RunStep, StoredVerdict, UnreportedCall, WaitReason,
 };
 
 use std::path::PathBuf;

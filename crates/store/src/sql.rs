@@ -53,6 +53,7 @@ pub(crate) mod run_settlement;
 pub(crate) mod run_snapshot;
 pub(crate) mod runs;
 pub(crate) mod search;
+pub(crate) mod spend;
 pub(crate) mod suggestions;
 pub(crate) mod team_databases;
 pub(crate) mod tokens;

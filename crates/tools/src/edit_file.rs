@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    file_access::WorkFiles,
+    file_access::{MAX_FILE_BYTES, WorkFiles},
     tool_output::{ToolStep, read_arguments},
 };
 
@@ -67,6 +67,15 @@ fn apply_edits(old: &str, edits: &[PassageEdit], path: &str) -> ToolStep<(String
             return Err(format!("{which} equals its new_string").into());
         }
         let count = text.matches(&passage).count();
+        // Checked before the replacement: a few edits that double a passage would fill the memory.
+        let added = count.saturating_mul(new.len().saturating_sub(passage.len()));
+        let size = u64::try_from(text.len().saturating_add(added)).unwrap_or(u64::MAX);
+        if size > MAX_FILE_BYTES {
+            let why = format!(
+                "{path} would have {size} bytes, more than {MAX_FILE_BYTES}; nothing was changed. Change it with bash"
+            );
+            return Err(why.into());
+        }
         match (count, edit.replace_all) {
             (0, _) => {
                 let why = format!(
@@ -139,6 +148,15 @@ mod tests {
             assert!(why.contains(part), "{why}");
             assert_eq!(content, "a a b");
         }
+    }
+
+    #[test]
+    fn edits_that_make_a_file_too_large_change_nothing() {
+        let doubled = json!({"old_string": "a", "new_string": "aa", "replace_all": true});
+        let (content, done) = edit(&"a".repeat(1024), &vec![doubled; 15].into());
+        let ToolError(why) = done.unwrap_err();
+        assert!(why.contains("more than 16777216; nothing was changed"), "{why}");
+        assert_eq!(content.len(), 1024);
     }
 
     #[test]

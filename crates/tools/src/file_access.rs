@@ -12,6 +12,7 @@ use std::{
 };
 
 use agent_worker_protocol::{Hash, hash, sync};
+use rustix::fs::OFlags;
 
 use crate::tool_output::{ToolError, ToolStep};
 
@@ -19,6 +20,11 @@ use crate::tool_output::{ToolError, ToolStep};
 pub(crate) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// Permissions of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
+/// Permissions of the successor of a file until it has those of the file, whose content may be secret.
+const UNFINISHED_MODE: u32 = 0o600;
+/// Maximum number of names that are tried for an unfinished file.
+const MAX_NAMES: u32 = 100;
+const NONBLOCK: i32 = OFlags::NONBLOCK.bits().cast_signed();
 
 /// The working folder of an agent, and the states of the files that its model has seen.
 pub(crate) struct WorkFiles {
@@ -90,10 +96,9 @@ fn real_path(path: &Path) -> PathBuf {
     path.canonicalize().ok().or_else(of_missing).unwrap_or_else(|| path.to_owned())
 }
 
-/// Returns the facts of a regular file that is small enough.
-fn check_readable(path: &Path) -> ToolStep<Metadata> {
+/// Checks that an opened file is a regular one and small enough.
+fn check_readable(path: &Path, found: &Metadata) -> ToolStep<()> {
     let shown = path.display();
-    let found = fs::metadata(path).map_err(ToolError::at("read", path.display()))?;
     if found.is_dir() {
         return Err(format!("{shown} is a folder; use list_files").into());
     }
@@ -107,17 +112,31 @@ fn check_readable(path: &Path) -> ToolStep<Metadata> {
         );
         return Err(why.into());
     }
-    Ok(found)
+    Ok(())
 }
 
 fn read_content(path: &Path) -> ToolStep<Vec<u8>> {
-    let found = check_readable(path)?;
     let failed = ToolError::at("read", path.display());
-    let mut content = Vec::with_capacity(usize::try_from(found.len()).unwrap_or_default());
-    // A file may grow meanwhile.
-    let mut file = File::open(path).map_err(&failed)?.take(MAX_FILE_BYTES);
-    file.read_to_end(&mut content).map_err(&failed)?;
-    Ok(content)
+    // To open a device may have effects, and another process may replace the file by a pipe: opening that does not wait.
+    let before = fs::metadata(path).map_err(&failed)?;
+    check_readable(path, &before)?;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(NONBLOCK);
+    let file = options.open(path).map_err(&failed)?;
+    check_readable(path, &file.metadata().map_err(&failed)?)?;
+    read_whole(path, file, before.len())
+}
+
+/// Reads to the end. A file may be larger than its size says: it grows, or the kernel writes it.
+fn read_whole(path: &Path, file: impl io::Read, size: u64) -> ToolStep<Vec<u8>> {
+    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content);
+    let read = read.map_err(ToolError::at("read", path.display()))?;
+    if u64::try_from(read).is_ok_and(|read| read <= MAX_FILE_BYTES) {
+        return Ok(content);
+    }
+    let shown = path.display();
+    Err(format!("{shown} has more than {MAX_FILE_BYTES} bytes; read parts of it with bash").into())
 }
 
 /// Replaces a file as a whole: readers see the old content or the new one. A file with several names, or in a folder where no
@@ -147,12 +166,8 @@ fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Replaces a file by a new one. Returns false if the folder takes no new file.
 fn replace(path: &Path, content: &[u8], old: Option<&Metadata>) -> io::Result<bool> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let unfinished = path.with_file_name(name);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(NEW_FILE_MODE);
-    let Ok(mut file) = options.open(&unfinished) else { return Ok(false) };
+    let mode = if old.is_some() { UNFINISHED_MODE } else { NEW_FILE_MODE };
+    let Some((unfinished, mut file)) = create_beside(path, mode) else { return Ok(false) };
     let written = file.write_all(content).and_then(|()| match old {
         Some(old) => file.set_permissions(fs::Permissions::from_mode(old.permissions().mode())),
         None => Ok(()),
@@ -162,6 +177,23 @@ fn replace(path: &Path, content: &[u8], old: Option<&Metadata>) -> io::Result<bo
         drop(fs::remove_file(&unfinished));
     }
     replaced.map(|()| true)
+}
+
+/// Creates a file beside another one. None if the folder takes no new file. Follows no link, and changes no existing file.
+fn create_beside(path: &Path, mode: u32) -> Option<(PathBuf, File)> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    for number in 0..MAX_NAMES {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}-{number}.new", std::process::id()));
+        let unfinished = path.with_file_name(name);
+        match options.open(&unfinished) {
+            Ok(file) => return Some((unfinished, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -182,6 +214,28 @@ mod tests {
         assert!(folder.path().join("link").is_symlink());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         assert_eq!(files.read_seen(&path).unwrap(), b"new", "both names are the same file");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_unfinished_file_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("x"), folder.path().join("other"));
+        fs::write(&other, "mine").unwrap();
+        let id = std::process::id();
+        for name in [format!("x.{id}.new"), format!("x.{id}-0.new")] {
+            std::os::unix::fs::symlink("other", folder.path().join(name)).unwrap();
+        }
+        let files = WorkFiles::new(folder.path().to_owned());
+        files.write(&path, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
+        assert!(!path.is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_file_that_is_larger_than_it_says_is_refused_and_not_cut() {
+        let ToolError(why) = read_whole(Path::new("x"), io::repeat(b'x'), 0).unwrap_err();
+        assert!(why.contains("more than 16777216 bytes"), "{why}");
     }
 
     #[test]

@@ -9,12 +9,14 @@ use std::{
     os::fd::AsFd as _,
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use agent_worker_backends::{BuiltinTool, builtin_tool};
 use agent_worker_host::run_blocking;
 use agent_worker_protocol::sync;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 use tokio::{
     io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader},
     net::unix::pipe::{Receiver, Sender},
@@ -38,6 +40,8 @@ use crate::{
 
 /// Number of results that may wait for the worker to read them.
 const MAX_WAITING_REPLIES: usize = 4;
+/// Timeout of a tool that works on files, which may be huge, slow or pipes.
+const FILE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The tools of one attempt.
 struct ToolHost {
@@ -49,9 +53,18 @@ struct ToolHost {
 
 /// Serves the calls on stdin, which must be a pipe like stdout, until it ends. Paths are relative to `folder`.
 pub async fn serve_tools(folder: PathBuf) -> io::Result<()> {
+    hide_from_commands()?;
     let input = Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     let output = Sender::from_owned_fd(io::stdout().as_fd().try_clone_to_owned()?)?;
     serve(folder, BufReader::new(input), output).await
+}
+
+/// Hides the descriptors, the memory and the environment of this process from its commands, which have the same user: one of them
+/// could otherwise read calls from the input and write replies to the output.
+fn hide_from_commands() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
 }
 
 async fn serve(
@@ -138,9 +151,9 @@ impl ToolHost {
             Some(BuiltinTool::BashKill) => self.background.kill(args).await.into(),
             Some(tool) => {
                 let (host, cancelled) = (Arc::clone(self), cancelled.clone());
-                let work = move || host.use_files(tool, args, &cancelled);
-                let done = run_blocking(work).await;
-                done.unwrap_or_else(|| ToolOutput::Failed("the tool host is ending".to_owned()))
+                let token = cancelled.clone();
+                let work = run_blocking(move || host.use_files(tool, args, &token));
+                within(FILE_TIMEOUT, work, &cancelled).await
             }
             None => ToolOutput::Failed(format!("there is no tool `{tool}`")),
         }
@@ -172,12 +185,46 @@ impl ToolHost {
     }
 }
 
+/// Waits for work with files, and cancels it at its timeout.
+async fn within(
+    most: Duration,
+    work: impl Future<Output = Option<ToolOutput>>,
+    cancelled: &CancellationToken,
+) -> ToolOutput {
+    let why = match timeout(most, work).await {
+        Ok(Some(output)) => return output,
+        Ok(None) => "the tool host is ending".to_owned(),
+        Err(_) => {
+            cancelled.cancel();
+            let secs = most.as_secs();
+            format!(
+                "ended after {secs} s by its timeout; name a smaller folder or file, and no pipe"
+            )
+        }
+    };
+    ToolOutput::Failed(why)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
     use serde_json::json;
+
+    #[tokio::test]
+    async fn work_with_files_ends_at_its_timeout_and_is_cancelled() {
+        let cancelled = CancellationToken::new();
+        let token = cancelled.clone();
+        let work = run_blocking(move || {
+            while !token.is_cancelled() {
+                std::thread::yield_now();
+            }
+            ToolOutput::Done("late".to_owned())
+        });
+        let done = within(Duration::from_millis(1), work, &cancelled).await;
+        assert!(matches!(&done, ToolOutput::Failed(why) if why.contains("timeout")), "{done:?}");
+    }
 
     #[tokio::test]
     async fn calls_run_at_the_same_time_and_a_cancelled_one_ends_without_a_reply() {

@@ -22,7 +22,7 @@ use crate::{
     attachments::inline_images,
     backend::AgentBackend,
     builtin_tools::BuiltinTools,
-    compaction::{MeasuredTokens, PromptPlace},
+    compaction::PromptPlace,
     model_spend::{SpendGuard, bounded_settings},
     pricing::PricingContext,
     tool_loop::{StepAuthor, ToolLoop},
@@ -41,15 +41,20 @@ impl ApiBackend {
         Self { api, env }
     }
 
+    /// Returns the name of the provider and the model.
+    fn author(&self) -> String {
+        format!("{}/{}", self.api.provider, self.api.model)
+    }
+
     /// Returns the conversation of the earlier turns, or the beginning of a new one.
     async fn open_conversation(
         &self,
         turn: &TurnContext,
         tools: &[ToolDefinition],
     ) -> Result<(SavedConversation, Vec<ConversationEntry>), TurnFailure> {
-        let Api { provider, model, session, .. } = &self.api;
+        let Api { session, .. } = &self.api;
         let frame = frame_hash(&turn.request.system_prompt, tools);
-        let author = format!("{provider}/{model}");
+        let author = self.author();
         let start = match session {
             SessionPolicy::Continue => conversation_start(turn.request.session.as_ref(), &frame),
             SessionPolicy::Fresh => ConversationStart::First,
@@ -68,7 +73,7 @@ impl ApiBackend {
                     if saved.author != author {
                         without_reasoning(&mut entries);
                     }
-                    return Ok((SavedConversation { author, ..saved }, entries));
+                    return Ok((saved, entries));
                 }
                 "its stored entries cannot be read"
             }
@@ -77,8 +82,22 @@ impl ApiBackend {
         Ok((new(frame), Vec::new()))
     }
 
+    fn request_settings(&self, turn: &TurnContext, endpoint: &ProviderEndpoint) -> RequestSettings {
+        RequestSettings {
+            max_tokens: turn.limits.max_tokens,
+            temperature: self.api.temperature,
+            effort: turn.request.effort,
+            output_schema: turn
+                .answer_schema
+                .as_ref()
+                .filter(|_| endpoint.answer_format == AnswerFormat::Schema)
+                .map(|answers| answers.schema().clone()),
+            extra: self.api.extra.clone(),
+        }
+    }
+
     async fn prepare(&self, turn: &TurnContext) -> Result<ProviderModel, TurnFailure> {
-        let Api { provider, model, base_url, api_key, headers, temperature, extra, .. } = &self.api;
+        let Api { provider, model, base_url, api_key, headers, .. } = &self.api;
         let overrides = ProviderOverrides {
             base_url: base_url.clone(),
             api_key: api_key.clone(),
@@ -93,26 +112,19 @@ impl ApiBackend {
         let schemas = turn.tools.schemas().await.map_err(|why| {
             TurnFailure::new(FailureClass::Transient, format!("the tools are not known: {why}"))
         })?;
-        let settings = RequestSettings {
-            max_tokens: turn.limits.max_tokens,
-            temperature: *temperature,
-            effort: turn.request.effort,
-            output_schema: turn
-                .answer_schema
-                .as_ref()
-                .filter(|_| endpoint.answer_format == AnswerFormat::Schema)
-                .map(|answers| answers.schema().clone()),
-            extra: extra.clone(),
-        };
+        let settings = self.request_settings(turn, &endpoint);
+        let author = self.author();
         let pricing = PricingContext {
             backend: "api",
-            model: Some(format!("{provider}/{model}")),
+            model: Some(author.clone()),
             has_default_settings: false,
         };
         let team = schemas.iter().filter_map(tool_definition);
         let tools = team.chain(turn.tools.builtin_definitions()).collect();
         let tools = ApiTools::new(endpoint.shape, tools).map_err(refused_tools)?;
-        let (saved, entries) = self.open_conversation(turn, tools.definitions()).await?;
+        let (mut saved, entries) = self.open_conversation(turn, tools.definitions()).await?;
+        let measured = saved.measured(entries.len(), &author);
+        saved.author = author;
         if let Some(warning) = tools.warning().filter(|_| entries.is_empty()) {
             turn.reporter.record_note(warning);
         }
@@ -131,7 +143,7 @@ impl ApiBackend {
             pricing,
             images: images.collect(),
             tools,
-            measured: saved.tokens.map(|tokens| MeasuredTokens { tokens, entries: entries.len() }),
+            measured,
             earlier: EarlierEntries::Stored(entries.len()),
             prompt: PromptPlace::Entry(entries.len()),
             entries,

@@ -16,7 +16,8 @@ use crate::{
     api_model::{AnswerAudience, EarlierEntries, ModelQuestion, ProviderModel},
     compaction::{
         CompactionCause, CompactionFacts, CompactionPlan, DEFAULT_WINDOW, MeasuredTokens,
-        bounded_summary, estimated_tokens, input_bound, plan_compaction, summary_tokens,
+        TokenSource, bounded_summary, estimated_tokens, input_bound, plan_compaction,
+        summary_tokens,
     },
     event_reporter::EventReporter,
     model_spend::SpendGuard,
@@ -180,7 +181,9 @@ impl ProviderModel {
         if let Some(spend) = used {
             self.spend = spend;
         }
-        self.measured = Some(MeasuredTokens { tokens: plan.tokens, entries: compacted.len() });
+        let source = TokenSource::Estimated;
+        self.measured =
+            Some(MeasuredTokens { tokens: plan.tokens, entries: compacted.len(), source });
         (self.entries, self.prompt) = (compacted, place);
         self.earlier = EarlierEntries::Replaced;
         Ok(true)

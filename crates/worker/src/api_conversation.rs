@@ -12,7 +12,11 @@ use agent_worker_protocol::{FailureClass, ResourceId, hash};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{attachments::fetch_resource, turn::TurnFailure};
+use crate::{
+    attachments::fetch_resource,
+    compaction::{MeasuredTokens, TokenSource},
+    turn::TurnFailure,
+};
 
 /// Type of the resources with conversations.
 pub(crate) const CONVERSATION_TYPE: &str = "application/vnd.agent-worker.conversation+json";
@@ -29,6 +33,15 @@ pub(crate) struct SavedConversation {
     /// Tokens of the last request and its answer; absent if the provider counts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) tokens: Option<u64>,
+}
+
+impl SavedConversation {
+    /// Returns the tokens of the entries for a model. Another model than the author counts them differently.
+    pub(crate) fn measured(&self, entries: usize, model: &str) -> Option<MeasuredTokens> {
+        let is_author = self.author == model;
+        let source = if is_author { TokenSource::Counted } else { TokenSource::Estimated };
+        self.tokens.map(|tokens| MeasuredTokens { tokens, entries, source })
+    }
 }
 
 /// The beginning of a turn's conversation.

@@ -18,11 +18,11 @@ use crate::{
     api_conversation::{CONVERSATION_TYPE, SavedConversation, complete_answer},
     api_tools::ApiTools,
     clocks::time_of_day,
-    compaction::{MeasuredTokens, PromptPlace},
+    compaction::{MeasuredTokens, PromptPlace, TokenSource},
     event_reporter::EventReporter,
     model::{Model, ModelConversation, ModelStep, ModelToolCall, ToolExchange, ToolResult},
     model_retries::{DEFAULT_LIMIT_DELAY, RetryStep, next_retry},
-    model_spend::{CallBound, SpendGuard, answer_bound},
+    model_spend::{CallBound, CallProgress, SpendGuard, answer_bound},
     pricing::{ModelTokenUsage, PricingContext},
     tool_set::ToolSet,
     turn::TurnFailure,
@@ -103,7 +103,8 @@ impl Model for ProviderModel {
         complete_answer(&mut answer.parts);
         self.entries.push(ConversationEntry::Model(answer.parts));
         let tokens = answer.tokens.input + answer.tokens.output;
-        let measured = MeasuredTokens { tokens, entries: self.entries.len() };
+        let source = TokenSource::Counted;
+        let measured = MeasuredTokens { tokens, entries: self.entries.len(), source };
         self.measured = (tokens > 0).then_some(measured);
         Ok(ModelStep { text, calls })
     }
@@ -161,13 +162,15 @@ impl ProviderModel {
         let mut failed = 0;
         loop {
             spend.reserve(call, &self.pricing, report).await?;
-            let failure = match self.ask(prompt, audience, report).await {
+            let mut progress = CallProgress::NotBegun;
+            let failure = match self.ask(prompt, audience, report, &mut progress).await {
                 Ok(answer) => {
-                    spend.record_usage(self.usage(&answer), report);
+                    spend.record_usage(call, self.usage(&answer), report).await?;
                     return Ok(answer);
                 }
                 Err(failure) => failure,
             };
+            spend.record_failure(call, progress, report).await?;
             match next_retry(&failure, failed) {
                 RetryStep::Wait(delay) => {
                     failed += 1;
@@ -186,9 +189,11 @@ impl ProviderModel {
         prompt: ModelPrompt<'_>,
         audience: AnswerAudience,
         report: &EventReporter,
+        progress: &mut CallProgress,
     ) -> Result<ModelAnswer, ModelFailure> {
         let request = wire_of(self.endpoint.shape).write_request(&prompt);
         let show = |delta| match (delta, audience) {
+            (AnswerDelta::Begun, _) => *progress = CallProgress::Begun,
             (AnswerDelta::Text(text), AnswerAudience::Observers) => report.stream_text(&text),
             (AnswerDelta::Text(_), AnswerAudience::Worker) | (AnswerDelta::Thinking, _) => {
                 report.touch();

@@ -33,6 +33,16 @@ pub(crate) struct MeasuredTokens {
     pub(crate) tokens: u64,
     /// Number of entries that are counted.
     pub(crate) entries: usize,
+    pub(crate) source: TokenSource,
+}
+
+/// The source of a number of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenSource {
+    /// The provider has counted them.
+    Counted,
+    /// An estimate, which is no bound: after a compaction, or for a model that counts differently.
+    Estimated,
 }
 
 /// The place of the prompt of the open turn.
@@ -103,6 +113,7 @@ pub(crate) fn input_bound(
     entries: &[ConversationEntry],
     frame_bytes: u64,
 ) -> u64 {
+    let measured = measured.filter(|it| it.source == TokenSource::Counted);
     match measured.and_then(|it| Some((it.tokens, entries.get(it.entries..)?))) {
         Some((tokens, later)) => tokens + total_bytes(later),
         None => frame_bytes + total_bytes(entries),

@@ -39,17 +39,60 @@ pub(crate) struct CallBound {
     pub(crate) output: u64,
 }
 
+/// The progress of a call that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallProgress {
+    /// The provider has refused it, or was not reached.
+    NotBegun,
+    /// The provider has begun its answer, and may charge for it.
+    Begun,
+}
+
+impl CallBound {
+    fn tokens(self) -> u64 {
+        self.input.saturating_add(self.output).max(1)
+    }
+}
+
 impl SpendGuard {
     pub(crate) fn new(daemon: DaemonSocket, attempt: AttemptId, limits: SpendLimits) -> Self {
         let path = format!("/attempts/{attempt}/spend");
         Self { daemon, path, limits, last_usage: None, has_named_price: false }
     }
 
-    /// Records the usage of a call.
-    pub(crate) fn record_usage(&mut self, usage: Usage, report: &EventReporter) {
-        if usage != Usage::default() {
-            self.last_usage = Some(report.record(WorkerEvent::Usage(usage)));
+    /// Records the usage of a call. A call without usage counts with all that it could use.
+    pub(crate) async fn record_usage(
+        &mut self,
+        call: CallBound,
+        usage: Usage,
+        report: &EventReporter,
+    ) -> Result<(), TurnFailure> {
+        if usage == Usage::default() {
+            return self.record_failure(call, CallProgress::Begun, report).await;
         }
+        self.last_usage = Some(report.record(WorkerEvent::Usage(usage)));
+        Ok(())
+    }
+
+    /// Ends the reservation of a call that reports no usage. If its answer had begun, the provider may charge for it.
+    pub(crate) async fn record_failure(
+        &self,
+        call: CallBound,
+        progress: CallProgress,
+        report: &EventReporter,
+    ) -> Result<(), TurnFailure> {
+        if self.limits == SpendLimits::NONE {
+            return Ok(());
+        }
+        let lost = progress == CallProgress::Begun;
+        if lost {
+            let most = call.tokens();
+            report.record_note(format!(
+                "the provider reported no usage of a call: {most} tokens, the most that it can have used, count against \
+                 the limits of the run"
+            ));
+        }
+        self.post(SpendRequest { cost_micros: None, tokens: 0, lost }, report).await
     }
 
     /// Reserves a call. Does not return if the daemon refuses it: the daemon then ends the attempt.
@@ -73,7 +116,7 @@ impl SpendGuard {
                 "the price of a call of {model} is not known: `limits.cost_usd` does not limit it, `limits.tokens` does"
             ));
         }
-        let request = SpendRequest { cost_micros, tokens: call.input.saturating_add(call.output) };
+        let request = SpendRequest { cost_micros, tokens: call.tokens(), lost: false };
         self.post(request, report).await
     }
 

@@ -18,7 +18,7 @@ use agent_worker_sandbox::SandboxLaunch;
 use agent_worker_tools::{HostCall, HostReply, HostRequest, ToolOutput};
 use serde_json::{Map, Value};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     process::{Child, Command},
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -33,6 +33,9 @@ use crate::{
 
 /// The hidden subcommand of our binary that serves the calls.
 const TOOL_HOST_COMMAND: &str = "tool-host";
+/// Maximum size of a reply: that of an image in Base64, or of the longest output with every character escaped. A process of the
+/// sandbox that writes to the host's output cannot fill the memory of this one.
+const MAX_REPLY_BYTES: usize = 16 * 1024 * 1024;
 /// Time to read the error output of a host that has ended.
 const ERROR_DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -181,36 +184,73 @@ async fn serve_host(
         std::future::pending::<()>().await;
     };
     let read = async {
-        let (mut output, mut line) = (BufReader::new(output), String::new());
-        while matches!(output.read_line(&mut line).await, Ok(1..)) {
-            if let Ok(HostReply { id, output }) = serde_json::from_str(&line)
+        let mut output = BufReader::new(output);
+        while let Some(line) = read_reply(&mut output, MAX_REPLY_BYTES).await? {
+            if let Ok(HostReply { id, output }) = serde_json::from_slice(&line)
                 && let Some(caller) = sync::lock(&waiting).calls.remove(&id)
             {
                 // The caller may have stopped waiting.
                 let _ = caller.send(output);
             }
-            line = String::new();
         }
+        Ok(())
     };
-    {
+    let ended: Result<(), String> = {
         let mut errors_read = std::pin::pin!(errors_read);
         let mut work = std::pin::pin!(async {
             tokio::select! {
-                () = read => {}
-                () = write => {}
+                read = read => read,
+                () = write => Ok(()),
             }
         });
         tokio::select! {
-            () = &mut work => {
+            done = &mut work => {
                 // Its last words name the cause.
                 let _ = timeout(ERROR_DRAIN_TIMEOUT, errors_read).await;
+                done
             }
             () = &mut errors_read => work.await,
         }
-    }
+    };
     let text = errors.text();
-    let why = if text.trim().is_empty() { String::new() } else { format!(": {}", text.trim()) };
+    let why = match (ended, text.trim()) {
+        (Err(why), _) => format!(": {why}"),
+        (Ok(()), "") => String::new(),
+        (Ok(()), words) => format!(": {words}"),
+    };
     let mut table = sync::lock(&waiting);
     table.ended = Some(why);
     table.calls.clear();
+}
+
+/// Reads one line of at most `most` bytes; none at the end.
+async fn read_reply(
+    output: &mut (impl AsyncBufRead + Unpin),
+    most: usize,
+) -> Result<Option<Vec<u8>>, String> {
+    let mut line = Vec::new();
+    let mut limited = output.take(u64::try_from(most).unwrap_or(u64::MAX));
+    match limited.read_until(b'\n', &mut line).await {
+        Ok(0) | Err(_) => Ok(None),
+        Ok(read) if read >= most => {
+            Err(format!("it wrote a reply of more than {most} bytes, and was ended"))
+        }
+        Ok(_) => Ok(Some(line)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reply_without_an_end_is_an_error_and_fills_no_memory() {
+        let mut endless = BufReader::new(tokio::io::repeat(b'x'));
+        let why = read_reply(&mut endless, 1000).await.unwrap_err();
+        assert_eq!(why, "it wrote a reply of more than 1000 bytes, and was ended");
+        let mut lines: &[u8] = b"one\ntwo\n";
+        assert_eq!(read_reply(&mut lines, 1000).await, Ok(Some(b"one\n".to_vec())));
+        assert_eq!(read_reply(&mut lines, 1000).await, Ok(Some(b"two\n".to_vec())));
+        assert_eq!(read_reply(&mut lines, 1000).await, Ok(None));
+    }
 }

@@ -35,7 +35,7 @@ impl Attempts<'_> {
             let has_usage = request.events.iter().any(is_usage);
             let stored = self.0.store_worker_events(attempt, request.events).await?;
             if has_usage {
-                self.0.release_spend(attempt);
+                self.0.scheduler.spend_gate.announce_end();
             }
             stored
         };

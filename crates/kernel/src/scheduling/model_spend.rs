@@ -1,8 +1,8 @@
 //! Calls of models within the limits of their run: a worker reserves the most that a call can use before it makes the call.
 //!
-//! The usage of a call replaces its reservation. Reservations are in memory, one for each worker, so they end with
-//! the worker. Invariant: reported usage, reservations and a permitted call together stay within the limits, for workers that
-//! this daemon has started or that have reserved since it adopted them.
+//! Reservations are stored, one for each attempt, and the usage of a call replaces its reservation. Invariant: reported usage,
+//! reservations and a permitted call together stay within the limits, also across restarts of the daemon. A call
+//! whose usage never arrives counts with all that it could use.
 
 use std::{
     sync::{Arc, Mutex},
@@ -12,7 +12,7 @@ use std::{
 use agent_worker_protocol::{
     AttemptId, PauseCause, RunId, RunState, SpendLimits, SpendReply, SpendRequest, sync,
 };
-use agent_worker_store::{RunFacts, RunSpend, RunStep};
+use agent_worker_store::{RunFacts, RunSpend, RunStep, UnreportedCall};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -63,6 +63,13 @@ impl Attempts<'_> {
             cost_micros: request.cost_micros.unwrap_or_default(),
             tokens: request.tokens,
         };
+        // The last call of this worker is over, and its usage is stored if it reported any.
+        let last = if request.lost { UnreportedCall::MaybePaid } else { UnreportedCall::Unused };
+        self.0.store.attempt_settle(attempt, last).await?;
+        self.0.scheduler.spend_gate.announce_end();
+        if request.tokens == 0 {
+            return Ok(SpendReply::Reserved);
+        }
         let deadline = Instant::now() + WAIT_TIMEOUT;
         loop {
             let ended = self.0.scheduler.spend_gate.ended.notified();
@@ -91,15 +98,10 @@ impl Kernel {
         call: RunSpend,
     ) -> Result<SpendStep> {
         let gate = self.scheduler.spend_gate.turn.lock().await;
-        if let Some(worker) = self.scheduler.worker(attempt) {
-            // The last call of this worker is over, and its usage is stored.
-            worker.set_reserved(RunSpend::default());
-        }
-        let reserved = self.scheduler.reserved_in(run);
         let decided = Arc::new(Mutex::new(SpendStep::Wait));
         let decision = Arc::clone(&decided);
         let decide = Box::new(move |facts: &RunFacts| {
-            let step = spend_step(&facts.limits, facts.spent, reserved, call);
+            let step = spend_step(&facts.limits, facts.spent, facts.reserved, call);
             let pause = match &step {
                 SpendStep::Refuse(cause) => refusal_step(&facts.state, cause),
                 SpendStep::Reserve | SpendStep::Wait => RunStep::Stay,
@@ -109,23 +111,17 @@ impl Kernel {
         });
         self.store.run_settle(run, decide, self.now()).await?;
         let step = sync::lock(&decided).clone();
-        if let Some(worker) = self.scheduler.worker(attempt) {
-            match &step {
-                SpendStep::Reserve => worker.set_reserved(call),
-                SpendStep::Refuse(_) => worker.request_stop(WorkerStopReason::SpendLimit),
-                SpendStep::Wait => {}
+        match &step {
+            SpendStep::Reserve => self.store.attempt_reserve(attempt, call).await?,
+            SpendStep::Refuse(_) => {
+                if let Some(worker) = self.scheduler.worker(attempt) {
+                    worker.request_stop(WorkerStopReason::SpendLimit);
+                }
             }
+            SpendStep::Wait => {}
         }
         drop(gate);
         Ok(step)
-    }
-
-    /// Ends the reservation of a worker whose call has reported its usage.
-    pub(super) fn release_spend(&self, attempt: AttemptId) {
-        if let Some(worker) = self.scheduler.worker(attempt) {
-            worker.set_reserved(RunSpend::default());
-            self.scheduler.spend_gate.announce_end();
-        }
     }
 }
 

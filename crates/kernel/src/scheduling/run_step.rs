@@ -170,6 +170,7 @@ pub(crate) fn sample_facts() -> RunFacts {
         turns: 1,
         turns_today: 1,
         spent: agent_worker_store::RunSpend::default(),
+        reserved: agent_worker_store::RunSpend::default(),
         dead: 0,
         dropped: 0,
         proposals: 0,

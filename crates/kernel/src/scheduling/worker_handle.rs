@@ -1,12 +1,11 @@
 //! The daemon's handle of a worker: requests its stop with a reason, and waits until it is gone.
 
 use std::sync::{
-    Mutex, OnceLock,
+    OnceLock,
     atomic::{AtomicU32, Ordering},
 };
 
-use agent_worker_protocol::{AgentName, RunId, WorkflowId, sync};
-use agent_worker_store::RunSpend;
+use agent_worker_protocol::{AgentName, RunId, WorkflowId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -22,8 +21,6 @@ pub(crate) struct WorkerHandle {
     pub(crate) stop: CancellationToken,
     /// Messages to the running turn.
     pub(crate) messages: MessageAnswers,
-    /// The most that the worker's running call of a model can use.
-    reserved: Mutex<RunSpend>,
     stop_reason: OnceLock<WorkerStopReason>,
     stopped: CancellationToken,
     processes_ended: AtomicU32,
@@ -37,7 +34,6 @@ impl WorkerHandle {
             agent,
             stop: CancellationToken::new(),
             messages: MessageAnswers::default(),
-            reserved: Mutex::default(),
             stop_reason: OnceLock::new(),
             stopped: CancellationToken::new(),
             processes_ended: AtomicU32::new(0),
@@ -56,15 +52,6 @@ impl WorkerHandle {
 
     pub(crate) fn stop_reason(&self) -> Option<&WorkerStopReason> {
         self.stop_reason.get()
-    }
-
-    /// Returns the most that the worker's running call of a model can use.
-    pub(crate) fn reserved(&self) -> RunSpend {
-        *sync::lock(&self.reserved)
-    }
-
-    pub(crate) fn set_reserved(&self, spend: RunSpend) {
-        *sync::lock(&self.reserved) = spend;
     }
 
     /// Records that the worker is gone and this many processes had to be ended.

@@ -30,8 +30,8 @@ use agent_worker_store::{
     NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, Now,
     Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo,
     ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot,
-    RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime, SuggestionAnswer,
-    TallyRule, TurnRow, WriteContext,
+    RunSpend, RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime, SuggestionAnswer,
+    TallyRule, TurnRow, UnreportedCall, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -63,6 +63,8 @@ const WRITE_METHODS: &[&str] = &[
     "delivery_drop",
     "attempt_lease",
     "attempt_events",
+    "attempt_reserve",
+    "attempt_settle",
     "attempt_finish",
     "history_expire",
     "document_put",
@@ -272,6 +274,8 @@ patient! {
         fn turn_list(run: RunId, limit: u32) -> Vec<TurnRow>;
         fn attempt_live() -> Vec<AttemptRow>;
         fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
+        fn attempt_reserve(attempt: AttemptId, call: RunSpend) -> ();
+        fn attempt_settle(attempt: AttemptId, call: UnreportedCall) -> ();
         fn attempt_page(workflow: WorkflowId, agent: Option<AgentName>, range: ListRange<AttemptKey>) -> Vec<AttemptRow>;
         fn attempt_find(prefix: String, limit: u32) -> Vec<AttemptId>;
         fn history_list(attempt: AttemptId, range: ListRange<HistoryKey>) -> HistoryPart;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
-        unknown_stop,
+        token_count, unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelCall, ModelPrompt,
@@ -219,7 +219,7 @@ impl AnswerReader for MessagesReader {
 impl MessagesReader {
     /// Reads counts; a later event repeats or completes the earlier ones. The API counts cached tokens separately.
     fn read_usage(&mut self, usage: &Value) {
-        let count = |name: &str| usage[name].as_u64();
+        let count = |name: &str| token_count(&usage[name]);
         let from_cache = count("cache_read_input_tokens").unwrap_or(self.tokens.from_cache);
         let into_cache = count("cache_creation_input_tokens").unwrap_or(self.tokens.into_cache);
         let earlier = self.tokens.input - self.tokens.from_cache - self.tokens.into_cache;

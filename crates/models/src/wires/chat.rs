@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
-        unknown_stop,
+        token_count, unknown_stop,
     },
     conversation::{
         AnswerPart, ConversationEntry, ImageData, ModelCall, ModelPrompt, ToolDefinition, UserPart,
@@ -233,7 +233,7 @@ impl ChatReader {
         if usage.is_null() {
             return;
         }
-        let count = |value: &Value| value.as_u64().unwrap_or_default();
+        let count = |value: &Value| token_count(value).unwrap_or_default();
         self.tokens = TokenCounts {
             input: count(&usage["prompt_tokens"]),
             from_cache: count(&usage["prompt_tokens_details"]["cached_tokens"]),

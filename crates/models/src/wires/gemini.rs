@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
-        unknown_stop,
+        token_count, unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, CallStatus, ConversationEntry, ImageData, ModelCall, ModelPrompt,
@@ -223,7 +223,7 @@ impl GeminiReader {
         if usage.is_null() {
             return;
         }
-        let count = |name: &str| usage[name].as_u64().unwrap_or_default();
+        let count = |name: &str| token_count(&usage[name]).unwrap_or_default();
         self.tokens = TokenCounts {
             input: count("promptTokenCount") + count("toolUsePromptTokenCount"),
             from_cache: count("cachedContentTokenCount"),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     answer::{
         AnswerDelta, AnswerReader, ModelAnswer, StopReason, TokenCounts, cut_stream, malformed,
-        unknown_stop,
+        token_count, unknown_stop,
     },
     conversation::{
         AnswerPart, CallResult, ConversationEntry, ImageData, ModelCall, ModelPrompt,
@@ -226,7 +226,7 @@ impl ResponsesReader {
 
     fn read_end(&mut self, response: &Value, stop: StopReason) {
         let usage = &response["usage"];
-        let count = |value: &Value| value.as_u64().unwrap_or_default();
+        let count = |value: &Value| token_count(value).unwrap_or_default();
         self.tokens = TokenCounts {
             input: count(&usage["input_tokens"]),
             from_cache: count(&usage["input_tokens_details"]["cached_tokens"]),

@@ -311,8 +311,10 @@ pub struct RunFacts {
     pub turns: u32,
     /// Turns that ended in the last 24 hours, counted up to the limit.
     pub turns_today: u32,
-    /// Reported cost of the run so far, and its tokens.
+    /// Reported cost of the run so far, and its tokens, with the most that calls can have used whose usage is unknown.
     pub spent: RunSpend,
+    /// The most that the calls of models under way can use.
+    pub reserved: RunSpend,
     /// Dead letters of this run.
     pub dead: u32,
     /// Deliveries of this run that were dropped.
@@ -338,6 +340,15 @@ pub struct RunSpend {
     pub cost_micros: u64,
     /// Input and output tokens.
     pub tokens: u64,
+}
+
+/// A call of a model that has ended without usage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnreportedCall {
+    /// The provider refused it or was not reached.
+    Unused,
+    /// The provider began its answer.
+    MaybePaid,
 }
 
 /// The verdict of a team as a settlement finds it.

@@ -14,7 +14,7 @@ use super::{
     columns::RunNo,
     documents, effects, events, feedback, grants,
     inbox::{self, PendingFilter},
-    instances, last_failures, messages, proposal_rows, resources, run_settlement, runs,
+    instances, last_failures, messages, proposal_rows, resources, run_settlement, runs, spend,
     suggestions, turn_history,
 };
 
@@ -99,6 +99,7 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (agents::READY_SQL.to_owned(), open),
         (agents::LIST_SQL.to_owned(), open),
         (run_settlement::FACTS_SQL.to_owned(), failed),
+        (spend::SPEND_SQL.to_owned(), "INDEX attempt_reserved (workflow=? AND run=?)"),
         (
             instances::list_sql(&InstanceQuery::Named("w".parse().unwrap())),
             "INDEX workflow_name (name=? AND tag=?)",

@@ -15,12 +15,13 @@ use super::{
     locked_instance::{LiveRun, LockedInstance},
     proposal_rows::select_proposals,
     proposals, run_results, runs,
+    spend::{self, StoredSpend},
     transaction::Tx,
 };
 use crate::{
     db::{self, params},
     error::Result,
-    model::{ProposalQuery, RunClockSwitch, RunFacts, RunRule, RunStep},
+    model::{ProposalQuery, RunClockSwitch, RunFacts, RunRule, RunSpend, RunStep},
     time::{Now, StoreTime},
 };
 
@@ -119,7 +120,7 @@ pub(crate) const FACTS_SQL: &str = delivery_sql!("SELECT r.mode, r.limits, r.sto
         (SELECT count(*) FROM agent a WHERE a.workflow = ?1 AND a.live IS NOT NULL AND EXISTS (
           SELECT 1 FROM approval p INDEXED BY approval_unused WHERE p.workflow = ?1 AND p.agent = a.name
           AND p.used IS NULL AND p.epoch = a.epoch AND p.answer IS NULL AND p.holds = 1)),
-        r.counted_ms, r.counting_since, r.input_tokens + r.output_tokens, coalesce(r.cost_micros, 0)
+        r.counted_ms, r.counting_since
         FROM run r WHERE r.workflow = ?1 AND r.id = ?2");
 
 /// Reads the facts. It reads only rows that are open or failed, so its cost does not grow with the instance's
@@ -136,7 +137,8 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
                 clock: columns::run_clock(row, 12)?,
                 turns: row.get(3)?,
                 turns_today: 0,
-                spent: columns::run_spend(row, 14)?,
+                spent: RunSpend::default(),
+                reserved: RunSpend::default(),
                 waking: row.get(4)?,
                 all_wait_until: None,
                 stranded: row.get(5)?,
@@ -152,6 +154,7 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
             })
         },
     )?;
+    StoredSpend { spent: facts.spent, reserved: facts.reserved } = spend::load(locked, live)?;
     facts.verdict = run_results::stored_verdict(locked.tx, locked.workflow, live.number)?;
     facts.turns_today = runs::turns_today(locked, live, &facts.limits, now)?;
     if facts.proposals > 0 {

@@ -9,11 +9,11 @@ use crate::{
     error::{Error, Result},
     model::{
         AttemptKey, AttemptRow, Fence, FinishedAttempt, HistoryKey, HistoryPart, LeaseOutcome,
-        LeaseRule, ListRange, NewAttempt, Settlement, TurnRow,
+        LeaseRule, ListRange, NewAttempt, RunSpend, Settlement, TurnRow, UnreportedCall,
     },
     multi_store::MultiStore,
     sql::{
-        attempts,
+        attempts, spend,
         turn_history::{self, PreparedEvent},
     },
     time::{Now, StoreTime},
@@ -57,6 +57,10 @@ pub trait AttemptStore: Send + Sync {
         events: Vec<NumberedEvent>,
         now: Now,
     ) -> Result<i64>;
+    /// Reserves the most that the next call of a live attempt's model can use.
+    async fn attempt_reserve(&self, attempt: AttemptId, call: RunSpend) -> Result<()>;
+    /// Ends the reservation of a call that reports no usage.
+    async fn attempt_settle(&self, attempt: AttemptId, call: UnreportedCall) -> Result<()>;
     /// Lists the attempts of an instance, or of one agent, newest first.
     async fn attempt_page(
         &self,
@@ -89,6 +93,10 @@ store_methods! {
     both {
         write of_workflow(workflow) attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Now) -> LeaseOutcome
             = move |tx| attempts::lease::lease_attempt(tx, workflow, &agent, &new, rule, now);
+        write of_attempt(attempt) attempt_reserve(attempt: AttemptId, call: RunSpend) -> ()
+            = move |tx| spend::reserve(tx, attempt, call);
+        write of_attempt(attempt) attempt_settle(attempt: AttemptId, call: UnreportedCall) -> ()
+            = move |tx| spend::settle_unreported(tx, attempt, call);
         read_inline of_attempt(attempt) attempt_get(attempt: AttemptId) -> AttemptRow
             = move |db| attempts::get(db, attempt);
         read of_workflow(workflow) attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>

@@ -61,7 +61,8 @@ fn check(before: &[ConversationEntry], after: &[ConversationEntry]) {
 #[test]
 fn the_estimate_is_what_the_provider_counted_and_the_bytes_since() {
     let entries = [text(&"x".repeat(60)), call(1), result(1, 260)];
-    let measured = |entries| Some(MeasuredTokens { tokens: 500, entries });
+    let measured =
+        |entries| Some(MeasuredTokens { tokens: 500, entries, source: TokenSource::Counted });
     for (measured, expected) in [
         (measured(2), 500 + 100),
         (measured(3), 500),
@@ -212,4 +213,14 @@ fn the_input_and_the_length_of_a_summary_are_bounded() {
     let summary = bounded_summary(&"ä".repeat(100_000), 10_000);
     assert!(summary.len() < 3_800 && summary.ends_with("[the summary is cut here]"));
     assert_eq!(bounded_summary(" short ", 10_000), "short");
+}
+
+#[test]
+fn a_call_is_bounded_by_counted_tokens_and_never_by_an_estimate() {
+    let entries = [text("0123456789")];
+    let measured = |source| Some(MeasuredTokens { tokens: 3, entries: 1, source });
+    assert_eq!(input_bound(measured(TokenSource::Counted), &entries, 100), 3);
+    let every_byte = 100 + total_bytes(&entries);
+    assert_eq!(input_bound(measured(TokenSource::Estimated), &entries, 100), every_byte);
+    assert_eq!(estimated_tokens(measured(TokenSource::Estimated), &entries, 100), 3);
 }

@@ -16,6 +16,7 @@ use crate::{
         events::EventEntry,
         inbox,
         locked_instance::LockedInstance,
+        spend,
         transaction::Tx,
         turn_history::{self, PreparedEvent},
     },
@@ -77,6 +78,7 @@ fn record_event(
         }
         WorkerEvent::Usage(usage) => {
             add_usage(locked, attempt, &usage)?;
+            spend::settle_usage(locked, attempt, &usage)?;
             EventBody::Usage(usage)
         }
         WorkerEvent::Joined { seq } => {

@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     model::{
         Fence, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep, LimitScope,
-        ListRange, NewAttempt, ShownMessage,
+        ListRange, NewAttempt, RunSpend, ShownMessage,
     },
     sql::{
         columns,
@@ -19,7 +19,7 @@ use crate::{
         events::EventEntry,
         inbox::{self, PendingFilter},
         locked_instance::{LiveRun, LockedInstance},
-        members, messages, runs,
+        members, messages, runs, spend,
         transaction::Tx,
     },
     time::Now,
@@ -99,8 +99,7 @@ fn find_leasable_agent(
     now: Now,
 ) -> Result<Option<LeasableAgent>> {
     let sql = "SELECT a.name, a.epoch + 1, a.settings, r.mode, r.turns, r.limits,
-        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.store_since, a.session,
-        r.input_tokens + r.output_tokens, coalesce(r.cost_micros, 0)
+        (SELECT count(*) FROM agent WHERE workflow = ?1 AND live IS NOT NULL), w.name, w.tag, a.store_since, a.session
         FROM agent a JOIN run r ON r.workflow = a.workflow AND r.id = a.run JOIN workflow w ON w.id = a.workflow
         WHERE a.workflow = ?1 AND a.name = ?2 AND a.run = ?3 AND a.live IS NULL AND a.stopped IS NULL
         AND coalesce(a.not_before, ?4) <= ?4";
@@ -129,13 +128,14 @@ fn find_leasable_agent(
                     turns_today: 0,
                     limits: columns::json(row, 5)?,
                     attempts: row.get(6)?,
-                    spent: columns::run_spend(row, 11)?,
+                    spent: RunSpend::default(),
                     limit_scope: whose,
                 },
             })
         })
         .optional()?;
     if let Some(LeasableAgent { fence, facts, .. }) = &mut free {
+        facts.spent = spend::load(locked, live)?.spent;
         match facts.limit_scope {
             LimitScope::Team => {
                 facts.turns_today = runs::turns_today(locked, live, &facts.limits, now)?;
