@@ -17,7 +17,7 @@ const DEPENDENCIES: [(&str, &[&str]); 12] = [
     ("models", &["protocol", "backends"]),
     ("sandbox", &["protocol", "host"]),
     ("store", &["protocol"]),
-    ("workflow", &["protocol", "backends"]),
+    ("workflow", &["protocol", "backends", "expressions"]),
     ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
     ("worker", &["protocol", "backends", "host", "models", "sandbox"]),
