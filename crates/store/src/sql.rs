@@ -54,6 +54,7 @@ pub(crate) mod run_snapshot;
 pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod suggestions;
+pub(crate) mod tasks;
 pub(crate) mod team_databases;
 pub(crate) mod tokens;
 pub(crate) mod transaction;

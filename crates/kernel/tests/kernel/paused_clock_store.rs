@@ -27,11 +27,11 @@ use agent_worker_store::{
     FeedbackRow, Fence, FileImport, FileState, FileStep, FinishedAttempt, GrantQuery, HistoryKey,
     HistoryPart, InboxKey, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
     ListRange, MessageQuery, MessageStore, NewAgent, NewApproval, NewAttempt, NewBallot,
-    NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, Now,
-    Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo,
-    ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot,
-    RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime, SuggestionAnswer,
-    TallyRule, TurnRow, WriteContext,
+    NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewTask,
+    NewVerdict, Now, Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent,
+    ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow,
+    RunRule, RunSnapshot, RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime,
+    SuggestionAnswer, TallyRule, TaskEnd, TaskRow, TaskStore, TurnRow, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,8 @@ const WRITE_METHODS: &[&str] = &[
     "agent_resume",
     "agent_remove",
     "message_append",
+    "task_start",
+    "task_finish",
     "message_index",
     "inbox_show",
     "inbox_ack",
@@ -274,6 +276,11 @@ patient! {
         fn history_list(attempt: AttemptId, range: ListRange<HistoryKey>) -> HistoryPart;
         fn history_expire(before: StoreTime) -> u32;
         fn attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt;
+    }
+    impl TaskStore {
+        fn task_start(run: RunId, new: NewTask, now: Now) -> TaskRow;
+        fn task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow;
+        fn task_list(run: RunId) -> Vec<TaskRow>;
     }
     impl DecisionStore {
         fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ();
