@@ -17,7 +17,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("models", &["protocol", "backends"]),
     ("sandbox", &["protocol", "host"]),
     ("store", &["protocol"]),
-    ("workflow", &["protocol", "backends"]),
+    ("workflow", &["protocol", "backends", "expressions"]),
     ("kernel", &["protocol", "backends", "store", "workflow"]),
     ("daemon", &["protocol", "host", "store", "kernel"]),
     ("tools", &["protocol", "backends", "host"]),

@@ -66,6 +66,11 @@ pub(crate) mod run_loop;
 mod search_index;
 mod setup;
 pub(crate) mod shutdown;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the loader refuses `tasks:` until a loop runs them")
+)]
+mod task_steps;
 mod turn;
 pub(crate) mod turn_messages;
 mod watchdog;

@@ -35,6 +35,7 @@ mod state;
 mod suspension;
 pub mod sync;
 mod target;
+mod task;
 mod time;
 mod tool;
 
@@ -104,5 +105,6 @@ pub use state::{
 };
 pub use suspension::SuspensionDetector;
 pub use target::{BadTarget, InstanceRef, Target, is_ancestor_or_descendant};
+pub use task::{TaskPath, TaskState};
 pub use time::Millis;
 pub use tool::{SHELL_TOOL, ToolName};

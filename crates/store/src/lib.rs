@@ -36,16 +36,18 @@ pub use model::{
     Instance, InstanceQuery, IntegrityReport, JournalEntry, Lease, LeaseFacts, LeaseOutcome,
     LeaseRule, LeaseStep, LeasedDelivery, LimitScope, ListRange, LiveAttempt, MessageOrder,
     MessageQuery, NewAgent, NewApproval, NewAttachment, NewAttempt, NewBallot, NewCancellation,
-    NewGrant, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, NotBefore,
-    Once, OutSlot, PendingConflictFile, PermissionGrant, ProposalAuthority, ProposalQuery,
-    ProposalStep, QuestionQuery, QuestionRow, ReadyAgent, Recipient, ResourceInfo, ResourceKey,
-    ResourcePart, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunKey, RunQuery,
-    RunRow, RunRule, RunSnapshot, RunSpend, RunStep, SessionAfterFailure, Settlement, ShownMessage,
-    StoreFault, StoredVerdict, SuggestionAnswer, SuggestionVerdict, TallyRule, TurnRow,
-    UnheardAgent, UnreportedCall, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
+    NewGrant, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewTask, NewVerdict,
+    NotBefore, Once, OutSlot, OutputContent, OutputFormat, PendingConflictFile, PermissionGrant,
+    ProposalAuthority, ProposalQuery, ProposalStep, QuestionQuery, QuestionRow, ReadyAgent,
+    Recipient, ResourceInfo, ResourceKey, ResourcePart, Retention, RunBlockers, RunClock,
+    RunClockSwitch, RunFacts, RunKey, RunQuery, RunRow, RunRule, RunSnapshot, RunSpend, RunStep,
+    SessionAfterFailure, Settlement, ShownMessage, StoreFault, StoredVerdict, SuggestionAnswer,
+    SuggestionVerdict, TallyRule, TaskEnd, TaskKey, TaskOutput, TaskRow, TurnRow, UnheardAgent,
+    UnreportedCall, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
 pub use store::{
     AdminStore, AttemptStore, DecisionStore, DocumentStore, MessageStore, RunStore, Store,
+    TaskStore,
 };
 pub use time::{Now, StoreTime};

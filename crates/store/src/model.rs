@@ -10,6 +10,7 @@ mod list_range;
 mod messages;
 mod proposals;
 mod runs;
+mod tasks;
 
 pub use approvals::{
     Approval, ApprovalAnswer, ApprovalDecision, ApprovalQuery, GrantQuery, NewApproval, NewGrant,
@@ -43,6 +44,8 @@ pub use runs::{
     ReadyAgent, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunQuery, RunRow,
     RunRule, RunSnapshot, RunSpend, RunStep, StoredVerdict, UnreportedCall, WaitReason,
 };
+
+pub use tasks::{NewTask, OutputContent, OutputFormat, TaskEnd, TaskKey, TaskOutput, TaskRow};
 
 use std::path::PathBuf;
 

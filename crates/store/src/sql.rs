@@ -55,6 +55,7 @@ pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod spend;
 pub(crate) mod suggestions;
+pub(crate) mod tasks;
 pub(crate) mod team_databases;
 pub(crate) mod tokens;
 pub(crate) mod transaction;

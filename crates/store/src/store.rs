@@ -13,6 +13,7 @@ mod decisions;
 mod documents;
 mod messages;
 mod runs;
+mod tasks;
 
 pub use admin::AdminStore;
 pub use attempts::AttemptStore;
@@ -20,15 +21,22 @@ pub use decisions::DecisionStore;
 pub use documents::DocumentStore;
 pub use messages::MessageStore;
 pub use runs::RunStore;
+pub use tasks::TaskStore;
 
 /// The whole store. Every method is one atomic operation; a write has reached the disk when it returns.
 pub trait Store:
-    MessageStore + RunStore + AttemptStore + DocumentStore + DecisionStore + AdminStore
+    MessageStore + RunStore + AttemptStore + DocumentStore + DecisionStore + TaskStore + AdminStore
 {
 }
 
 impl<S> Store for S where
-    S: MessageStore + RunStore + AttemptStore + DocumentStore + DecisionStore + AdminStore
+    S: MessageStore
+        + RunStore
+        + AttemptStore
+        + DocumentStore
+        + DecisionStore
+        + TaskStore
+        + AdminStore
 {
 }
 

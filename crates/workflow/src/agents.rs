@@ -33,7 +33,7 @@ use crate::{
         spelling::nearest,
     },
     template::reference::is_name,
-    yaml::fields::{AllowedKeys, YamlField, YamlKey},
+    yaml::fields::{AllowedKeys, YamlField, YamlFields, YamlKey},
     yaml::{Node, Yaml},
 };
 
@@ -142,14 +142,7 @@ fn read_agent(
     let fallback = fields.read_with("fallback", diagnostics, |field| read_fallback(field, spec));
     let system_prompt =
         fields.read_with("system_prompt", diagnostics, |field| prompt::read(field, folder));
-    let max_tokens = fields.read_with("max_tokens", diagnostics, |field| {
-        require_support("max_tokens", |can| can.max_tokens, spec, field)?;
-        field.integer(1..=10_000_000)
-    });
-    let max_steps = fields.read_with("max_steps", diagnostics, |field| {
-        require_support("max_steps", |can| can.max_steps, spec, field)?;
-        field.integer(1..=10_000)
-    });
+    let (max_tokens, max_steps) = read_maxima(&fields, spec, diagnostics);
     let output_schema =
         fields.read_with("output_schema", diagnostics, |field| output_schema::read(field, folder));
     let effort = fields.read_with("effort", diagnostics, |field| read_effort(field, spec));
@@ -260,6 +253,23 @@ fn read_effort(field: &YamlField<'_>, backend: Option<&BackendSpec>) -> Result<E
         Some(near) => diagnostic.with_hint(format!("did you mean `{near}`?")),
         None => diagnostic.with_hint(format!("it has: {}", words.join(", "))),
     })
+}
+
+/// Reads the maximum numbers of tokens of an answer and of steps of a turn.
+fn read_maxima(
+    fields: &YamlFields<'_>,
+    spec: Option<&BackendSpec>,
+    diagnostics: &mut Diagnostics,
+) -> (Option<u32>, Option<u32>) {
+    let max_tokens = fields.read_with("max_tokens", diagnostics, |field| {
+        require_support("max_tokens", |can| can.max_tokens, spec, field)?;
+        field.integer(1..=10_000_000)
+    });
+    let max_steps = fields.read_with("max_steps", diagnostics, |field| {
+        require_support("max_steps", |can| can.max_steps, spec, field)?;
+        field.integer(1..=10_000)
+    });
+    (max_tokens, max_steps)
 }
 
 /// Refuses a setting that the backend cannot apply. An unknown backend has its own diagnostic.

@@ -49,6 +49,6 @@ pub use mentions::kickoff_check::KickoffProblem;
 pub use mentions::{Mentions, mentions};
 pub use open_folder::OpenFolder;
 pub use shell::{PreparedScript, ShellTemplate, ValueFile};
-pub use template::reference::Reference;
-pub use template::scope::TemplateScope;
+pub use template::reference::{Reference, TaskFact};
+pub use template::scope::{ScopeBinding, ScopeValue, TemplateScope};
 pub use template::{Rendered, Template};

@@ -2,6 +2,7 @@
 //!
 //! `$${{` is the escape for the characters `${{`.
 
+pub(crate) mod expression;
 pub(crate) mod number;
 pub(crate) mod reference;
 pub(crate) mod scope;
@@ -12,7 +13,7 @@ use agent_worker_protocol::{Tag, WorkflowName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    diagnostics::diagnostic::Diagnostics,
+    diagnostics::diagnostic::{Diagnostic, Diagnostics},
     error::Error,
     template::{
         reference::{KnownNames, Reference, ReferenceFlaw, ReferenceForm},
@@ -88,6 +89,21 @@ pub(crate) fn split_references(text: &str) -> (Vec<Piece<'_>>, Option<FlawedRefe
     (pieces, flawed)
 }
 
+/// Locates flaws of the references of a value, which the file's `source` has at `whole`.
+pub(crate) fn locate_flaws(
+    whole: &Range<usize>,
+    value: &str,
+    source: &str,
+    flaws: Vec<FlawedReference>,
+) -> Vec<Diagnostic> {
+    let places = ReferencePlaces::new(whole, value, source);
+    let locate = |flawed: FlawedReference| {
+        let at = places.flaw_range(&flawed, source);
+        Diagnostic { at, message: flawed.flaw.message, hint: flawed.flaw.hint }
+    };
+    flaws.into_iter().map(locate).collect()
+}
+
 /// Places of the references of a value in the source of its file. YAML has no other usual way to write `${{`, so the nth
 /// in the value is the nth in the source; if the counts differ, every reference has the place of the whole value.
 pub(crate) struct ReferencePlaces {
@@ -112,12 +128,29 @@ impl ReferencePlaces {
     pub(crate) fn range(&self, nth: usize) -> Range<usize> {
         self.ranges.get(nth).unwrap_or(&self.whole).clone()
     }
+
+    /// Returns the place of a flaw: a byte of the reference's content if the file has the content as it is, else the
+    /// reference.
+    fn flaw_range(&self, flawed: &FlawedReference, source: &str) -> Range<usize> {
+        let whole = self.range(flawed.nth);
+        let exact = || {
+            let offset = flawed.flaw.offset.filter(|_| self.ranges.len() > flawed.nth)?;
+            let inside = source.get(whole.start + OPEN.len()..self.whole.end)?;
+            let blank = inside.len() - inside.trim_start().len();
+            let before = inside.get(..blank + offset)?;
+            let is_literal = !before.contains(['\n', '\\']) && !before.contains("''");
+            let start = whole.start + OPEN.len() + before.len();
+            let end = whole.end.max(start + 1);
+            is_literal.then_some(start..end)
+        };
+        exact().unwrap_or(whole)
+    }
 }
 
 impl Template {
     /// Parses a text in which every reference must be known.
     pub(crate) fn read(text: &str, known: &KnownNames) -> Result<Self, Vec<FlawedReference>> {
-        Self::read_checked(text, |reference| reference.check(known))
+        Self::read_checked(text, known, |reference| reference.check(known))
     }
 
     /// Parses the value of a variable of the environment, which may also be a secret.
@@ -125,19 +158,21 @@ impl Template {
         text: &str,
         known: &KnownNames,
     ) -> Result<Self, Vec<FlawedReference>> {
-        Self::read_checked(text, |reference| reference.check_known(known))
+        Self::read_checked(text, known, |reference| reference.check_known(known))
     }
 
     fn read_checked(
         text: &str,
+        known: &KnownNames,
         check: impl Fn(&Reference) -> Result<(), ReferenceFlaw>,
     ) -> Result<Self, Vec<FlawedReference>> {
-        let (pieces, unclosed) = split_references(text);
+        let (pieces, unsplit) = split_pieces(text, known);
         let (mut parts, mut flaws) = (Vec::new(), Vec::new());
         for piece in pieces {
             match piece {
                 Piece::Text(text) => parts.push(TemplatePart::Text(text.to_owned())),
-                Piece::Reference { inner, nth } => match read_value_reference(inner, &check) {
+                Piece::Reference { inner, nth } => match read_value_reference(inner, known, &check)
+                {
                     Ok(reference) => parts.push(TemplatePart::Value(reference)),
                     Err(flaw) => flaws.push(FlawedReference { nth, flaw }),
                 },
@@ -146,7 +181,7 @@ impl Template {
                 break;
             }
         }
-        flaws.extend(unclosed);
+        flaws.extend(unsplit);
         if flaws.is_empty() { Ok(Self { parts }) } else { Err(flaws) }
     }
 
@@ -171,6 +206,8 @@ impl Template {
                 Reference::Output(_)
                 | Reference::Param(_)
                 | Reference::Env(_)
+                | Reference::Task { .. }
+                | Reference::Expression(_)
                 | Reference::ChannelFile
                 | Reference::DocumentFile => "",
             })
@@ -207,11 +244,44 @@ impl Template {
     }
 }
 
+/// Returns the values that a text without flaws uses, with their places in the source of its file.
+pub(crate) fn used_values(
+    whole: &Range<usize>,
+    text: &str,
+    source: &str,
+    known: &KnownNames,
+) -> Vec<(Reference, Range<usize>)> {
+    let places = ReferencePlaces::new(whole, text, source);
+    let mut found = Vec::new();
+    for piece in split_pieces(text, known).0 {
+        let Piece::Reference { inner, nth } = piece else { continue };
+        let Ok((reference, _)) = expression::parse(inner, known) else { continue };
+        for (value, offset) in expression::values(&reference) {
+            let flaw = ReferenceFlaw { offset, ..ReferenceFlaw::new("") };
+            found.push((value, places.flaw_range(&FlawedReference { nth, flaw }, source)));
+        }
+    }
+    found
+}
+
+/// Splits a text at its references, or at its expressions where a text may have them.
+pub(crate) fn split_pieces<'t>(
+    text: &'t str,
+    known: &KnownNames,
+) -> (Vec<Piece<'t>>, Vec<FlawedReference>) {
+    if known.expressions {
+        return expression::split(text);
+    }
+    let (pieces, unclosed) = split_references(text);
+    (pieces, unclosed.into_iter().collect())
+}
+
 fn read_value_reference(
     inner: &str,
+    known: &KnownNames,
     check: impl Fn(&Reference) -> Result<(), ReferenceFlaw>,
 ) -> Result<Reference, ReferenceFlaw> {
-    let (reference, form) = reference::parse_reference(inner)?;
+    let (reference, form) = expression::parse(inner, known)?;
     check(&reference)?;
     match form {
         ReferenceForm::Value => Ok(reference),

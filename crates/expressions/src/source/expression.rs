@@ -1,5 +1,7 @@
 //! One expression: a plain name, which costs no child process, or JavaScript; and the names that it mentions.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -83,6 +85,16 @@ impl Expression {
         &self.form
     }
 
+    /// Returns true if the expression decides itself what happens after a failure: it calls `failure()` or `always()`.
+    pub fn handles_failure(&self) -> bool {
+        let Ok((tokens, _)) = scan(&self.source) else { return false };
+        let reader = MentionReader { source: &self.source, tokens: &tokens };
+        (0..tokens.len()).any(|index| {
+            let is_call = reader.text(index + 1) == "(";
+            is_call && reader.is_name(index) && matches!(reader.text(index), "failure" | "always")
+        })
+    }
+
     /// Returns the names that may be values of the workflow. Only their values need be bound.
     pub fn mentions(&self) -> &[NameMention] {
         &self.mentions
@@ -91,6 +103,18 @@ impl Expression {
     /// Returns the first mention of a name that is certainly no value.
     pub fn unknown_name(&self, is_known: impl Fn(&[String]) -> bool) -> Option<&NameMention> {
         self.mentions.iter().find(|mention| !mention.is_local && !is_known(&mention.path))
+    }
+}
+
+impl PartialOrd for Expression {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Expression {
+    /// Compares the sources, which determine everything else.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.source.cmp(&other.source)
     }
 }
 
@@ -355,5 +379,21 @@ mod tests {
         }
         let long = "x ".repeat(MAX_SOURCE_BYTES);
         assert!(Expression::parse(&long).unwrap_err().message.contains("64 KiB"));
+    }
+
+    #[test]
+    fn only_a_call_of_failure_or_always_handles_failures() {
+        for (source, expected) in [
+            ("failure()", true),
+            ("!failure ( ) || x", true),
+            ("always()", true),
+            ("success()", false),
+            ("x.failure()", false),
+            ("'failure()'", false),
+            ("failure", false),
+            ("x // always()", false),
+        ] {
+            assert_eq!(Expression::parse(source).unwrap().handles_failure(), expected, "{source}");
+        }
     }
 }

@@ -27,11 +27,12 @@ use agent_worker_store::{
     FeedbackRow, Fence, FileImport, FileState, FileStep, FinishedAttempt, GrantQuery, HistoryKey,
     HistoryPart, InboxKey, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
     ListRange, MessageQuery, MessageStore, NewAgent, NewApproval, NewAttempt, NewBallot,
-    NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewVerdict, Now,
-    Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent, ResourceInfo,
-    ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot,
-    RunSpend, RunStep, RunStore, Settlement, ShownMessage, StoreFault, StoreTime, SuggestionAnswer,
-    TallyRule, TurnRow, UnreportedCall, WriteContext,
+    NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewTask,
+    NewVerdict, Now, Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent,
+    ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow,
+    RunRule, RunSnapshot, RunSpend, RunStep, RunStore, Settlement, ShownMessage, StoreFault,
+    StoreTime, SuggestionAnswer, TallyRule, TaskEnd, TaskRow, TaskStore, TurnRow, UnreportedCall,
+    WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +57,8 @@ const WRITE_METHODS: &[&str] = &[
     "agent_mock_set",
     "agent_remove",
     "message_append",
+    "task_start",
+    "task_finish",
     "message_index",
     "inbox_show",
     "inbox_ack",
@@ -281,6 +284,11 @@ patient! {
         fn history_list(attempt: AttemptId, range: ListRange<HistoryKey>) -> HistoryPart;
         fn history_expire(before: StoreTime) -> u32;
         fn attempt_finish(fence: Fence, settlement: Settlement, now: Now) -> FinishedAttempt;
+    }
+    impl TaskStore {
+        fn task_start(run: RunId, new: NewTask, now: Now) -> TaskRow;
+        fn task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow;
+        fn task_list(run: RunId) -> Vec<TaskRow>;
     }
     impl DecisionStore {
         fn run_elect(run: RunId, election: NewProposal, kickoff: Option<NewMessage>, now: Now) -> ();

@@ -95,6 +95,9 @@ tables! {
     TURN_ENTRY = "turn_entry" "h" ["workflow", "attempt", "no", "part", "run", "kind", "at", "position", "hash", "bytes",
         "state"]
         key "h.workflow || ' ' || lower(hex(h.attempt)) || ' ' || h.no || ' ' || h.part";
+    TASK = "task" "k" ["workflow", "run", "path", "item", "state", "attempts", "condition", "items", "message", "format",
+        "output", "resource", "exit_code", "error", "stderr", "started", "ended"]
+        key "k.workflow || ' ' || k.run || ' ' || k.path || ' ' || k.item";
     VERDICT = "verdict" "v" ["workflow", "run", "outcome", "summary", "agent", "at"]
         key "v.workflow || ' ' || v.run";
 }
@@ -226,7 +229,7 @@ pub(crate) fn attempt_id(row: &Row<'_>, column: usize) -> db::Result<Option<Atte
 }
 
 /// Every table whose rows have checksums.
-pub(crate) const TABLES: [&ChecksumTable; 16] = [
+pub(crate) const TABLES: [&ChecksumTable; 17] = [
     &RUN,
     &MESSAGE,
     &ATTEMPT,
@@ -241,6 +244,7 @@ pub(crate) const TABLES: [&ChecksumTable; 16] = [
     &GRANT,
     &SUGGESTION,
     &VERDICT,
+    &TASK,
     &TURN_TEXT,
     &TURN_ENTRY,
 ];

@@ -138,6 +138,7 @@ pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Resul
             "suggestion",
             "answer",
             "verdict",
+            "task",
             "turn_entry",
             "turn_text",
         ] {
@@ -211,6 +212,7 @@ pub(crate) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         "conflict",
         "answer",
         "verdict",
+        "task",
         "turn_entry",
         "turn_text",
     ] {

@@ -24,6 +24,7 @@ mod reports;
 mod rules;
 mod runs;
 mod suggestions;
+mod tasks;
 mod team;
 
 use std::{sync::Arc, time::Duration};
@@ -66,6 +67,14 @@ async fn in_time<F: Future<Output = ()>>(store: Database, case: impl FnOnce(Arc<
 }
 
 conformance! {
+    tasks {
+        a_task_starts_and_ends_once_with_everything_that_it_gave,
+        a_task_that_sends_writes_its_message_with_its_first_start_only,
+        a_command_without_a_result_may_start_again,
+        a_task_that_never_starts_has_a_final_row,
+        no_task_starts_in_a_run_that_is_not_running,
+        the_tasks_of_a_run_go_with_its_instance,
+    }
     answers {
         the_answer_is_the_final_text_of_the_attempt_that_acted,
         without_a_final_text_the_answer_is_what_was_replied,

@@ -5,14 +5,16 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use agent_worker_protocol::{
     ApprovalId, AttemptId, DocumentPath, EventBody, Finished, NumberedEvent, OnAsk, Outcome,
     Position, ProposalId, ProposalKind, ProposalOption, ResourceId, Revision, Role, Rule, RunId,
-    Sender, Seq, Terms, TieBreaker, VerdictOutcome, WorkerEvent, WorkerOutcome, WorkflowId,
+    Sender, Seq, TaskPath, TaskState, Terms, TieBreaker, VerdictOutcome, WorkerEvent,
+    WorkerOutcome, WorkflowId,
 };
 use agent_worker_store::{
     ApprovalDecision, ApprovalQuery, DocumentBase, DocumentEdit, DocumentWrite, Error, EventQuery,
     GrantQuery, HopContext, Lease, ListRange, MessageOrder, MessageQuery, NewApproval,
     NewAttachment, NewBallot, NewGrant, NewMessage, NewProposal, NewQuestion, NewRun,
-    NewSuggestion, NewVerdict, ProposalAuthority, ProposalQuery, QuestionQuery, RunQuery, Store,
-    SuggestionAnswer, SuggestionVerdict,
+    NewSuggestion, NewTask, NewVerdict, OutputContent, OutputFormat, ProposalAuthority,
+    ProposalQuery, QuestionQuery, RunQuery, Store, SuggestionAnswer, SuggestionVerdict, TaskEnd,
+    TaskKey, TaskOutput,
 };
 use serde_json::json;
 
@@ -51,6 +53,7 @@ pub(crate) async fn fill_store(store: &Arc<dyn Store>, size: usize) -> FilledSto
     suggest(&team, &a, &b).await;
     let verdict = NewVerdict { outcome: VerdictOutcome::Failed, summary: "no luck".into() };
     store.verdict_set(agent(&a), team.workflow, verdict, NOW).await.unwrap();
+    run_task(&team).await;
     team.append(keyed(user(), "once", "x"), text("only once", &[])).await.unwrap();
     let content: Vec<u8> = (0..size).map(|n| b'a' + u8::try_from(n % 23).unwrap()).collect();
     let put = store.resource_put(user(), team.workflow, "text/plain".into(), content, NOW.wall);
@@ -205,6 +208,8 @@ pub(crate) async fn read_everything(
         );
     }
     if let Some(run) = of.runs.last() {
+        let tasks = store.task_list(*run).await;
+        read.add_rows(tasks, |row| (format!("task {}", row.key.path), format!("{row:?}")));
         let snapshot = store.run_snapshot(*run).await;
         let verdict = require_row(snapshot.map(|snapshot| snapshot.verdict));
         read.add_row(format!("verdict {run}"), verdict);
@@ -356,4 +361,21 @@ impl RowCollector {
             self.add_row(format!("resource {range:?}"), part);
         }
     }
+}
+
+async fn run_task(team: &Team) {
+    let key = TaskKey::of(TaskPath::new("build"));
+    let new = NewTask { key: key.clone(), condition: Some(true), items: None, message: None };
+    team.store.task_start(team.run, new, NOW).await.unwrap();
+    let content = OutputContent::Inline("what the command printed".into());
+    let end = TaskEnd {
+        key,
+        state: TaskState::Done,
+        condition: None,
+        output: Some(TaskOutput { format: OutputFormat::Text, content }),
+        exit_code: Some(0),
+        error: None,
+        stderr: None,
+    };
+    team.store.task_finish(team.run, end, NOW).await.unwrap();
 }

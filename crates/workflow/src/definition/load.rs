@@ -21,7 +21,7 @@ use crate::{
     error::Error,
     open_folder::OpenFolder,
     template::reference::{KnownNames, Reference, parse_reference},
-    template::{FlawedReference, Piece, ReferencePlaces, Template, split_references},
+    template::{self, FlawedReference, Piece, Template, split_references},
     yaml,
     yaml::{
         fields::{AllowedKeys, YamlField, YamlFields},
@@ -193,10 +193,7 @@ fn client_env(
 }
 
 fn env_names(workflow: &Workflow) -> BTreeSet<String> {
-    let referred = workflow.references().filter_map(|reference| match reference {
-        Reference::Env(name) => Some(name.clone()),
-        _ => None,
-    });
+    let referred = workflow.references().flat_map(Reference::env_names).map(str::to_owned);
     let passed = workflow.agents.iter().flat_map(|agent| agent.env.iter().cloned());
     referred.chain(passed).collect()
 }
@@ -238,9 +235,5 @@ pub(crate) fn locate_flaws(
     source: &str,
     flaws: Vec<FlawedReference>,
 ) -> impl Iterator<Item = Diagnostic> {
-    let places = ReferencePlaces::new(&field.node.at, text, source);
-    flaws.into_iter().map(move |flawed| {
-        let at = places.range(flawed.nth);
-        Diagnostic { at, message: flawed.flaw.message, hint: flawed.flaw.hint }
-    })
+    template::locate_flaws(&field.node.at, text, source, flaws).into_iter()
 }

@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{
     definition::param_value::{yaml_json, yaml_number},
     diagnostics::diagnostic::{Diagnostic, Diagnostics},
-    template::reference::{NAME_SHAPE, is_name},
+    template::{
+        number::{NumberKind, canonical_number},
+        reference::{NAME_SHAPE, is_name},
+        scope::ScopeValue,
+    },
     yaml::{
         Yaml,
         fields::{AllowedKeys, YamlField, YamlFields},
@@ -100,6 +104,20 @@ impl ParamType {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
     fn is_text(&self) -> bool {
         *self == Self::Text
+    }
+
+    /// Returns the typed value of a parameter, which was checked before. A text without a value of the type stays text.
+    pub(crate) fn scope_value(self, text: &str) -> ScopeValue {
+        match self {
+            Self::Number => match canonical_number(text, NumberKind::Decimal) {
+                Some(json) => ScopeValue::Number { written: text.to_owned(), json },
+                None => ScopeValue::Text(text.to_owned()),
+            },
+            Self::Boolean | Self::Json if !text.is_empty() => ScopeValue::Json(text.to_owned()),
+            Self::Text | Self::Boolean | Self::Choice | Self::File | Self::Json => {
+                ScopeValue::Text(text.to_owned())
+            }
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
         reference::{KnownNames, NAME_SHAPE, RESERVED, Reference, is_name},
         scope::TemplateScope,
     },
-    yaml::fields::{AllowedKeys, YamlField, YamlKey},
+    yaml::fields::{AllowedKeys, YamlField, YamlFields, YamlKey},
 };
 
 const STEP_KEYS: AllowedKeys = AllowedKeys {
@@ -147,6 +147,18 @@ fn read_step(
 ) -> Option<SetupStep> {
     let fields = field.fields(&STEP_KEYS, diagnostics)?;
     let name = fields.read_with("as", diagnostics, |field| checked_name(field, known));
+    let step = read_command(&fields, line, source, known, diagnostics)?;
+    Some(SetupStep { name, ..step })
+}
+
+/// Reads the keys of a command, except the name of its output.
+pub(super) fn read_command(
+    fields: &YamlFields<'_>,
+    line: usize,
+    source: &str,
+    known: &mut KnownNames,
+    diagnostics: &mut Diagnostics,
+) -> Option<SetupStep> {
     let program = fields.read_with("shell_program", diagnostics, read_program);
     let cwd = fields.read_with("cwd", diagnostics, folder_name);
     let env = fields.get("env").map(|field| read_env(&field, source, known, diagnostics));
@@ -167,7 +179,7 @@ fn read_step(
     }
     let dialect = dialect(program.as_deref().unwrap_or(BASH));
     match ShellTemplate::read(text, dialect, known) {
-        Ok(shell) => Some(SetupStep { shell, program, name, cwd, env, line }),
+        Ok(shell) => Some(SetupStep { shell, program, name: None, cwd, env, line }),
         Err(flaws) => {
             diagnostics.add_all(locate_flaws(&shell, text, source, flaws));
             None

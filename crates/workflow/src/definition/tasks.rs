@@ -1,39 +1,57 @@
-//! `tasks:` section: the procedure of a workflow, as it is written. Nothing runs it in this version, and a workflow file
-//! with this section is refused; [`read_tasks`] is the loader of a later one.
+//! `tasks:` section: the procedure of a workflow as a tree. Nothing runs it in this version, and a workflow file with
+//! this section is refused; [`read_tasks`] is the loader of a later one.
 //!
-//! Texts and expressions are kept as they are written: they are not parsed here.
+//! A procedure is read in two passes. `read.rs` makes the tree: every text is parsed, and every name in it is the name
+//! of something in the file. `names.rs` walks the tree: each task gets its path, and each name must be made by a task
+//! that has ended when this one starts.
 
+mod names;
 pub(crate) mod order;
 mod read;
 mod read_action;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    ops::Range,
+    path::Path,
 };
 
-use agent_worker_protocol::Span;
+use agent_worker_expressions::Expression;
+use agent_worker_protocol::{Span, TaskPath};
+use serde::{Deserialize, Serialize};
 
 use crate::{
+    definition::{
+        params,
+        setup::{self, SetupStep},
+    },
     diagnostics::diagnostic::Diagnostics,
     error::Error,
+    template::{
+        Template,
+        reference::{KnownNames, Reference},
+    },
     yaml::{self, fields::YamlField},
 };
 
 /// Procedure of a workflow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskProcedure {
     /// Tasks in the order of the file.
     pub tasks: Vec<TaskDefinition>,
     /// Tasks that run after all others, whatever became of them (`finally:`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finally: Vec<TaskDefinition>,
     /// Text of the result (`output:`).
-    pub output: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Template>,
 }
 
 /// One task, or a group of tasks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskDefinition {
+    /// Place in the procedure, which no other task has.
+    pub path: TaskPath,
     /// Name in `needs` and in expressions (`name:`).
     pub name: Option<String>,
     /// Name of the output (`as:`).
@@ -43,7 +61,7 @@ pub struct TaskDefinition {
     /// Work of the task.
     pub action: TaskAction,
     /// Expression without which the task is skipped (`if:`).
-    pub condition: Option<String>,
+    pub condition: Option<Expression>,
     /// Tasks that run if the condition is false (`else:`).
     pub otherwise: Vec<TaskDefinition>,
     /// Indexes of the tasks of the same list for whose ends this one waits.
@@ -56,10 +74,22 @@ pub struct TaskDefinition {
     pub timeout: Option<Span>,
     /// True if a failure of the task fails nothing else.
     pub continue_on_error: bool,
+    /// Values that the texts of the task use, with their places in the file.
+    #[serde(skip)]
+    pub(crate) uses: Vec<ValueUse>,
+}
+
+/// Use of a value in a text of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ValueUse {
+    pub(crate) reference: Reference,
+    /// Byte range in the file.
+    pub(crate) at: Range<usize>,
 }
 
 /// Work of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TaskAction {
     /// Command in a shell.
     Shell(ShellTask),
@@ -76,25 +106,19 @@ pub enum TaskAction {
 }
 
 /// Command of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShellTask {
-    /// Script with references.
-    pub script: String,
-    /// Interpreter, if it is not bash.
-    pub program: Option<String>,
-    /// Working folder, if it differs from the run's.
-    pub cwd: Option<PathBuf>,
-    /// Variables that only this command gets.
-    pub env: BTreeMap<String, String>,
+    /// Script with its interpreter, folder and variables.
+    pub command: SetupStep,
     /// Meaning of the output.
     pub format: TaskFormat,
 }
 
 /// Message of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageTask {
     /// Text with references.
-    pub text: String,
+    pub text: Template,
     /// Names of the agents.
     pub to: Vec<String>,
     /// End of the task.
@@ -104,7 +128,8 @@ pub struct MessageTask {
 }
 
 /// End of a task that sends a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SendEnd {
     /// The agents have answered the message.
     #[default]
@@ -114,25 +139,25 @@ pub enum SendEnd {
 }
 
 /// Question of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskTask {
     /// Text with references.
-    pub question: String,
+    pub question: Template,
     /// Answers to choose from; empty for any text.
     pub options: Vec<String>,
 }
 
 /// Run of another workflow.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildWorkflowTask {
     /// Path as it is written.
     pub file: String,
     /// Texts of its parameters, with references.
-    pub params: BTreeMap<String, String>,
+    pub params: BTreeMap<String, Template>,
 }
 
 /// Tasks that run at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParallelTasks {
     /// Maximum number of tasks at once; none: all.
     pub max: Option<u32>,
@@ -143,7 +168,8 @@ pub struct ParallelTasks {
 }
 
 /// Meaning of an output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TaskFormat {
     /// Text without the line breaks at its end.
     #[default]
@@ -155,16 +181,16 @@ pub enum TaskFormat {
 }
 
 /// Repetition of a task over an array.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskLoop {
     /// Expression that gives the array.
-    pub items: String,
+    pub items: Expression,
     /// Maximum number of items at once.
     pub max: u32,
 }
 
 /// Repetition of a task after failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRetry {
     /// Number of attempts together.
     pub max_attempts: u32,
@@ -172,12 +198,56 @@ pub struct TaskRetry {
     pub backoff: Span,
 }
 
-/// Reads `tasks`, `finally` and `output` of a text and ignores every other section. `path` is the name in messages.
+impl TaskProcedure {
+    /// Returns true if the file has no tasks.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.finally.is_empty()
+    }
+}
+
+impl TaskDefinition {
+    /// Returns the tasks of a group; none for another action.
+    pub fn children(&self) -> &[TaskDefinition] {
+        match &self.action {
+            TaskAction::Parallel(group) => &group.tasks,
+            TaskAction::Sequence(list) => list,
+            TaskAction::Shell(_)
+            | TaskAction::Send(_)
+            | TaskAction::Ask(_)
+            | TaskAction::Workflow(_) => &[],
+        }
+    }
+
+    /// Returns true if the task may run after a failure: its `if` calls `failure()` or `always()`.
+    pub fn handles_failure(&self) -> bool {
+        self.condition.as_ref().is_some_and(Expression::handles_failure)
+    }
+
+    /// Returns the task and every task in it, also those of `else`, in the order of the file.
+    pub fn walk(&self) -> Vec<&TaskDefinition> {
+        let inner = self.children().iter().chain(&self.otherwise);
+        std::iter::once(self).chain(inner.flat_map(Self::walk)).collect()
+    }
+}
+
+/// Reads `tasks`, `finally` and `output` of a text, and the names that `params` and `setup` declare; ignores every other
+/// section. `path` is the name in messages.
 pub fn read_tasks(text: &str, path: &Path) -> Result<TaskProcedure, Error> {
     let mut diagnostics = Diagnostics::default();
     let root = diagnostics.ok_or_add(yaml::read(text));
-    let procedure =
-        root.map(|root| read::procedure(&YamlField::root(&root), text, &mut diagnostics));
+    let procedure = root.map(|root| {
+        let root = YamlField::root(&root);
+        let mut known = KnownNames::default();
+        if let Ok(fields) = root.fields_unchecked() {
+            let params = fields.get("params");
+            known.params.extend(params.iter().flat_map(params::declared_names));
+            known.number_params.extend(params.iter().flat_map(params::declared_numbers));
+            if let Some(steps) = fields.get("setup") {
+                setup::read(&steps, text, &mut known, &mut diagnostics);
+            }
+        }
+        read::procedure(&root, text, known, &mut diagnostics)
+    });
     match procedure {
         Some(procedure) if diagnostics.is_empty() => Ok(procedure),
         _ => Err(Error::invalid(path, text, diagnostics)),

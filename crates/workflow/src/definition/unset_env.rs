@@ -29,10 +29,8 @@ pub fn unset_env(
 ) -> Option<Error> {
     let missing: BTreeSet<&str> = workflow
         .references()
-        .filter_map(|reference| match reference {
-            Reference::Env(name) if !env.contains_key(name) => Some(name.as_str()),
-            _ => None,
-        })
+        .flat_map(Reference::env_names)
+        .filter(|name| !env.contains_key(*name))
         .collect();
     if missing.is_empty() {
         return None;

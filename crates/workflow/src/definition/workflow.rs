@@ -81,13 +81,14 @@ impl Workflow {
         for param in &self.params {
             let value =
                 params.get(&param.name).map_or_else(|| param.value_by_default(), String::as_str);
-            scope.set(Reference::Param(param.name.clone()), value);
+            let value = param.value_type.scope_value(value);
+            scope.insert_value(Reference::Param(param.name.clone()), value);
         }
         for reference in self.references() {
-            if let Some(name) = env_name(reference) {
+            for name in reference.env_names() {
                 let value =
                     env.get(name).ok_or_else(|| Error::UnsetEnv { name: name.to_owned() })?;
-                scope.set(reference.clone(), value);
+                scope.set(Reference::Env(name.to_owned()), value);
             }
         }
         scope.set(Reference::WorkflowName, self.name.as_str());
@@ -107,7 +108,7 @@ impl Workflow {
     /// Returns true if the file itself names an environment variable: in a reference, or in an agent's `env:`. The
     /// variables of a backend are not named by the file.
     pub fn declares_env(&self, name: &str) -> bool {
-        self.references().filter_map(env_name).any(|one| one == name)
+        self.references().flat_map(Reference::env_names).any(|one| one == name)
             || self.agents.iter().any(|agent| agent.env.iter().any(|one| one == name))
     }
 
@@ -119,7 +120,9 @@ impl Workflow {
         mut run_env: BTreeMap<String, String>,
         scope: &TemplateScope,
     ) -> Result<BTreeMap<String, String>, Error> {
-        for name in self.setup.iter().flat_map(SetupStep::env_references).filter_map(env_name) {
+        for name in
+            self.setup.iter().flat_map(SetupStep::env_references).flat_map(Reference::env_names)
+        {
             if !BASE_ENV.contains(&name) && !self.mentions_env(name) {
                 run_env.remove(name);
             }
@@ -134,7 +137,7 @@ impl Workflow {
             agent.env.iter().any(|one| one == name)
                 || backend_variables(&agent.backend).any(|one| *one == *name)
         };
-        self.text_references().filter_map(env_name).any(|one| one == name)
+        self.text_references().flat_map(Reference::env_names).any(|one| one == name)
             || self.agents.iter().any(of_agent)
     }
 
@@ -147,18 +150,5 @@ impl Workflow {
     fn text_references(&self) -> impl Iterator<Item = &Reference> {
         let kickoff = self.kickoff.iter().flat_map(Template::references);
         self.setup.iter().flat_map(|step| step.shell.references()).chain(kickoff)
-    }
-}
-
-/// Returns the name of the environment variable that a reference inserts.
-fn env_name(reference: &Reference) -> Option<&str> {
-    match reference {
-        Reference::Env(name) => Some(name),
-        Reference::Output(_)
-        | Reference::Param(_)
-        | Reference::WorkflowName
-        | Reference::Tag
-        | Reference::ChannelFile
-        | Reference::DocumentFile => None,
     }
 }

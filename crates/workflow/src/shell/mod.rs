@@ -28,10 +28,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     diagnostics::diagnostic::Diagnostics,
     error::Error,
-    template::{FlawedReference, Piece, split_references},
+    template::{FlawedReference, Piece, expression, split_pieces},
     template::{
         number::{NumberKind, canonical_number},
-        reference::{self, KnownNames, Reference, ReferenceFlaw, ReferenceForm},
+        reference::{KnownNames, Reference, ReferenceFlaw, ReferenceForm},
         scope::TemplateScope,
     },
 };
@@ -96,7 +96,7 @@ impl ShellTemplate {
         dialect: Option<Dialect>,
         known: &KnownNames,
     ) -> Result<Self, Vec<FlawedReference>> {
-        let (pieces, unclosed) = split_references(text);
+        let (pieces, unsplit) = split_pieces(text, known);
         let (mut references, mut flaws) = (Vec::new(), Vec::new());
         let mut symbols = Vec::new();
         for piece in &pieces {
@@ -115,7 +115,7 @@ impl ShellTemplate {
                 break;
             }
         }
-        flaws.extend(unclosed);
+        flaws.extend(unsplit);
         if !flaws.is_empty() {
             return Err(flaws);
         }
@@ -248,7 +248,7 @@ fn check_reference(
     inner: &str,
     known: &KnownNames,
 ) -> Result<(Reference, ReferenceForm), ReferenceFlaw> {
-    let (reference, form) = reference::parse_reference(inner)?;
+    let (reference, form) = expression::parse(inner, known)?;
     reference.check(known)?;
     let form = match (&reference, form) {
         (Reference::Param(name), ReferenceForm::Value) if known.number_params.contains(name) => {

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
+use agent_worker_expressions::Expression;
 use serde::{Deserialize, Serialize};
 
-use crate::diagnostics::spelling::nearest;
+use crate::{diagnostics::spelling::nearest, template::expression};
 
 /// Prefixes of references, which therefore cannot be the name of an output.
 pub(crate) const RESERVED: [&str; 5] = ["env", "params", "workflow", "instance", "context"];
@@ -35,6 +36,50 @@ pub enum Reference {
     ChannelFile,
     /// `context.document`: path of the file of the default document.
     DocumentFile,
+    /// `tasks.build.exit_code`: a fact about a task that has ended.
+    Task {
+        /// Name of the task.
+        name: String,
+        /// Fact about it.
+        fact: TaskFact,
+    },
+    /// Anything else between `${{` and `}}`: its result is the value.
+    Expression(Expression),
+}
+
+/// Fact about a task that an expression can read: `tasks.NAME.FACT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TaskFact {
+    /// State in which the task ended.
+    State,
+    /// Output, also without `as:`.
+    Output,
+    /// Reason of a failure; null without one.
+    Error,
+    /// Exit code of the command; null if there is none.
+    ExitCode,
+    /// End of the error output of the command; null if there is none.
+    Stderr,
+    /// Duration in milliseconds; null if the task did not run.
+    Ms,
+}
+
+impl TaskFact {
+    /// All facts, in the order of messages.
+    pub const ALL: [Self; 6] =
+        [Self::State, Self::Output, Self::Error, Self::ExitCode, Self::Stderr, Self::Ms];
+
+    /// Returns the name in expressions.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::State => "state",
+            Self::Output => "output",
+            Self::Error => "error",
+            Self::ExitCode => "exit_code",
+            Self::Stderr => "stderr",
+            Self::Ms => "ms",
+        }
+    }
 }
 
 /// Form in which a value is used.
@@ -56,6 +101,8 @@ pub(crate) enum ReferenceForm {
 pub struct ReferenceFlaw {
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// Byte offset in the content between the braces, if the flaw is at one byte.
+    pub(crate) offset: Option<usize>,
 }
 
 /// Names that have a value at one place of the file.
@@ -76,11 +123,15 @@ pub(crate) struct KnownNames {
     pub(crate) channel_file: bool,
     /// True if documents are also files.
     pub(crate) document_file: bool,
+    /// True in the texts of tasks, which may have expressions.
+    pub(crate) expressions: bool,
+    /// Names of all tasks.
+    pub(crate) tasks: BTreeSet<String>,
 }
 
 impl ReferenceFlaw {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { message: message.into(), hint: None, offset: None }
     }
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
@@ -173,6 +224,21 @@ impl Reference {
         }
     }
 
+    /// Returns the names of the environment variables whose values the reference uses.
+    pub(crate) fn env_names(&self) -> Vec<&str> {
+        match self {
+            Self::Env(name) => vec![name],
+            Self::Expression(expression) => expression::env_names(expression).collect(),
+            Self::Output(_)
+            | Self::Param(_)
+            | Self::WorkflowName
+            | Self::Tag
+            | Self::ChannelFile
+            | Self::DocumentFile
+            | Self::Task { .. } => Vec::new(),
+        }
+    }
+
     /// Refuses a reference that has no value at this place.
     pub(crate) fn check_known(&self, known: &KnownNames) -> Result<(), ReferenceFlaw> {
         match self {
@@ -189,6 +255,9 @@ impl Reference {
             | Self::Tag
             | Self::ChannelFile
             | Self::DocumentFile => Ok(()),
+            Self::Task { name, .. } if known.tasks.contains(name) => Ok(()),
+            Self::Task { name, .. } => Err(expression::unknown_task(name, known)),
+            Self::Expression(expression) => expression::check(expression, known),
             Self::Param(name) if known.params.contains(name) => Ok(()),
             Self::Output(name) if known.outputs.contains(name) => Ok(()),
             Self::Output(name) if known.all_outputs.contains(name) => Err(ReferenceFlaw::new(
@@ -232,13 +301,15 @@ impl fmt::Display for Reference {
             Self::Tag => f.write_str("workflow.tag"),
             Self::ChannelFile => f.write_str("context.channel"),
             Self::DocumentFile => f.write_str("context.document"),
+            Self::Task { name, fact } => write!(f, "tasks.{name}.{}", fact.as_str()),
+            Self::Expression(expression) => f.write_str(expression.source()),
         }
     }
 }
 impl TryFrom<String> for Reference {
     type Error = ReferenceFlaw;
     fn try_from(text: String) -> Result<Self, ReferenceFlaw> {
-        text.parse()
+        expression::parse_stored(&text)
     }
 }
 impl From<Reference> for String {

@@ -2,13 +2,22 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use agent_worker_protocol::Span;
+use agent_worker_expressions::{Expression, TextPiece, is_reserved, split_text};
+use agent_worker_protocol::{Span, TaskPath, shell_words::is_protected_variable};
 
-use super::{TaskDefinition, TaskLoop, TaskProcedure, TaskRetry, order, read_action};
+use super::{
+    TaskDefinition, TaskLoop, TaskProcedure, TaskRetry, ValueUse, names, order, read_action,
+};
 use crate::{
     diagnostics::{diagnostic::Diagnostic, diagnostic::Diagnostics, report::LineIndex},
-    template::reference::{NAME_SHAPE, RESERVED, is_name},
-    yaml::fields::{AllowedKeys, YamlField, YamlFields},
+    template::{
+        self, Template, expression,
+        reference::{KnownNames, NAME_SHAPE, Reference, ReferenceFlaw, is_name},
+    },
+    yaml::{
+        Node, Yaml,
+        fields::{AllowedKeys, YamlField, YamlFields},
+    },
 };
 
 const PROCEDURE_KEYS: [&str; 3] = ["tasks", "finally", "output"];
@@ -44,18 +53,18 @@ const TASK_KEYS: AllowedKeys = AllowedKeys {
 };
 const RETRY_KEYS: AllowedKeys = AllowedKeys { known: &["max_attempts", "backoff"], planned: &[] };
 
-/// Names that an expression understands already.
-const RESERVED_BY_EXPRESSIONS: [&str; 11] = [
-    "tasks", "item", "index", "run", "event", "success", "failure", "always", "json", "lines",
-    "hash",
-];
-
 const MAX_TASKS: usize = 1_000;
 const ATTEMPTS: RangeInclusive<u32> = 1..=100;
 const ITEMS_AT_ONCE: RangeInclusive<u32> = 1..=100;
 
 /// State of a reading: the names of all lists of the file.
-pub(super) struct TaskReader {
+pub(super) struct TaskReader<'s> {
+    pub(super) source: &'s str,
+    pub(super) known: KnownNames,
+    /// Names of the agents.
+    pub(super) team: Vec<String>,
+    /// Values that the task that is being read uses.
+    pub(super) uses: Vec<ValueUse>,
     lines: LineIndex,
     names: BTreeSet<String>,
     outputs: BTreeSet<String>,
@@ -71,18 +80,33 @@ pub(super) enum ListOrder {
     Parallel,
 }
 
+/// Reads the procedure of a file. `known` are the names of all other sections.
 pub(super) fn procedure(
     root: &YamlField<'_>,
     source: &str,
+    mut known: KnownNames,
     diagnostics: &mut Diagnostics,
 ) -> TaskProcedure {
     let Some(fields) = diagnostics.ok_or_add(root.fields_unchecked()) else {
         return TaskProcedure::default();
     };
+    let setup = known.outputs.clone();
+    for list in [fields.get("tasks"), fields.get("finally")].iter().flatten() {
+        declare_names(list, &mut known);
+        declare_client_env(list.node, &mut known);
+    }
+    known.all_outputs.extend(known.outputs.iter().cloned());
+    known.expressions = true;
+    let agents = fields.get("agents").and_then(|agents| agents.named_entries().ok());
+    let team = agents.unwrap_or_default().iter().map(|(key, _)| key.text.to_owned()).collect();
     let mut reader = TaskReader {
+        source,
+        known,
+        team,
+        uses: Vec::new(),
         lines: LineIndex::of(source),
         names: BTreeSet::new(),
-        outputs: BTreeSet::new(),
+        outputs: setup.clone(),
         count: 0,
     };
     let [tasks, finally, output] = PROCEDURE_KEYS;
@@ -90,14 +114,66 @@ pub(super) fn procedure(
         let field = fields.get(key)?;
         Some(reader.list(&field, ListOrder::Sequence, diagnostics))
     };
-    TaskProcedure {
+    let mut procedure = TaskProcedure {
         tasks: list(tasks, diagnostics).unwrap_or_default(),
         finally: list(finally, diagnostics).unwrap_or_default(),
-        output: fields.read_with(output, diagnostics, owned_text),
+        output: None,
+    };
+    let output = fields.get(output);
+    procedure.output = output.and_then(|field| reader.template(&field, diagnostics));
+    let uses = std::mem::take(&mut reader.uses);
+    // The order of an incomplete list is not known.
+    if diagnostics.is_empty() {
+        names::complete(&mut procedure, setup, &uses, diagnostics);
+    }
+    procedure
+}
+
+/// Adds the names and outputs of a list of tasks and of the lists in it.
+fn declare_names(list: &YamlField<'_>, known: &mut KnownNames) {
+    for item in list.list().unwrap_or_default() {
+        let Ok(fields) = item.fields_unchecked() else { continue };
+        let text = |key: &str| Some(fields.get(key)?.text().ok()?.to_owned());
+        known.tasks.extend(text("name"));
+        known.outputs.extend(text("as"));
+        let block = fields.get("parallel").and_then(|block| block.fields_unchecked().ok());
+        let inner = block.and_then(|block| block.get("tasks"));
+        let lists = ["parallel", "then", "else"].map(|key| fields.get(key));
+        for list in lists.iter().flatten().chain(&inner) {
+            declare_names(list, known);
+        }
     }
 }
 
-impl TaskReader {
+/// Adds the variables of the environment that the texts of a list name. A client may set them, so every script treats
+/// them as values.
+fn declare_client_env(node: &Node, known: &mut KnownNames) {
+    match &node.value {
+        Yaml::Text(text) => {
+            let written = split_text(text).0.into_iter().filter_map(|piece| match piece {
+                TextPiece::Expression { source, .. } => Some(source),
+                TextPiece::Literal(_) => None,
+            });
+            // The text of an `if` is an expression itself.
+            for source in written.chain([text.as_str()]) {
+                let Ok(expression) = Expression::parse(source) else { continue };
+                let names = Reference::Expression(expression);
+                let names =
+                    names.env_names().into_iter().filter(|name| !is_protected_variable(name));
+                known.client_env.extend(names.map(str::to_owned));
+            }
+        }
+        Yaml::List(items) => items.iter().for_each(|item| declare_client_env(item, known)),
+        Yaml::Map(entries) => {
+            for entry in entries {
+                declare_client_env(&entry.value, known);
+            }
+        }
+        Yaml::Null | Yaml::Bool(_) | Yaml::Whole(_) | Yaml::Decimal(_) => {}
+    }
+}
+
+impl TaskReader<'_> {
     /// Reads a list and the order of its tasks.
     pub(super) fn list(
         &mut self,
@@ -139,21 +215,27 @@ impl TaskReader {
         let output_name = fields.read_with("as", diagnostics, |field| {
             checked_name(field, &mut self.outputs, "outputs")
         });
-        let condition = fields.read_with("if", diagnostics, expression);
+        let condition = fields.get("if");
+        let condition = condition.and_then(|field| self.expression(&field, diagnostics));
         let otherwise = fields.get("else");
         if let (Some(field), false) = (&otherwise, fields.has("if")) {
             diagnostics.add(field.diagnostic("`else` needs `if`").with_hint("add `if:`"));
         }
+        let uses = std::mem::take(&mut self.uses);
         let otherwise = otherwise.map(|field| self.list(&field, ListOrder::Sequence, diagnostics));
+        self.uses = uses;
         let needs = fields.get("needs").and_then(|field| diagnostics.ok_or_add(field.list()));
-        let for_each = read_loop(&fields, diagnostics);
+        let for_each = self.read_loop(&fields, diagnostics);
         let retry = fields.get("retry").and_then(|field| read_retry(&field, diagnostics));
         let everyone = Span::from_millis(1)..=Span::from_secs(7 * 24 * 3600);
         let timeout = fields.read_with("timeout", diagnostics, |field| field.span(everyone));
         let continue_on_error =
             fields.read_with("continue_on_error", diagnostics, YamlField::boolean);
-        let action = read_action::action(self, field, &fields, diagnostics)?;
+        let action = read_action::action(self, field, &fields, diagnostics);
+        let uses = std::mem::take(&mut self.uses);
+        let action = action?;
         let task = TaskDefinition {
+            path: TaskPath::default(),
             name,
             output_name,
             line,
@@ -165,18 +247,92 @@ impl TaskReader {
             retry,
             timeout,
             continue_on_error: continue_on_error.unwrap_or_default(),
+            uses,
         };
         Some((task, needs))
     }
+
+    /// Reads a text for people or agents.
+    pub(super) fn template(
+        &mut self,
+        field: &YamlField<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Template> {
+        let text = diagnostics.ok_or_add(field.text())?;
+        let at = &field.node.at;
+        match Template::read(text, &self.known) {
+            Ok(template) => {
+                self.record_uses(field);
+                Some(template)
+            }
+            Err(flaws) => {
+                diagnostics.add_all(template::locate_flaws(at, text, self.source, flaws));
+                None
+            }
+        }
+    }
+
+    /// Records the values that a text uses, which was read without a flaw.
+    pub(super) fn record_uses(&mut self, field: &YamlField<'_>) {
+        let Ok(text) = field.text() else { return };
+        let used = template::used_values(&field.node.at, text, self.source, &self.known);
+        self.uses.extend(used.into_iter().map(|(reference, at)| ValueUse { reference, at }));
+    }
+
+    /// Reads an expression, with or without `${{ }}`.
+    fn expression(
+        &mut self,
+        field: &YamlField<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Expression> {
+        let source = diagnostics.ok_or_add(expression_source(field))?;
+        let whole = field.node.at.clone();
+        let written = self.source.get(whole.clone()).unwrap_or_default();
+        let start = written.find(&source).map(|start| whole.start + start);
+        let place = |offset: Option<usize>| match (start, offset) {
+            (Some(start), Some(offset)) => start + offset..whole.end.max(start + offset + 1),
+            _ => whole.clone(),
+        };
+        match expression::parse_condition(&source, &self.known) {
+            Ok(expression) => {
+                let values = expression::condition_values(&expression);
+                let uses = values.map(|(reference, offset)| {
+                    let at = place(Some(offset));
+                    ValueUse { reference, at }
+                });
+                self.uses.extend(uses);
+                Some(expression)
+            }
+            Err(ReferenceFlaw { message, hint, offset }) => {
+                diagnostics.add(Diagnostic { at: place(offset), message, hint });
+                None
+            }
+        }
+    }
+
+    fn read_loop(
+        &mut self,
+        fields: &YamlFields<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<TaskLoop> {
+        let max = fields.read_with("max", diagnostics, |field| field.integer(ITEMS_AT_ONCE));
+        if let (Some(field), false) = (fields.get("max"), fields.has("for_each")) {
+            let diagnostic = field.diagnostic("`max` of a task needs `for_each`");
+            let hint = "for a parallel block: `parallel: { max, tasks }`";
+            diagnostics.add(diagnostic.with_hint(hint));
+        }
+        let items = self.expression(&fields.get("for_each")?, diagnostics)?;
+        Some(TaskLoop { items, max: max.unwrap_or(1) })
+    }
+
+    /// Returns the line number of a value.
+    pub(super) fn line(&self, field: &YamlField<'_>) -> usize {
+        self.lines.number(field.node.at.start)
+    }
 }
 
-pub(super) fn owned_text(field: &YamlField<'_>) -> Result<String, Diagnostic> {
-    field.text().map(str::to_owned)
-}
-
-/// Reads an expression, with or without `${{ }}`.
-fn expression(field: &YamlField<'_>) -> Result<String, Diagnostic> {
-    use crate::yaml::Yaml;
+/// Returns the source of an expression that is written with or without `${{ }}`.
+fn expression_source(field: &YamlField<'_>) -> Result<String, Diagnostic> {
     let text = match &field.node.value {
         Yaml::Bool(value) => return Ok(value.to_string()),
         _ => field.text()?.trim(),
@@ -186,16 +342,6 @@ fn expression(field: &YamlField<'_>) -> Result<String, Diagnostic> {
         return Err(field.must_be("an expression, such as `${{ x == 'yes' }}`"));
     }
     Ok(inner.trim().to_owned())
-}
-
-fn read_loop(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) -> Option<TaskLoop> {
-    let max = fields.read_with("max", diagnostics, |field| field.integer(ITEMS_AT_ONCE));
-    if let (Some(field), false) = (fields.get("max"), fields.has("for_each")) {
-        let diagnostic = field.diagnostic("`max` of a task needs `for_each`");
-        diagnostics.add(diagnostic.with_hint("for a parallel block: `parallel: { max, tasks }`"));
-    }
-    let items = fields.read_with("for_each", diagnostics, expression)?;
-    Some(TaskLoop { items, max: max.unwrap_or(1) })
 }
 
 fn read_retry(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<TaskRetry> {
@@ -213,7 +359,7 @@ fn checked_name(
     what: &str,
 ) -> Result<String, Diagnostic> {
     let name = field.text()?;
-    if RESERVED.contains(&name) || RESERVED_BY_EXPRESSIONS.contains(&name) {
+    if is_reserved(name) {
         return Err(field
             .diagnostic(format!("`{name}` is reserved"))
             .with_hint("choose another name"));

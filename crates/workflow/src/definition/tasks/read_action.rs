@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::{
     AskTask, ChildWorkflowTask, MessageTask, ParallelTasks, SendEnd, ShellTask, TaskAction,
     TaskFormat,
-    read::{ListOrder, TaskReader, owned_text},
+    read::{ListOrder, TaskReader},
 };
 use crate::{
-    agents::folder_name,
-    diagnostics::diagnostic::Diagnostics,
+    definition::setup,
+    diagnostics::{diagnostic::Diagnostics, spelling::nearest},
+    template::Template,
     yaml::{
         Yaml,
         fields::{AllowedKeys, YamlField, YamlFields},
@@ -31,7 +32,7 @@ const PARALLEL_KEYS: AllowedKeys =
 
 /// Reads the action; none if a diagnostic was added.
 pub(super) fn action(
-    reader: &mut TaskReader,
+    reader: &mut TaskReader<'_>,
     task: &YamlField<'_>,
     fields: &YamlFields<'_>,
     diagnostics: &mut Diagnostics,
@@ -45,27 +46,30 @@ pub(super) fn action(
         }
     }
     let field = fields.require(key, diagnostics)?;
-    let map = |key: &str, diagnostics: &mut Diagnostics| {
-        fields.get(key).map(|field| read_texts(&field, diagnostics)).unwrap_or_default()
-    };
     let formats =
         [("text", TaskFormat::Text), ("json", TaskFormat::Json), ("lines", TaskFormat::Lines)];
     let format = fields.read_with("format", diagnostics, |field| field.one_of(&formats, &[]));
     let format = format.unwrap_or_default();
     Some(match key {
-        "shell" => TaskAction::Shell(ShellTask {
-            script: diagnostics.ok_or_add(owned_text(&field))?,
-            program: fields.read_with("shell_program", diagnostics, owned_text),
-            cwd: fields.read_with("cwd", diagnostics, folder_name),
-            env: map("env", diagnostics),
-            format,
-        }),
+        "shell" => {
+            let (line, source) = (reader.line(task), reader.source);
+            let known = &mut reader.known;
+            let command = setup::read_command(fields, line, source, known, diagnostics);
+            reader.known.step_env.clear();
+            let command = command?;
+            reader.record_uses(&field);
+            let env = fields.get("env").and_then(|env| env.named_entries().ok());
+            for (_, value) in env.unwrap_or_default() {
+                reader.record_uses(&value);
+            }
+            TaskAction::Shell(ShellTask { command, format })
+        }
         "send" => {
             let ends = [("answer", SendEnd::Answer), ("idle", SendEnd::Idle)];
             let until = fields.read_with("until", diagnostics, |field| field.one_of(&ends, &[]));
-            let text = diagnostics.ok_or_add(owned_text(&field));
+            let text = reader.template(&field, diagnostics);
             let to = fields.require("to", diagnostics)?;
-            let to = read_names(&to, diagnostics)?;
+            let to = read_agents(reader, &to, diagnostics)?;
             TaskAction::Send(MessageTask {
                 text: text?,
                 to,
@@ -74,7 +78,7 @@ pub(super) fn action(
             })
         }
         "ask" => TaskAction::Ask(AskTask {
-            question: diagnostics.ok_or_add(owned_text(&field))?,
+            question: reader.template(&field, diagnostics)?,
             options: match fields.get("options") {
                 Some(field) => read_names(&field, diagnostics)?,
                 None => Vec::new(),
@@ -82,7 +86,10 @@ pub(super) fn action(
         }),
         "workflow" => TaskAction::Workflow(ChildWorkflowTask {
             file: diagnostics.ok_or_add(field.literal_text())?.to_owned(),
-            params: map("params", diagnostics),
+            params: match fields.get("params") {
+                Some(field) => read_texts(reader, &field, diagnostics),
+                None => BTreeMap::new(),
+            },
         }),
         "parallel" => TaskAction::Parallel(read_parallel(reader, &field, diagnostics)?),
         _ => TaskAction::Sequence(reader.list(&field, ListOrder::Sequence, diagnostics)),
@@ -113,7 +120,7 @@ fn chosen_action(
 }
 
 fn read_parallel(
-    reader: &mut TaskReader,
+    reader: &mut TaskReader<'_>,
     field: &YamlField<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Option<ParallelTasks> {
@@ -138,16 +145,46 @@ fn read_names(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<Ve
     if items.is_empty() {
         diagnostics.add(field.must_be("a list of at least one text"));
     }
-    let names = items.iter().map(|item| diagnostics.ok_or_add(owned_text(item)));
+    let text = |item: &YamlField<'_>| item.literal_text().map(str::to_owned);
+    let names = items.iter().map(|item| diagnostics.ok_or_add(text(item)));
     names.collect::<Vec<_>>().into_iter().collect()
 }
 
+/// Reads the names of agents of the file.
+fn read_agents(
+    reader: &TaskReader<'_>,
+    field: &YamlField<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<String>> {
+    let names = read_names(field, diagnostics)?;
+    for name in &names {
+        if reader.team.contains(name) {
+            continue;
+        }
+        let diagnostic = field.diagnostic(format!("there is no agent `{name}`"));
+        let team = reader.team.iter().map(String::as_str);
+        diagnostics.add(match nearest(name, team.clone()) {
+            Some(near) => diagnostic.with_hint(format!("did you mean `{near}`?")),
+            None if reader.team.is_empty() => diagnostic.with_hint("add it to `agents:`"),
+            None => {
+                let names: Vec<&str> = team.collect();
+                diagnostic.with_hint(format!("the agents are: {}", names.join(", ")))
+            }
+        });
+    }
+    Some(names)
+}
+
 /// Reads a mapping from names to texts.
-fn read_texts(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> BTreeMap<String, String> {
+fn read_texts(
+    reader: &mut TaskReader<'_>,
+    field: &YamlField<'_>,
+    diagnostics: &mut Diagnostics,
+) -> BTreeMap<String, Template> {
     let entries = diagnostics.ok_or_add(field.named_entries()).unwrap_or_default();
     let mut texts = BTreeMap::new();
     for (key, value) in entries {
-        let text = diagnostics.ok_or_add(owned_text(&value));
+        let text = reader.template(&value, diagnostics);
         texts.extend(text.map(|text| (key.text.to_owned(), text)));
     }
     texts

@@ -1,0 +1,42 @@
+//! Tasks of a run.
+
+use agent_worker_protocol::RunId;
+use async_trait::async_trait;
+
+use super::store_methods;
+use crate::{
+    database::Database,
+    error::Result,
+    model::{NewTask, TaskEnd, TaskRow},
+    multi_store::MultiStore,
+    sql::tasks,
+    time::Now,
+};
+
+/// Tasks of a run that have started, or that will not start.
+#[async_trait]
+pub trait TaskStore: Send + Sync {
+    /// Starts a task, and writes its message in the same transaction; starts a task again whose command ended without a
+    /// result. Returns the row. A task that has ended, or has sent its message, stays as it is. Refused unless the run
+    /// is running.
+    async fn task_start(&self, run: RunId, new: NewTask, now: Now) -> Result<TaskRow>;
+    /// Ends a task of a live run, also one that never starts. Returns the row. A task that has ended stays as it is.
+    async fn task_finish(&self, run: RunId, end: TaskEnd, now: Now) -> Result<TaskRow>;
+    /// Lists the tasks of a run in the order of their paths.
+    async fn task_list(&self, run: RunId) -> Result<Vec<TaskRow>>;
+}
+
+store_methods! {
+    impl TaskStore;
+    both {
+        write of_run(run) task_start(run: RunId, new: NewTask, now: Now) -> TaskRow
+            = move |tx| tasks::start(tx, run, &new, now);
+        write of_run(run) task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow
+            = move |tx| tasks::finish(tx, run, &end, now);
+        read of_run(run) task_list(run: RunId) -> Vec<TaskRow> = move |db| tasks::list(db, run);
+    }
+    database {}
+    multi_store {}
+    impl Database {}
+    impl MultiStore {}
+}
