@@ -9,7 +9,12 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    agents::{agent_file::AgentFileUse, api, mock},
+    agents::{
+        agent_file::AgentFileUse,
+        api,
+        mock::{self, CallableTools},
+        mock_tools,
+    },
     definition::user_config::is_default_backend,
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
@@ -214,7 +219,9 @@ fn read_parts(
     diagnostics: &mut Diagnostics,
 ) -> Backend {
     let kind = spec.map(|spec| spec.kind);
-    let rules = fields.get("mock").map(|field| mock::read(&field, diagnostics));
+    let own = mock_tools::written_names(fields);
+    let callable = CallableTools::TeamAnd(&own);
+    let rules = fields.get("mock").map(|field| mock::read(&field, callable, diagnostics));
     let command = fields.get("command").map(|field| read_command(&field, diagnostics));
     let mode = read_mode(fields, diagnostics);
     let session = read_session(fields, diagnostics);
