@@ -46,6 +46,45 @@ fn a_model_calls_mock_tools_and_no_command_runs() {
 }
 
 #[test]
+fn the_tools_of_an_agent_of_a_file_are_listed_without_a_daemon() {
+    let world = World::new();
+    world.file("team.yaml", &TEAM.replace("tools: [bash]", "tools: [bash, read_file]"));
+    let listed = world.json(&["tool", "list", "team.yaml", "--json"]);
+    assert_eq!((&listed["agent"], &listed["backend"]), (&json!("me"), &json!("api")));
+    let tools = listed["tools"].as_array().unwrap();
+    let find = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap().clone();
+    assert_eq!(tools.iter().filter(|tool| tool["name"] == "bash").count(), 1);
+    assert_eq!(find("bash")["source"], "mock");
+    assert_eq!(
+        find("git.deploy"),
+        json!({"name": "git.deploy", "api_name": "git_deploy", "source": "mock", "effect": "changes",
+            "schema_bytes": 17, "permission": "allowed"})
+    );
+    let read = find("read_file");
+    assert_eq!((&read["source"], &read["effect"]), (&json!("built-in"), &json!("reads")));
+    assert_eq!(read["permission"], "allowed");
+    assert_eq!(find("write_file")["permission"], "not_offered");
+    let team = find("channel_send");
+    assert_eq!((&team["source"], &team["schema_bytes"]), (&json!("team"), &json!(null)));
+    let table = world.run(&["tool", "list", "team.yaml", "me"]);
+    assert_eq!(table.code, 0, "{table:?}");
+    let row = table.stdout.lines().find(|line| line.starts_with("git.deploy")).unwrap();
+    let words: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(words, ["git.deploy", "mock", "changes", "17", "allowed", "git_deploy"]);
+    world.file("two.yaml", "agents: { a: { backend: mock }, b: { backend: mock } }\n");
+    for (words, expected) in [
+        (&["tool", "list", "two.yaml"][..], "hint: the agents are: a, b"),
+        (&["tool", "list", "two.yaml", "c"], "there is no agent `c` in the file"),
+        (&["tool", "list", "none.yaml"], "none.yaml"),
+    ] {
+        let refused = world.run(words);
+        assert_eq!(refused.code, 2, "{words:?}: {refused:?}");
+        assert!(refused.stderr.contains(expected), "{words:?}: {refused:?}");
+    }
+    assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
 fn a_rule_about_a_built_in_tool_holds_for_its_mock() {
     let models = ModelServer::start();
     let team = TEAM.replace("    tools: [bash]\n", "    permissions: { bash(rm*): deny }\n");

@@ -598,7 +598,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 46] = [
+    const WITHOUT_TARGET: [&str; 48] = [
         "run",
         "start",
         "up",
@@ -627,6 +627,8 @@ mod tests {
         "mock say",
         "mock call",
         "mock rules",
+        "tool",
+        "tool list",
         "mcp",
         "mcp install",
         "token",

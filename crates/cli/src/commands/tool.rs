@@ -1,0 +1,39 @@
+//! `agent-worker tool`: the tools of agents.
+
+mod list;
+
+use crate::{
+    error::CliError,
+    input::context::{CommandContext, Format},
+    output::verdict::RunVerdict,
+};
+
+/// List the tools of an agent
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: agent-worker tool list team.yaml coder")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: ToolCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ToolCommand {
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+}
+
+impl Args {
+    /// Returns the format of a failure.
+    pub(super) fn format(&self) -> Format {
+        match &self.command {
+            ToolCommand::List(args) => args.output.format(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+    match &args.command {
+        ToolCommand::List(args) => list::run(args, ctx),
+    }
+}
