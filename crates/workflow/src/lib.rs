@@ -23,7 +23,7 @@ pub use agents::mock_tools::complete_mock_tool;
 pub use agents::standalone::{
     AgentDraft, AgentDraftError, check_mock_rules, parse_live_mock_script, parse_mock_script,
 };
-pub use agents::tool_list::{AgentTool, ToolEffect, ToolPermission, ToolSource, agent_tools};
+pub use agents::tool_list::{AgentTool, AgentToolEffect, ToolPermission, ToolSource, agent_tools};
 pub use definition::agent_problems::{AgentProblem, locate_agent_problems};
 pub use definition::answers::AnswerHandling;
 pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContext};

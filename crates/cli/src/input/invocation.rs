@@ -24,8 +24,8 @@ use crate::{
 };
 
 /// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
-const PLANNED_COMMANDS: [&str; 10] =
-    ["schedule", "skill", "tool", "hook", "on", "ui", "node", "rerun", "task", "tasks"];
+const PLANNED_COMMANDS: [&str; 9] =
+    ["schedule", "skill", "hook", "on", "ui", "node", "rerun", "task", "tasks"];
 
 /// Subcommands that delete; no misspelt command is corrected to one of them.
 const DELETING_COMMANDS: [&str; 5] = ["rm", "end", "drop", "clear", "revoke"];

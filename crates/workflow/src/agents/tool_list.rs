@@ -23,7 +23,7 @@ pub struct AgentTool {
     /// Origin of the tool.
     pub source: ToolSource,
     /// Effect of a call.
-    pub effect: ToolEffect,
+    pub effect: AgentToolEffect,
     /// Size of the schema in JSON; none for a tool of the team, whose schema the daemon has.
     pub schema_bytes: Option<usize>,
     /// Permission of its calls.
@@ -46,7 +46,7 @@ pub enum ToolSource {
 /// Effect of a tool: calls that read may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ToolEffect {
+pub enum AgentToolEffect {
     /// Every call only reads.
     Reads,
     /// A call may change something.
@@ -80,7 +80,7 @@ impl ToolSource {
     }
 }
 
-impl ToolEffect {
+impl AgentToolEffect {
     /// Returns the word for people.
     pub fn word(self) -> &'static str {
         match self {
@@ -135,7 +135,11 @@ fn team_tool(tool: ToolName) -> AgentTool {
         name: tool.word().to_owned(),
         api_name: None,
         source: ToolSource::Team,
-        effect: if tool.writes() || is_ordered { ToolEffect::Changes } else { ToolEffect::Reads },
+        effect: if tool.writes() || is_ordered {
+            AgentToolEffect::Changes
+        } else {
+            AgentToolEffect::Reads
+        },
         schema_bytes: None,
         permission: ToolPermission::Allowed,
     }
@@ -168,16 +172,18 @@ fn mock_tool_view(tool: &MockTool, agent: &AgentSettings) -> AgentTool {
         name: tool.name.clone(),
         api_name: None,
         source: ToolSource::Mock,
-        effect: replaced.map_or(ToolEffect::Changes, |row| effect_of(row.effect)),
+        effect: replaced.map_or(AgentToolEffect::Changes, |row| effect_of(row.effect)),
         schema_bytes: Some(tool.argument_schema().to_string().len()),
         permission,
     }
 }
 
-fn effect_of(effect: BuiltinEffect) -> ToolEffect {
+fn effect_of(effect: BuiltinEffect) -> AgentToolEffect {
     match effect {
-        BuiltinEffect::Reads | BuiltinEffect::Fetches => ToolEffect::Reads,
-        BuiltinEffect::Edits | BuiltinEffect::Runs | BuiltinEffect::Follows => ToolEffect::Changes,
+        BuiltinEffect::Reads | BuiltinEffect::Fetches => AgentToolEffect::Reads,
+        BuiltinEffect::Edits | BuiltinEffect::Runs | BuiltinEffect::Follows => {
+            AgentToolEffect::Changes
+        }
     }
 }
 
