@@ -2,7 +2,11 @@
 
 use serde_json::json;
 
-use crate::{model_server::ModelServer, wire::http::Ask, world::World};
+use crate::{
+    model_server::ModelServer,
+    wire::http::Ask,
+    world::{World, record_skip},
+};
 
 const TEAM: &str = "\
 name: team
@@ -82,6 +86,64 @@ fn the_tools_of_an_agent_of_a_file_are_listed_without_a_daemon() {
         assert!(refused.stderr.contains(expected), "{words:?}: {refused:?}");
     }
     assert_eq!(world.daemon_pid(), None);
+}
+
+#[test]
+fn a_tool_is_called_by_hand_in_the_sandbox_of_its_agent() {
+    let world = World::new();
+    let team = "agents:\n  me:\n    model: sonnet\n    backend: api\n    tools: [bash, read_file, write_file]\n    \
+                mock_tools: [{ name: deploy, description: D, results: [{ when: { to: a }, result: done }] }]\n  \
+                plan: { model: sonnet, backend: api, permissions: { mode: plan } }\n";
+    world.file("team.yaml", team);
+    world.file("x", "text\n");
+    let call = |agent: &str, tool: &str, args: &str| {
+        world.run(&["tool", "call", "team.yaml", agent, tool, args])
+    };
+    let done = call("me", "deploy", r#"{"to": "a"}"#);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "done\n"), "{done:?}");
+    let failed = call("me", "deploy", r#"{"to": "b"}"#);
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.stderr.contains("no result of the mock tool `deploy` matches"), "{failed:?}");
+    for (agent, tool, args, expected) in [
+        ("me", "channel_send", "{}", "`channel_send` is a tool of the team"),
+        ("me", "dploy", "{}", "hint: did you mean `deploy`?"),
+        ("me", "edit_file", "{}", "`edit_file` is not offered to `me`"),
+        ("me", "bash", "[]", "the arguments are not a JSON object"),
+        ("plan", "bash", r#"{"command": "ls"}"#, "the rules of `plan` deny `bash`"),
+        (
+            "plan",
+            "Read",
+            r#"{"path": "x"}"#,
+            "the rules of `plan` may deny this call of `read_file`",
+        ),
+        ("noone", "bash", "{}", "there is no agent `noone` in the file"),
+    ] {
+        let refused = call(agent, tool, args);
+        assert_eq!(refused.code, 2, "{tool}: {refused:?}");
+        assert!(refused.stderr.contains(expected), "{tool}: {refused:?}");
+    }
+    if !has_sandbox() {
+        return;
+    }
+    let read = call("me", "read_file", r#"{"path": "x"}"#);
+    assert_eq!((read.code, read.stdout.as_str()), (0, "     1\ttext\n"), "{read:?}");
+    let written = call("me", "Write", r#"{"path": "x", "content": "new"}"#);
+    assert_eq!(written.code, 0, "{written:?}");
+    assert_eq!(std::fs::read_to_string(world.project().join("x")).unwrap(), "new");
+    let fenced = call("me", "write_file", r#"{"path": "team.yaml", "content": "new"}"#);
+    assert_eq!(fenced.code, 1, "{fenced:?}");
+    assert_eq!(std::fs::read_to_string(world.project().join("team.yaml")).unwrap(), team);
+    assert_eq!(world.daemon_pid(), None);
+}
+
+fn has_sandbox() -> bool {
+    let binary = env!("CARGO_BIN_EXE_agent-worker");
+    let probe = std::process::Command::new(binary).args(["sandbox", "--json"]).output();
+    let has = probe.unwrap().status.success();
+    if !has {
+        record_skip("a tool that is called by hand in a sandbox (needs Landlock)");
+    }
+    has
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! `agent-worker tool`: the tools of agents.
 
+mod call;
+mod file_agent;
+mod host_call;
 mod list;
 
 use crate::{
@@ -8,7 +11,7 @@ use crate::{
     output::verdict::RunVerdict,
 };
 
-/// List the tools of an agent
+/// List the tools of an agent, or call one by hand
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker tool list team.yaml coder")]
 pub(crate) struct Args {
@@ -20,6 +23,7 @@ pub(crate) struct Args {
 enum ToolCommand {
     #[command(visible_alias = "ls")]
     List(list::Args),
+    Call(call::Args),
 }
 
 impl Args {
@@ -27,13 +31,15 @@ impl Args {
     pub(super) fn format(&self) -> Format {
         match &self.command {
             ToolCommand::List(args) => args.output.format(),
+            ToolCommand::Call(args) => args.output.format(),
         }
     }
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
+pub(crate) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     match &args.command {
         ToolCommand::List(args) => list::run(args, ctx),
+        ToolCommand::Call(args) => call::run(args, ctx).await,
     }
 }

@@ -598,7 +598,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 48] = [
+    const WITHOUT_TARGET: [&str; 49] = [
         "run",
         "start",
         "up",
@@ -629,6 +629,7 @@ mod tests {
         "mock rules",
         "tool",
         "tool list",
+        "tool call",
         "mcp",
         "mcp install",
         "token",

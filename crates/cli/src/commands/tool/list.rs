@@ -2,17 +2,14 @@
 
 use std::path::PathBuf;
 
-use agent_worker_protocol::{AgentName, AgentSettings};
-use agent_worker_workflow::{AgentTool, Workflow, agent_tools};
+use agent_worker_protocol::AgentName;
+use agent_worker_workflow::{AgentTool, agent_tools};
 use serde::Serialize;
 
+use super::file_agent::{FileAgent, read_agent};
 use crate::{
-    client::launch::{file_of_source, load_source, load_workflow, read_source},
-    error::{CliError, CliErrorKind},
-    input::{
-        config_file::ConfigFile,
-        context::{CommandContext, Format, OutputArgs},
-    },
+    error::CliError,
+    input::context::{CommandContext, Format, OutputArgs},
     output::{
         table::Column::{Figure, Name, State, Text},
         verdict::RunVerdict,
@@ -47,14 +44,8 @@ struct ToolListReport<'a> {
 
 /// Runs the command.
 pub(super) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    let file: PathBuf = file_of_source(ctx.settings.cwd.join(&args.file)).components().collect();
-    let config = ConfigFile::read(ctx.settings)?;
-    let workflow = match read_source(&args.file)? {
-        Some(text) => load_source(&text, &file, &config),
-        None => load_workflow(&file, &args.file, &config),
-    }?;
-    let agent = chosen_agent(&workflow, args.agent.as_ref())?;
-    let tools = agent_tools(agent);
+    let FileAgent { agent, .. } = read_agent(&args.file, args.agent.as_ref(), ctx)?;
+    let tools = agent_tools(&agent);
     match args.output.format() {
         Format::Json => {
             let backend = agent.backend.word();
@@ -74,26 +65,6 @@ pub(super) fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdic
         }
     }
     Ok(RunVerdict::Done)
-}
-
-/// Returns the agent of that name, or the only one.
-fn chosen_agent<'a>(
-    workflow: &'a Workflow,
-    name: Option<&AgentName>,
-) -> Result<&'a AgentSettings, CliError> {
-    let names: Vec<_> = workflow.agents.iter().map(|agent| agent.name.to_string()).collect();
-    let hint = format!("the agents are: {}", names.join(", "));
-    match (name, workflow.agents.as_slice()) {
-        (None, [only]) => Ok(only),
-        (None, _) => {
-            let why = "the file has several agents: name one after the file";
-            Err(CliError::new(CliErrorKind::Usage, why).with_hint(hint))
-        }
-        (Some(name), agents) => agents.iter().find(|agent| agent.name == *name).ok_or_else(|| {
-            CliError::new(CliErrorKind::Usage, format!("there is no agent `{name}` in the file"))
-                .with_hint(hint)
-        }),
-    }
 }
 
 fn row(tool: AgentTool) -> [String; 6] {
