@@ -111,10 +111,7 @@ pub fn agent_tools(agent: &AgentSettings) -> Vec<AgentTool> {
         let is_mocked =
             |row: &&BuiltinToolSpec| agent.mock_tools.iter().any(|it| it.name == row.name);
         let rows = BUILTIN_TOOLS.iter().filter(|row| !is_mocked(row));
-        tools.extend(rows.map(|row| {
-            let is_offered = api.tools.iter().any(|name| name == row.name);
-            builtin_tool_view(row, &agent.permissions, is_offered)
-        }));
+        tools.extend(rows.map(|row| builtin_tool_view(row, &agent.permissions, &api.tools)));
     }
     tools.extend(agent.mock_tools.iter().map(|tool| mock_tool_view(tool, agent)));
     if matches!(agent.backend, Backend::Api(_)) {
@@ -145,10 +142,10 @@ fn team_tool(tool: ToolName) -> AgentTool {
     }
 }
 
-fn builtin_tool_view(row: &BuiltinToolSpec, rules: &Permissions, is_offered: bool) -> AgentTool {
+fn builtin_tool_view(row: &BuiltinToolSpec, rules: &Permissions, offered: &[String]) -> AgentTool {
     let permission = match rule_for_all_calls(row, rules) {
         ToolPermission::Denied => ToolPermission::Denied,
-        permission if is_offered => permission,
+        permission if offered.iter().any(|name| name == row.name) => permission,
         _ => ToolPermission::NotOffered,
     };
     let schema: Value = serde_json::from_str(row.schema).unwrap_or_default();
