@@ -24,6 +24,10 @@ const VICTIMS: [Victims; 3] = [
     Victims { daemon: true, worker: true },
 ];
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the number of kills is a setting of the test itself"
+)]
 fn kills() -> usize {
     std::env::var("AW_API_KILLS").map_or(20, |text| text.parse().unwrap())
 }
@@ -53,7 +57,9 @@ fn kill_all(world: &World, victims: Victims) -> usize {
     let daemon = world.daemon_pid().filter(|_| victims.daemon);
     let worker = worker_pid(world).filter(|_| victims.worker);
     let pids: Vec<u32> = daemon.into_iter().chain(worker).collect();
-    pids.iter().for_each(|pid| kill(*pid, "KILL"));
+    for pid in &pids {
+        kill(*pid, "KILL");
+    }
     pids.len()
 }
 

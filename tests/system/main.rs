@@ -53,6 +53,7 @@ mod live_view;
 mod load;
 mod messaging_commands;
 mod mock_scripts;
+mod mock_tools;
 mod model_server;
 mod model_spend;
 mod next_steps;

@@ -22,7 +22,7 @@ const DEPENDENCIES: [(&str, &[&str]); 13] = [
     ("daemon", &["protocol", "host", "store", "kernel"]),
     ("tools", &["protocol", "backends", "host"]),
     ("worker", &["protocol", "backends", "host", "models", "sandbox", "tools"]),
-    ("cli", &["protocol", "backends", "host", "models", "sandbox", "workflow"]),
+    ("cli", &["protocol", "backends", "host", "models", "sandbox", "tools", "workflow"]),
 ];
 
 #[test]

@@ -14,6 +14,7 @@ mod registry;
 mod reserved_args;
 mod settings_paths;
 mod spec;
+mod tool_names;
 mod variables;
 
 pub use acp_agents::{
@@ -42,6 +43,7 @@ pub use spec::{
     ACP_TOOL_KINDS, BackendCapabilities, BackendKind, BackendSpec, CapabilitySupport,
     PermissionSupport, TEAM_SERVER_NAME,
 };
+pub use tool_names::request_tool_names;
 pub use variables::{
     CloudVariables, NETWORK_VARIABLES, backend_variables, endpoint_variables, named_variable,
     selected_cloud, takes_variable,

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    approval::Permissions, backend::Backend, name::AgentName, sandbox::SandboxSettings, span::Span,
+    approval::Permissions, backend::Backend, mock_tool::MockTool, name::AgentName,
+    sandbox::SandboxSettings, span::Span,
 };
 
 /// Checked settings of one agent, with every default filled in.
@@ -59,6 +60,9 @@ pub struct AgentSettings {
     /// Sandbox of the agent's program.
     #[serde(default, skip_serializing_if = "SandboxSettings::is_off")]
     pub sandbox: SandboxSettings,
+    /// Tools with scripted results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mock_tools: Vec<MockTool>,
 }
 
 /// Effort of a model's reasoning, from the least to the most.

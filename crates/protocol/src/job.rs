@@ -15,6 +15,7 @@ use crate::{
     history::{HistoryMode, HistoryText},
     id::{AttemptId, Seq},
     message::Usage,
+    mock_tool::MockTool,
     name::AgentName,
     sandbox::{JobSandbox, SandboxInForce},
     secret_filter::SecretFilter,
@@ -77,6 +78,9 @@ pub struct WorkerJob {
     /// Sandbox of the agent's program; absent for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<JobSandbox>,
+    /// Tools with scripted results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mock_tools: Vec<MockTool>,
     /// Maximum number of model calls; absent: the backend's own limit, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_steps: Option<u32>,

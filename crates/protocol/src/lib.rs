@@ -20,6 +20,7 @@ mod keyword;
 pub mod mcp_wire;
 mod message;
 mod mock;
+mod mock_tool;
 mod name;
 mod notify;
 mod problem;
@@ -79,6 +80,7 @@ pub use job::{
 pub use keyword::Keyword;
 pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
+pub use mock_tool::{MockTool, MockToolResult};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
 pub use notify::{
     LimitDefaults, Notification, NotifyChannel, NotifyFailure, NotifyFailures, NotifyOccasion,

@@ -23,6 +23,7 @@ use crate::{
     backend::AgentBackend,
     builtin_tools::BuiltinTools,
     compaction::PromptPlace,
+    mock_tools::MockTools,
     model_spend::{SpendGuard, bounded_settings},
     pricing::PricingContext,
     tool_loop::{StepAuthor, ToolLoop},
@@ -120,7 +121,7 @@ impl ApiBackend {
             has_default_settings: false,
         };
         let team = schemas.iter().filter_map(tool_definition);
-        let tools = team.chain(turn.tools.builtin_definitions()).collect();
+        let tools = team.chain(turn.tools.own_definitions()).collect();
         let tools = ApiTools::new(endpoint.shape, tools).map_err(refused_tools)?;
         let (mut saved, entries) = self.open_conversation(turn, tools.definitions()).await?;
         let measured = saved.measured(entries.len(), &author);
@@ -170,8 +171,9 @@ fn tool_definition(listed: &Value) -> Option<ToolDefinition> {
 #[async_trait]
 impl AgentBackend for ApiBackend {
     async fn turn(&mut self, mut turn: TurnContext) -> Result<TurnAnswer, TurnFailure> {
-        let builtin = BuiltinTools::prepare(&self.api.tools, &turn)?;
-        turn.tools = turn.tools.clone().with_builtin(builtin);
+        let mocks = MockTools::with_rules(&turn);
+        let builtin = BuiltinTools::prepare(&mocks.unreplaced(&self.api.tools), &turn)?;
+        turn.tools = turn.tools.clone().with_builtin(builtin).with_mocks(mocks);
         let model = turn.until_cancelled(Box::pin(self.prepare(&turn))).await?;
         let mut steps = ToolLoop::new(model, StepAuthor::Model);
         let work = async {

@@ -2,14 +2,13 @@
 //!
 //! Invariant: the names of a request are unique, and a name that is valid stays as it is.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use agent_worker_backends::WireShape;
+use agent_worker_backends::{WireShape, request_tool_names};
 use agent_worker_models::{AcceptedSchema, ToolDefinition, accepted_schema};
 
 /// Maximum number of tools of a request.
 const MAX_TOOLS: usize = 128;
-const MAX_NAME_LENGTH: usize = 64;
 
 /// Tools as a request offers them.
 #[derive(Debug, Default)]
@@ -30,19 +29,17 @@ impl ApiTools {
                 "the agent has {count} tools, and an API takes at most {MAX_TOOLS}; select fewer with `tools:`"
             ));
         }
-        let mut used: HashSet<String> =
-            tools.iter().map(|tool| tool.name.clone()).filter(|name| is_valid(name)).collect();
+        let own: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names = request_tool_names(&own);
         let mut prepared = Self::default();
-        for mut tool in tools {
+        for (mut tool, name) in tools.into_iter().zip(names) {
             let AcceptedSchema { schema, removed } = accepted_schema(shape, &tool.schema);
             if !removed.is_empty() {
                 let reduction = format!("`{}` of {}", removed.join("`, `"), tool.name);
                 prepared.reductions.push(reduction);
             }
             tool.schema = schema;
-            if !is_valid(&tool.name) {
-                let name = free_name(&tool.name, &used);
-                used.insert(name.clone());
+            if name != tool.name {
                 let own = std::mem::replace(&mut tool.name, name.clone());
                 prepared.tools_by_name.insert(name, own);
             }
@@ -73,30 +70,6 @@ impl ApiTools {
             format!("the API accepts no such keyword at the top of a schema, so the model does not get {parts}")
         })
     }
-}
-
-fn is_valid(name: &str) -> bool {
-    (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.chars().all(is_valid_character)
-}
-
-fn is_valid_character(character: char) -> bool {
-    character.is_ascii_alphanumeric() || ['_', '-'].contains(&character)
-}
-
-/// Returns a valid name for a tool that no other tool has.
-fn free_name(tool: &str, used: &HashSet<String>) -> String {
-    let name: String = tool
-        .chars()
-        .map(|character| if is_valid_character(character) { character } else { '_' })
-        .take(MAX_NAME_LENGTH)
-        .collect();
-    let name = if name.is_empty() { "tool".to_owned() } else { name };
-    let numbered = (2_u32..).map(|number| {
-        let number = format!("_{number}");
-        format!("{}{number}", &name[..name.len().min(MAX_NAME_LENGTH - number.len())])
-    });
-    let mut names = std::iter::once(name.clone()).chain(numbered);
-    names.find(|name| !used.contains(name)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ impl BuiltinTools {
 }
 
 /// Returns true for rules that allow every call, about which the daemon need not be asked.
-fn allows_everything(rules: &Permissions) -> bool {
+pub(crate) fn allows_everything(rules: &Permissions) -> bool {
     let Permissions { default, allow: _, ask, deny, on_ask: _, mode } = rules;
     *default == Some(PermissionAction::Allow) && ask.is_empty() && deny.is_empty() && mode.is_none()
 }

@@ -21,6 +21,7 @@ mod event_reporter;
 mod journal;
 mod mcp_client;
 mod mock;
+mod mock_tools;
 mod model;
 mod model_retries;
 mod model_spend;

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     backend::AgentBackend,
+    mock_tools::MockTools,
     model::{Model, ModelConversation, ModelToolCall, ToolExchange, ToolResult},
     shell::Shell,
     structured_answer::{rejection, repair_prompt},
@@ -60,7 +61,10 @@ impl<M: Model> ToolLoop<M> {
     pub(crate) async fn run(&mut self, turn: &TurnContext) -> Result<TurnAnswer, TurnFailure> {
         let tools = turn.tools.clone();
         let (tools, source) = match self.author {
-            StepAuthor::Script => (tools.with_shell(Shell::new(turn.child_env.clone())), None),
+            StepAuthor::Script => {
+                let tools = tools.with_mocks(MockTools::without_rules(turn));
+                (tools.with_shell(Shell::new(turn.child_env.clone())), None)
+            }
             StepAuthor::Model => (tools, Some(turn.new_messages().with_mail())),
         };
         let mut mailbox = TurnMailbox { source, waiting: VecDeque::new() };

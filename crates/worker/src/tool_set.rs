@@ -23,6 +23,7 @@ use crate::{
     builtin_tools::BuiltinTools,
     event_reporter::EventReporter,
     mcp_client::{DaemonCallError, McpClient},
+    mock_tools::MockTools,
     model::{ModelToolCall, ToolResult},
     shell::Shell,
     truncation::truncate,
@@ -65,6 +66,8 @@ pub(crate) struct ToolSet {
     shell: Option<Shell>,
     /// Present for models behind an API.
     builtin: Option<BuiltinTools>,
+    /// Replace the built-in tools of their names.
+    mocks: Option<MockTools>,
     reporter: EventReporter,
     log: WorkerLog,
     /// Number of equal calls in this attempt, by tool and arguments.
@@ -106,7 +109,16 @@ impl UnservedCall {
 impl ToolSet {
     pub(crate) fn new(daemon: McpClient, reporter: EventReporter, log: WorkerLog) -> Self {
         let (call_counts, unserved) = (Arc::default(), UnservedCall::default());
-        Self { daemon, shell: None, builtin: None, reporter, log, call_counts, unserved }
+        Self {
+            daemon,
+            shell: None,
+            builtin: None,
+            mocks: None,
+            reporter,
+            log,
+            call_counts,
+            unserved,
+        }
     }
 
     /// Adds the worker's own shell to the tools.
@@ -119,9 +131,15 @@ impl ToolSet {
         Self { builtin: Some(builtin), ..self }
     }
 
-    /// Returns the definitions of the built-in tools.
-    pub(crate) fn builtin_definitions(&self) -> Vec<ToolDefinition> {
-        self.builtin.as_ref().map(BuiltinTools::definitions).unwrap_or_default()
+    /// Adds tools with scripted results.
+    pub(crate) fn with_mocks(self, mocks: MockTools) -> Self {
+        Self { mocks: Some(mocks), ..self }
+    }
+
+    /// Returns the definitions of the built-in tools and of the mock tools.
+    pub(crate) fn own_definitions(&self) -> Vec<ToolDefinition> {
+        let builtin = self.builtin.as_ref().map(BuiltinTools::definitions).unwrap_or_default();
+        builtin.into_iter().chain(self.mocks.iter().flat_map(MockTools::definitions)).collect()
     }
 
     /// Returns the effect of a tool. A tool that is not known may change anything.
@@ -184,6 +202,11 @@ impl ToolSet {
                 Some(command) => shell.run(command, &self.reporter, &self.log).await,
                 None => ToolResult::Failed("shell: `command` is missing".to_owned()),
             };
+        }
+        if let Some(mocks) = &self.mocks
+            && let Some(result) = mocks.call(call).await
+        {
+            return result;
         }
         if let Some(builtin) = &self.builtin
             && let Some(result) = builtin.call(call).await

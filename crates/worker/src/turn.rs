@@ -11,8 +11,8 @@ use std::{
 
 use agent_worker_host::{DaemonSocket, is_shortage};
 use agent_worker_protocol::{
-    AgentName, AttemptId, Effort, FailureClass, InstanceRef, Millis, Permissions, SpendLimits,
-    WorkerJob, WorkerOutcome,
+    AgentName, AttemptId, Effort, FailureClass, InstanceRef, Millis, MockTool, Permissions,
+    SpendLimits, WorkerJob, WorkerOutcome,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +30,8 @@ pub(crate) struct TurnContext {
     pub(crate) request: TurnRequest,
     /// Rules for the program's own tools. The daemon decides by these rules; a program may be configured with them.
     pub(crate) permissions: Permissions,
+    /// Tools with scripted results.
+    pub(crate) mock_tools: Vec<MockTool>,
     /// Schemas of the team's tools, and calls to them.
     pub(crate) tools: ToolSet,
     /// Asks the daemon for permission of a call of the program.
@@ -151,6 +153,7 @@ impl TurnContext {
                 attachments: Vec::new(),
             },
             permissions: job.permissions.clone(),
+            mock_tools: job.mock_tools.clone(),
             tools,
             approvals,
             reporter: reporter.clone(),

@@ -5,11 +5,13 @@ pub(crate) mod api;
 pub(crate) mod backend;
 pub(crate) mod builtin_tools;
 pub(crate) mod mock;
+pub(crate) mod mock_tools;
 pub(crate) mod output_schema;
 pub(crate) mod permissions;
 pub(crate) mod prompt;
 pub(crate) mod sandbox;
 pub(crate) mod standalone;
+pub(crate) mod tool_list;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -66,6 +68,7 @@ const AGENT_KEYS: AllowedKeys = AllowedKeys {
         "temperature",
         "extra",
         "tools",
+        "mock_tools",
         "mock",
     ],
     planned: &["mcp_servers", "skills", "schedule"],
@@ -155,6 +158,8 @@ fn read_agent(
     let form = permissions::written_form(rules.as_ref(), spec);
     let permissions = rules.map(|field| permissions::read_form(&field, form, spec, diagnostics));
     let tools = fields.get("tools").map(|field| builtin_tools::read(&field, spec, diagnostics));
+    let mock_tools =
+        fields.get("mock_tools").map(|field| mock_tools::read(&field, spec, diagnostics));
     let sandbox = fields.get("sandbox").map(|field| sandbox::read(&field, spec, diagnostics));
     let requires = fields.get("requires").map(|field| read_required_gates(&field, diagnostics));
     let mut settings = AgentSettings {
@@ -175,6 +180,7 @@ fn read_agent(
         requires: requires.unwrap_or_default(),
         permissions: permissions.unwrap_or_default(),
         sandbox: sandbox.unwrap_or_default(),
+        mock_tools: mock_tools.unwrap_or_default(),
     };
     if let (AgentFileUse::Read(file), Some(spec)) = (file, spec) {
         file.fill(&mut settings, spec, &fields, diagnostics);

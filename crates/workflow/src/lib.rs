@@ -19,7 +19,11 @@ mod template;
 mod yaml;
 
 pub use agents::backend::{NO_DEFAULT as NO_DEFAULT_BACKEND, backend_choices as backend_choice};
-pub use agents::standalone::{AgentDraft, AgentDraftError, check_mock_rules, parse_mock_script};
+pub use agents::mock_tools::complete_mock_tool;
+pub use agents::standalone::{
+    AgentDraft, AgentDraftError, check_mock_rules, parse_live_mock_script, parse_mock_script,
+};
+pub use agents::tool_list::{AgentTool, AgentToolEffect, ToolPermission, ToolSource, agent_tools};
 pub use definition::agent_problems::{AgentProblem, locate_agent_problems};
 pub use definition::answers::AnswerHandling;
 pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContext};

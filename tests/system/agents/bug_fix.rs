@@ -30,9 +30,8 @@ struct Part {
 
 impl Part {
     fn script(&self, rest: &str) -> String {
-        let lines: String =
-            self.calls.iter().map(|(tool, args)| format!("CALL {tool} {args}\n")).collect();
-        lines + rest
+        let calls = self.calls.iter().map(|(tool, args)| format!("CALL {tool} {args}\n"));
+        calls.collect::<Vec<_>>().concat() + rest
     }
 }
 

@@ -10,7 +10,7 @@ use agent_worker_protocol::{
     MockCall, MockRule, Target,
     api::{MockRequest, MockScript},
 };
-use agent_worker_workflow::parse_mock_script;
+use agent_worker_workflow::parse_live_mock_script;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -138,7 +138,7 @@ impl MockChange {
                     let message = format!("cannot read {}", file.display());
                     CliError::with_source(CliErrorKind::Usage, message, error)
                 })?;
-                parse_mock_script(&text, &file)?
+                parse_live_mock_script(&text, &file)?
             }
         })
     }

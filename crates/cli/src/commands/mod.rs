@@ -54,6 +54,7 @@ mod stats;
 mod status;
 mod stop;
 mod token;
+mod tool;
 mod top;
 mod turns;
 mod up;
@@ -125,6 +126,7 @@ pub(crate) enum Commands {
     Doctor(doctor::Args),
     Backends(backends::Args),
     Providers(providers::Args),
+    Tool(tool::Args),
     Mcp(mcp::Args),
     Token(token::Args),
     Feedback(feedback::Args),
@@ -207,6 +209,7 @@ impl Commands {
             Self::Doctor(args) => args.output.format(),
             Self::Backends(args) => args.output.format(),
             Self::Providers(args) => args.format(),
+            Self::Tool(args) => args.format(),
             Self::Mcp(args) => args.format(),
             Self::Token(args) => args.format(),
             Self::Feedback(args) => args.format(),
@@ -282,6 +285,7 @@ impl Commands {
             Self::Doctor(args) => doctor::run(&args, ctx).await,
             Self::Backends(args) => backends::run(&args, ctx).await,
             Self::Providers(args) => Box::pin(providers::run(&args, ctx)).await,
+            Self::Tool(args) => Box::pin(tool::run(&args, ctx)).await,
             Self::Mcp(args) => mcp::run(args, ctx).await,
             Self::Token(args) => token::run(args, ctx).await,
             Self::Feedback(args) => feedback::run(args, ctx).await,

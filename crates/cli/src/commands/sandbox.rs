@@ -199,21 +199,25 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-fn refused(error: SandboxError) -> CliError {
+pub(super) fn refused(error: SandboxError) -> CliError {
     CliError::new(CliErrorKind::Failed, error)
 }
 
 /// A private folder for the temporary files of the program, removed at its end.
-struct PrivateFolder(PathBuf);
+pub(super) struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
-    fn create() -> Result<Self, CliError> {
+    pub(super) fn create() -> Result<Self, CliError> {
         let name = format!("agent-worker-sandbox-{}", uuid::Uuid::now_v7());
         let path = std::env::temp_dir().join(name);
         std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
             CliError::with_source(CliErrorKind::Failed, "could not create a private folder", error)
         })?;
         Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

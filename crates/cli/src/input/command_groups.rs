@@ -37,6 +37,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "token",
             "agent",
             "mock",
+            "tool",
             "session",
         ],
     ),

@@ -24,8 +24,8 @@ use crate::{
 };
 
 /// Commands of later versions, so that a reader of the design learns that they are not missing by accident.
-const PLANNED_COMMANDS: [&str; 10] =
-    ["schedule", "skill", "tool", "hook", "on", "ui", "node", "rerun", "task", "tasks"];
+const PLANNED_COMMANDS: [&str; 9] =
+    ["schedule", "skill", "hook", "on", "ui", "node", "rerun", "task", "tasks"];
 
 /// Subcommands that delete; no misspelt command is corrected to one of them.
 const DELETING_COMMANDS: [&str; 5] = ["rm", "end", "drop", "clear", "revoke"];
@@ -598,7 +598,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 46] = [
+    const WITHOUT_TARGET: [&str; 49] = [
         "run",
         "start",
         "up",
@@ -627,6 +627,9 @@ mod tests {
         "mock say",
         "mock call",
         "mock rules",
+        "tool",
+        "tool list",
+        "tool call",
         "mcp",
         "mcp install",
         "token",

@@ -49,13 +49,10 @@ impl Kernel {
         selector: &InstanceSelector,
         rules: Vec<MockRule>,
     ) -> Result<MockScript> {
-        check_mock_rules(&rules).map_err(|AgentDraftError { message, hint }| Error::BadAgent {
-            message,
-            correction: hint,
-        })?;
         let (instance, run, agent) = self.resolve_member(who, selector).await?;
         let _alone = self.membership_lock.acquire().await;
         let settings = self.run_context(run).await?.agent(&agent)?.clone();
+        check_mock_rules(&rules, &settings.mock_tools).map_err(bad_agent)?;
         let settings = with_script(settings, rules.clone())?;
         let text = serde_json::to_string(&settings)
             .map_err(|error| StoreError::InvalidValue(format!("agent: {error}")))?;
@@ -68,6 +65,10 @@ impl Kernel {
         self.end_hold(who).await;
         Ok(MockScript { agent, instance: instance.instance, rules })
     }
+}
+
+fn bad_agent(AgentDraftError { message, hint }: AgentDraftError) -> Error {
+    Error::BadAgent { message, correction: hint }
 }
 
 /// Returns the settings of a mock agent with another script.

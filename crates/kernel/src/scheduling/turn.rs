@@ -227,6 +227,7 @@ impl Kernel {
             session: lease.session.clone(),
             permissions: settings.permissions.clone(),
             sandbox: job_sandbox(run_context, settings),
+            mock_tools: settings.mock_tools.clone(),
             max_steps: settings.max_steps,
             max_tokens: settings.max_tokens,
             output_schema: settings.output_schema.clone(),

@@ -75,3 +75,23 @@ async fn the_text_of_say_wins_over_the_output_of_a_command() {
     let daemon = StubDaemon::accepting();
     assert_eq!(run_worker(&job(&daemon, json!({"run": "echo a", "say": "b"}))).await.text, "b");
 }
+
+#[tokio::test]
+async fn a_script_calls_the_mock_tools_of_its_agent_without_the_daemon() {
+    let daemon = StubDaemon::accepting();
+    let calls = json!([
+        {"tool": "deploy", "args": {"to": "test"}}, {"tool": "deploy", "args": {"to": "prod"}},
+    ]);
+    let mut job = job(&daemon, json!({"calls": calls, "say": "done"}));
+    let results = json!([{"when": {"to": "prod"}, "error": "closed"}, {"result": {"ok": true}}]);
+    let tool = json!({"name": "deploy", "description": "Deploys.", "results": results});
+    job.mock_tools = vec![serde_json::from_value(tool).unwrap()];
+    assert_eq!(run_worker(&job).await.text, "done");
+    let events = std::fs::read_to_string(job.folder.join("events.jsonl")).unwrap();
+    let events = events.lines().map(|line| serde_json::from_str(line).unwrap());
+    let events: Vec<serde_json::Value> = events.collect();
+    let results: Vec<_> = events.iter().filter(|event| event["kind"] == "tool_result").collect();
+    assert_eq!(results.len(), 2, "{events:?}");
+    assert!(results[0].to_string().contains(r#"{\"ok\":true}"#), "{results:?}");
+    assert!(results[1].to_string().contains("closed"), "{results:?}");
+}

@@ -50,6 +50,7 @@ pub(crate) fn job(daemon: &StubDaemon, rule: Value) -> WorkerJob {
         session: None,
         permissions: agent_worker_protocol::Permissions::default(),
         sandbox: None,
+        mock_tools: Vec::new(),
         max_steps: Some(30),
         max_tokens: None,
         output_schema: None,

@@ -9,7 +9,12 @@ use agent_worker_protocol::{
 };
 
 use crate::{
-    agents::{agent_file::AgentFileUse, api, mock},
+    agents::{
+        agent_file::AgentFileUse,
+        api,
+        mock::{self, CallableTools},
+        mock_tools,
+    },
     definition::user_config::is_default_backend,
     diagnostics::{
         diagnostic::{Diagnostic, Diagnostics},
@@ -212,6 +217,16 @@ fn check_kind_of_keys(kind: BackendKind, fields: &YamlFields<'_>, diagnostics: &
     }
 }
 
+/// Reads the script of a mock agent, which may call the team's tools and its own mock tools.
+fn read_mock_rules(
+    fields: &YamlFields<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<MockRule>> {
+    let own = mock_tools::written_names(fields);
+    let callable = CallableTools::TeamAnd(&own);
+    fields.get("mock").map(|field| mock::read(&field, callable, diagnostics))
+}
+
 fn read_parts(
     spec: Option<&'static BackendSpec>,
     key: &YamlKey<'_>,
@@ -219,7 +234,7 @@ fn read_parts(
     diagnostics: &mut Diagnostics,
 ) -> Backend {
     let kind = spec.map(|spec| spec.kind);
-    let rules = fields.get("mock").map(|field| mock::read(&field, diagnostics));
+    let rules = read_mock_rules(fields, diagnostics);
     let command = fields.get("command").map(|field| read_command(&field, diagnostics));
     let mode = read_mode(fields, diagnostics);
     let session = read_session(fields, diagnostics);

@@ -128,7 +128,11 @@ pub(crate) fn complete(settings: &mut AgentSettings, keys: ToolKeys<'_>) {
         WrittenPermissions::Absent | WrittenPermissions::ByTool => true,
         WrittenPermissions::Rules => false,
     };
-    if is_open && !settings.sandbox.is_off() && settings.permissions.default.is_none() {
+    let is_mocked = |name: &String| settings.mock_tools.iter().any(|tool| tool.name == *name);
+    // Mock tools act on nothing.
+    let acts_on_nothing = !settings.mock_tools.is_empty() && api.tools.iter().all(is_mocked);
+    let is_safe = !settings.sandbox.is_off() || acts_on_nothing;
+    if is_open && is_safe && settings.permissions.default.is_none() {
         settings.permissions.default = Some(PermissionAction::Allow);
     }
 }

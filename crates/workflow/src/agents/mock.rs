@@ -31,8 +31,21 @@ const FAILURES: [(&str, MockFailure); 5] = [
     ("hang", MockFailure::Hang),
 ];
 
-pub(crate) fn read(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Vec<MockRule> {
-    read_each(field, diagnostics, read_rule)
+/// The tools that a script can call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallableTools<'a> {
+    /// Those of the team, and these mock tools of the agent.
+    TeamAnd(&'a [&'a str]),
+    /// The mock tools of the agent are not known, so that every name passes.
+    Any,
+}
+
+pub(crate) fn read(
+    field: &YamlField<'_>,
+    callable: CallableTools<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<MockRule> {
+    read_each(field, diagnostics, |rule, diagnostics| read_rule(rule, callable, diagnostics))
 }
 
 /// Applies `read` to each item of a list, until the list of diagnostics is full.
@@ -51,10 +64,17 @@ fn read_each<T>(
     items
 }
 
-fn read_rule(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<MockRule> {
+fn read_rule(
+    field: &YamlField<'_>,
+    callable: CallableTools<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Option<MockRule> {
     let fields = field.fields(&RULE_KEYS, diagnostics)?;
     let text = |field: &YamlField<'_>| field.text().map(str::to_owned);
     let longest = Span::from_secs(24 * 60 * 60);
+    let read_call = |call: &YamlField<'_>, diagnostics: &mut Diagnostics| {
+        read_call(call, callable, diagnostics)
+    };
     let calls = fields.get("calls").map(|field| read_each(&field, diagnostics, read_call));
     Some(MockRule {
         on: fields.read_with("on", diagnostics, text),
@@ -68,30 +88,42 @@ fn read_rule(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<Moc
     })
 }
 
-fn read_call(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<MockCall> {
+fn read_call(
+    field: &YamlField<'_>,
+    callable: CallableTools<'_>,
+    diagnostics: &mut Diagnostics,
+) -> Option<MockCall> {
     let fields = field.fields(&CALL_KEYS, diagnostics)?;
     let tool = fields.require("tool", diagnostics);
-    let tool = tool.and_then(|field| diagnostics.ok_or_add(known_tool(&field)));
+    let tool = tool.and_then(|field| diagnostics.ok_or_add(known_tool(&field, callable)));
     let args = fields.read_with("args", diagnostics, YamlField::named_entries).unwrap_or_default();
     let args = args.into_iter().map(|(key, field)| (key.text.to_owned(), field.node.to_json()));
     Some(MockCall { tool: tool?.to_owned(), args: args.collect() })
 }
 
 /// Reads the name of an existing tool.
-fn known_tool<'a>(field: &YamlField<'a>) -> Result<&'a str, Diagnostic> {
+fn known_tool<'a>(
+    field: &YamlField<'a>,
+    callable: CallableTools<'_>,
+) -> Result<&'a str, Diagnostic> {
     let word = field.text()?;
-    match unknown_tool(word) {
+    match unknown_tool(word, callable) {
         None => Ok(word),
         Some((message, hint)) => Err(field.diagnostic(message).with_hint(hint)),
     }
 }
 
 /// Returns an error message and a suggestion for an unknown tool; none if the tool exists.
-pub(crate) fn unknown_tool(word: &str) -> Option<(String, String)> {
-    if word == SHELL_TOOL || ToolName::find(word).is_some() {
+pub(crate) fn unknown_tool(word: &str, callable: CallableTools<'_>) -> Option<(String, String)> {
+    let own = match callable {
+        CallableTools::TeamAnd(own) => own,
+        CallableTools::Any => return None,
+    };
+    if word == SHELL_TOOL || ToolName::find(word).is_some() || own.contains(&word) {
         return None;
     }
-    let words = || ToolName::ALL.iter().map(|tool| tool.word()).chain([SHELL_TOOL]);
+    let team = ToolName::ALL.iter().map(|tool| tool.word());
+    let words = || team.clone().chain([SHELL_TOOL]).chain(own.iter().copied());
     let hint = match nearest(word, words()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", words().collect::<Vec<_>>().join(", ")),

@@ -26,18 +26,21 @@ struct SchemaMistake {
 pub(crate) fn read(field: &YamlField<'_>, folder: PromptFolder<'_>) -> Result<Value, Diagnostic> {
     match &field.node.value {
         Yaml::Text(_) => read_file(field, folder),
-        Yaml::Map(_) => {
-            let schema = field.node.to_json();
-            check(&schema).map(|()| schema).map_err(|mistake| {
-                let node = node_at(field.node, &mistake.at);
-                let message = format!("the schema is not valid: {}", mistake.why);
-                field.with_node(node).diagnostic(message).with_hint(HINT)
-            })
-        }
+        Yaml::Map(_) => read_mapping(field),
         Yaml::Null | Yaml::Bool(_) | Yaml::Whole(_) | Yaml::Decimal(_) | Yaml::List(_) => {
             Err(field.must_be("a JSON Schema, or the path of a `.json` file"))
         }
     }
+}
+
+/// Reads a schema that is a mapping in the workflow file.
+pub(crate) fn read_mapping(field: &YamlField<'_>) -> Result<Value, Diagnostic> {
+    let schema = field.node.to_json();
+    check(&schema).map(|()| schema).map_err(|mistake| {
+        let node = node_at(field.node, &mistake.at);
+        let message = format!("the schema is not valid: {}", mistake.why);
+        field.with_node(node).diagnostic(message).with_hint(HINT)
+    })
 }
 
 fn read_file(field: &YamlField<'_>, folder: PromptFolder<'_>) -> Result<Value, Diagnostic> {

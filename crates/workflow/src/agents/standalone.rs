@@ -7,8 +7,8 @@ use std::{
 
 use agent_worker_backends::BackendKind;
 use agent_worker_protocol::{
-    AgentName, AgentSettings, HistoryMode, MockRule, NotifySettings, Permissions, RetryPolicy,
-    SandboxSettings, WorkflowName,
+    AgentName, AgentSettings, HistoryMode, MockRule, MockTool, NotifySettings, Permissions,
+    RetryPolicy, SandboxSettings, WorkflowName,
 };
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     agents::{
         backend::{self, BackendInputs, backend_of_model, backend_of_word},
         builtin_tools::{self, ToolKeys},
-        mock,
+        mock::{self, CallableTools},
         permissions::WrittenPermissions,
     },
     definition::{
@@ -68,22 +68,37 @@ pub struct AgentDraftError {
 /// Parses the script of a `mock` agent alone: the list after `mock:` in a file. `path` is its name in messages; the
 /// file is not read.
 pub fn parse_mock_script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error> {
+    parse_script(text, path, CallableTools::TeamAnd(&[]))
+}
+
+/// Parses the same for an agent whose mock tools are not known: `check_mock_rules` checks the names of the tools.
+pub fn parse_live_mock_script(text: &str, path: &Path) -> Result<Vec<MockRule>, Error> {
+    parse_script(text, path, CallableTools::Any)
+}
+
+fn parse_script(
+    text: &str,
+    path: &Path,
+    callable: CallableTools<'_>,
+) -> Result<Vec<MockRule>, Error> {
     if text.len() > MAX_FILE_BYTES {
         return Err(Error::unreadable(path, &FileReadError::TooLarge));
     }
     let mut diagnostics = Diagnostics::default();
     let root = diagnostics.ok_or_add(yaml::read(text));
-    let rules = root.map(|root| mock::read(&YamlField::root(&root), &mut diagnostics));
+    let rules = root.map(|root| mock::read(&YamlField::root(&root), callable, &mut diagnostics));
     match rules {
         Some(rules) if diagnostics.is_empty() => Ok(rules),
         Some(_) | None => Err(Error::invalid(path, text, diagnostics)),
     }
 }
 
-/// Checks the tools in the script of a `mock` agent.
-pub fn check_mock_rules(rules: &[MockRule]) -> Result<(), AgentDraftError> {
+/// Checks the tools in the script of a `mock` agent with these mock tools.
+pub fn check_mock_rules(rules: &[MockRule], own: &[MockTool]) -> Result<(), AgentDraftError> {
+    let own: Vec<_> = own.iter().map(|tool| tool.name.as_str()).collect();
+    let callable = CallableTools::TeamAnd(&own);
     let mut calls = rules.iter().flat_map(|rule| &rule.calls);
-    match calls.find_map(|call| mock::unknown_tool(&call.tool)) {
+    match calls.find_map(|call| mock::unknown_tool(&call.tool, callable)) {
         Some((message, hint)) => Err(AgentDraftError { message, hint }),
         None => Ok(()),
     }
@@ -103,7 +118,8 @@ impl AgentDraft {
             }
         };
         let mut calls = self.mock.iter().flat_map(|rule| &rule.calls);
-        let strange = calls.find_map(|call| mock::unknown_tool(&call.tool));
+        let callable = CallableTools::TeamAnd(&[]);
+        let strange = calls.find_map(|call| mock::unknown_tool(&call.tool, callable));
         let spec = spec.and_then(|spec| strange.map_or(Ok(spec), Err));
         let inputs = BackendInputs {
             rules: self.mock,
@@ -131,6 +147,7 @@ impl AgentDraft {
             requires: BTreeMap::new(),
             permissions: Permissions::default(),
             sandbox: SandboxSettings::default(),
+            mock_tools: Vec::new(),
         };
         let (tools, permissions) = (None, WrittenPermissions::Absent);
         builtin_tools::complete(&mut settings, ToolKeys { tools, permissions, has_sandbox: false });

@@ -170,6 +170,7 @@ fn agent() -> Value {
             ("temperature", model_keys::temperature()),
             ("extra", model_keys::extra()),
             ("tools", builtin_tools()),
+            ("mock_tools", model_keys::mock_tools()),
             ("mock", rules),
         ],
     );

@@ -11,6 +11,7 @@ mod canaries;
 mod files;
 mod messages;
 mod mistakes;
+mod mock_tools;
 mod numbers;
 mod params;
 mod permissions;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 19] = [
+const MAPPINGS: [(&str, &str); 21] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -29,6 +29,14 @@ const MAPPINGS: [(&str, &str); 19] = [
     (
         "/properties/agents/additionalProperties/properties/mock/items",
         "agents: { a: { mock: [{ xqzxqzxqz: 1 }] } }",
+    ),
+    (
+        "/properties/agents/additionalProperties/properties/mock_tools/items",
+        "agents: { a: { backend: mock, mock_tools: [{ xqzxqzxqz: 1 }] } }",
+    ),
+    (
+        "/properties/agents/additionalProperties/properties/mock_tools/items/properties/results/items",
+        "agents: { a: { backend: mock, mock_tools: [{ name: a, results: [{ xqzxqzxqz: 1 }] }] } }",
     ),
     (
         "/properties/agents/additionalProperties/properties/mock/items/properties/calls/items",

@@ -43,6 +43,7 @@ fn one_agent_is_a_workflow_and_the_rest_is_default() {
         env: vec![],
         permissions: Permissions::default(),
         sandbox: SandboxSettings::default(),
+        mock_tools: Vec::new(),
         requires: [].into(),
     };
     assert_eq!(workflow.agents, [expected]);

@@ -85,3 +85,28 @@ pub(super) fn max_steps() -> Value {
         format!("Maximum number of model calls of one attempt ({backends}; 30 for `mock`).");
     integer(&about, 1, 10_000)
 }
+
+pub(super) fn mock_tools() -> Value {
+    let any = |about: &str| json!({ "description": about });
+    let error = || text("Reason of a failed call, instead of a result.");
+    let result = || any("Result of the call: text, or a value that becomes JSON.");
+    let when = json!({
+        "description": "Arguments that a call must have; `*` in a text stands for any text.",
+        "type": "object",
+    });
+    let one =
+        mapping("One result.", &[], [("when", when), ("result", result()), ("error", error())]);
+    let tool = mapping(
+        "One tool.",
+        &["name"],
+        [
+            ("name", text_matching("Name that the model calls.", r"^[^\s()*]{1,128}$")),
+            ("description", text("Description for the model; optional for a built-in tool.")),
+            ("schema", json!({ "description": "JSON Schema of the arguments.", "type": "object" })),
+            ("result", result()),
+            ("error", error()),
+            ("results", list("Results; the first that matches is used.", &one)),
+        ],
+    );
+    list("Tools with scripted results, for `backend: api` and `backend: mock`.", &tool)
+}
