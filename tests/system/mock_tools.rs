@@ -69,6 +69,8 @@ fn the_tools_of_an_agent_of_a_file_are_listed_without_a_daemon() {
     assert_eq!(read["permission"], "allowed");
     assert_eq!(find("write_file")["permission"], "not_offered");
     let team = find("channel_send");
+    let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert!(!names.contains(&"approval_answer"), "a tool of clients: {names:?}");
     assert_eq!((&team["source"], &team["schema_bytes"]), (&json!("team"), &json!(null)));
     let table = world.run(&["tool", "list", "team.yaml", "me"]);
     assert_eq!(table.code, 0, "{table:?}");

@@ -157,6 +157,34 @@ impl ToolName {
         }
     }
 
+    /// Returns true if agents are offered the tool; the others are for clients.
+    pub const fn is_for_agents(self) -> bool {
+        !matches!(
+            self,
+            Self::WorkflowList
+                | Self::RunList
+                | Self::RunStatus
+                | Self::RunStart
+                | Self::RunStop
+                | Self::RunResume
+                | Self::AgentShow
+                | Self::AgentNew
+                | Self::AgentStop
+                | Self::AgentInterrupt
+                | Self::AgentResume
+                | Self::AgentRemove
+                | Self::ApprovalList
+                | Self::ApprovalAnswer
+                | Self::GrantList
+                | Self::GrantRevoke
+                | Self::QuestionList
+                | Self::QuestionAnswer
+                | Self::DeadList
+                | Self::DeadRedrive
+                | Self::DeadDrop
+        )
+    }
+
     /// Finds a tool by its name or by an older name.
     pub fn find(word: &str) -> Option<Self> {
         let legacy = Self::LEGACY_NAMES.into_iter().find(|(known, _)| *known == word);

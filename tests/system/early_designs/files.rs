@@ -144,7 +144,8 @@ agents:
       - search_code
 kickoff: '@reviewer'
 ",
-        Refused("`agents.reviewer.tools` is not in this version"),
+        // A mock agent has no built-in tools; tests/system/api_tools.rs runs real ones.
+        Refused("`tools` is for `backend: api`"),
     ),
     (
         "002:536",
@@ -156,7 +157,7 @@ agents:
       - search_code            # Built-in tool name
       - ./my-tools.ts          # External file
 ",
-        Refused("`agents.reviewer.tools` is not in this version"),
+        Refused("the file of tools `./my-tools.ts` is not in this version"),
     ),
     (
         "002:20, without tools and tasks",

@@ -268,5 +268,7 @@ mod tests {
         let told = AGENT_TOOL_SPECS.iter().chain(&client_tools::CLIENT_TOOL_SPECS);
         let told: Vec<_> = told.map(|spec| spec.name).collect();
         assert_eq!(told, ToolName::ALL);
+        let of_agents = ToolName::ALL.iter().copied().filter(|tool| tool.is_for_agents());
+        assert!(AGENT_TOOL_SPECS.iter().map(|spec| spec.name).eq(of_agents));
     }
 }

@@ -70,6 +70,9 @@ fn read_entry(field: &YamlField<'_>) -> Result<Vec<&'static BuiltinToolSpec>, Di
     if !found.is_empty() {
         return Ok(found);
     }
+    if text.contains('/') {
+        return Err(field.not_supported_yet(format_args!("the file of tools `{text}`")));
+    }
     let names = || BUILTIN_TOOLS.iter().map(|row| row.name);
     let aliases = || BUILTIN_TOOLS.iter().flat_map(|row| row.aliases.iter().copied());
     let diagnostic = field.diagnostic(format!("there is no built-in tool `{text}`"));

@@ -106,7 +106,8 @@ impl ToolPermission {
 /// Returns the tools of an agent: those of the team, the built-in ones for an agent with direct access to a model, and its mock
 /// tools.
 pub fn agent_tools(agent: &AgentSettings) -> Vec<AgentTool> {
-    let mut tools: Vec<_> = ToolName::ALL.iter().map(|tool| team_tool(*tool)).collect();
+    let offered = ToolName::ALL.iter().filter(|tool| tool.is_for_agents());
+    let mut tools: Vec<_> = offered.map(|tool| team_tool(*tool)).collect();
     if let Backend::Api(api) = &agent.backend {
         let is_mocked =
             |row: &&BuiltinToolSpec| agent.mock_tools.iter().any(|it| it.name == row.name);
