@@ -87,7 +87,7 @@ impl WorkFiles {
     }
 }
 
-/// Returns the path behind all links; of a missing file the path behind those of its folder.
+/// Returns the path with all links resolved; for a missing file those of its folder.
 fn real_path(path: &Path) -> PathBuf {
     let of_missing = || {
         let folder = path.parent()?.canonicalize().ok()?;

@@ -94,7 +94,7 @@ fn tag_name(tag: &str) -> String {
     tag[..end].to_ascii_lowercase()
 }
 
-/// Returns the text behind the end tag of an element.
+/// Returns the text after the end tag of an element.
 fn after_end_tag<'a>(html: &'a str, name: &str) -> &'a str {
     let end = find_ignoring_case(html, &format!("</{name}"));
     end.and_then(|at| html[at..].split_once('>')).map_or("", |(_, after)| after)

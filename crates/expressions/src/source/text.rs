@@ -24,7 +24,7 @@ pub enum TextPiece<'a> {
     },
 }
 
-/// Splits a text at its expressions. Offsets of the flaws are bytes of the text; after a flaw the split goes on behind
+/// Splits a text at its expressions. Offsets of the flaws are bytes of the text; after a flaw the split continues after
 /// the next `}}`, so that all are found at once.
 pub fn split_text(text: &str) -> (Vec<TextPiece<'_>>, Vec<ExpressionFlaw>) {
     let (mut pieces, mut flaws) = (Vec::new(), Vec::new());

@@ -136,6 +136,7 @@ fn save_session(locked: &LockedInstance<'_>, attempt: &AttemptRow, session: &Val
         .prepare_cached("UPDATE attempt SET session = ?2 WHERE id = ?1")?
         .execute(params![attempt.id.get().as_bytes(), session.to_string()])?;
     let (workflow, agent) = (attempt.fence.workflow.get(), attempt.fence.agent.as_str());
+    // An attempt that was shown no message has nothing that a clear could hide.
     let newest = attempt.shown.iter().map(|(seq, _)| *seq).max();
     locked
         .tx
@@ -143,7 +144,12 @@ fn save_session(locked: &LockedInstance<'_>, attempt: &AttemptRow, session: &Val
             "UPDATE agent SET session = ?3 WHERE workflow = ?1 AND name = ?2
              AND (SELECT cleared FROM workflow WHERE id = ?1) < ?4",
         )?
-        .execute(params![workflow, agent, session.to_string(), newest.map_or(0, Seq::get)])?;
+        .execute(params![
+            workflow,
+            agent,
+            session.to_string(),
+            newest.map_or(i64::MAX, Seq::get)
+        ])?;
     Ok(())
 }
 
