@@ -284,3 +284,6 @@ fn stopped_end() -> TaskCommandEnd {
 fn is_shortage(status: &io::Result<ExitStatus>) -> bool {
     matches!(status, Ok(status) if status.code() == Some(i32::from(EXIT_SHORTAGE)))
 }
+
+#[cfg(test)]
+mod tests;
