@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 21] = [
+const MAPPINGS: [(&str, &str); 23] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -75,6 +75,11 @@ const MAPPINGS: [(&str, &str); 21] = [
     (
         "/properties/gates/additionalProperties",
         "agents: { a: { backend: mock, requires: { vote: g } } }\ngates: { g: { xqzxqzxqz: 1 } }",
+    ),
+    ("/definitions/task", "tasks: [{ shell: a, xqzxqzxqz: 1 }]"),
+    (
+        "/definitions/task/properties/parallel/anyOf/1",
+        "tasks: [{ parallel: { tasks: [{ shell: a }], xqzxqzxqz: 1 } }]",
     ),
     ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
     ("/properties/notify/anyOf/0", "agents: { a: { backend: mock } }\nnotify: { xqzxqzxqz: 1 }"),
@@ -206,6 +211,15 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         with_agent("limits: { hops: 0 }"),
         with_agent("limits: { wall: long }"),
         with_agent("tasks: []"),
+        with_agent("output: x"),
+        with_agent("tasks: [{ shell: a, send: b, to: a }]"),
+        with_agent("tasks: [{ send: b }]"),
+        with_agent("tasks: [{ shell: a, else: [{ shell: b }] }]"),
+        with_agent("tasks: [{ parallel: { max: 0, tasks: [{ shell: a }] } }]"),
+        with_agent("tasks: [{ shell: a, if: 3 }]"),
+        with_agent("tasks: [{ shell: a }]\nfinally: [{ shell: b }]"),
+        with_agent("tasks: [{ ask: a }]"),
+        with_agent("tasks: [{ shell: a, retry: { max_attempts: 2 } }]"),
     ] {
         assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
         assert!(!validator.is_valid(&as_json(&text)), "{text}");
@@ -223,6 +237,11 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         with_agent("context: { provider: memory, documents: sqlite }"),
         with_agent("setup: [{ shell: 'true', as: x, cwd: ., shell_program: /bin/sh }]"),
         with_agent("limits: { hops: 1, turns: 1000000, wall: 365d }"),
+        "tasks: [{ shell: a }]".to_owned(),
+        with_agent(
+            "tasks: [{ send: b, to: a, until: idle }, { send: b, to: [a], if: true }]\noutput: x",
+        ),
+        with_agent("tasks: [{ parallel: [{ then: [{ shell: a, name: x }] }], needs: [] }]"),
     ] {
         parse(&text, Path::new("team.yaml")).unwrap();
         assert!(validator.is_valid(&as_json(&text)), "{text}");
