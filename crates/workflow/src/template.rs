@@ -271,7 +271,7 @@ pub(crate) fn split_pieces<'t>(
     text: &'t str,
     known: &KnownNames,
 ) -> (Vec<Piece<'t>>, Vec<FlawedReference>) {
-    if known.expressions {
+    if known.owner.has_expressions() {
         return expression::split(text);
     }
     let (pieces, unclosed) = split_references(text);

@@ -41,7 +41,7 @@ pub(crate) fn parse(
     inner: &str,
     known: &KnownNames,
 ) -> Result<(Reference, ReferenceForm), ReferenceFlaw> {
-    if !known.expressions {
+    if !known.owner.has_expressions() {
         return parse_reference(inner);
     }
     let inner = inner.trim();
@@ -217,10 +217,11 @@ pub(super) fn unknown_task(name: &str, known: &KnownNames) -> ReferenceFlaw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::template::reference::TextOwner;
 
     #[test]
     fn a_plain_name_is_a_reference_and_everything_else_an_expression() {
-        let known = KnownNames { expressions: true, ..KnownNames::default() };
+        let known = KnownNames { owner: TextOwner::Task, ..KnownNames::default() };
         for (source, shown, form) in [
             ("x", "name x", ReferenceForm::Value),
             ("x.file", "name x", ReferenceForm::File),

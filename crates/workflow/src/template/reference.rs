@@ -109,6 +109,28 @@ pub struct ReferenceFlaw {
     pub(crate) offset: Option<usize>,
 }
 
+/// Owner of a text, which decides what may be in its references.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TextOwner {
+    /// Any section but the tasks: plain names.
+    #[default]
+    OtherSection,
+    /// Task, or the output of the tasks: also expressions.
+    Task,
+    /// Task with `for_each`: also its item.
+    TaskWithItem,
+}
+
+impl TextOwner {
+    /// Returns true if the text may have expressions.
+    pub(crate) fn has_expressions(self) -> bool {
+        match self {
+            Self::OtherSection => false,
+            Self::Task | Self::TaskWithItem => true,
+        }
+    }
+}
+
 /// Names that have a value at one place of the file.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
@@ -127,12 +149,10 @@ pub(crate) struct KnownNames {
     pub(crate) channel_file: bool,
     /// True if documents are also files.
     pub(crate) document_file: bool,
-    /// True in the texts of tasks, which may have expressions.
-    pub(crate) expressions: bool,
+    /// Owner of the text.
+    pub(crate) owner: TextOwner,
     /// Names of all tasks.
     pub(crate) tasks: BTreeSet<String>,
-    /// True in the texts of a task with `for_each`.
-    pub(crate) loop_item: bool,
 }
 
 impl ReferenceFlaw {
@@ -258,10 +278,12 @@ impl Reference {
                 Err(ReferenceFlaw::new("the documents of this team are not kept in files")
                     .with_hint("`context: { documents: file }` keeps them in files"))
             }
-            Self::Item | Self::ItemIndex if !known.loop_item => Err(ReferenceFlaw::new(format!(
-                "`{self}` has a value only in the texts of a task with `for_each`"
-            ))
-            .with_hint("add `for_each:`; its own text and the `if` cannot use the item")),
+            Self::Item | Self::ItemIndex if known.owner != TextOwner::TaskWithItem => {
+                Err(ReferenceFlaw::new(format!(
+                    "`{self}` has a value only in the texts of a task with `for_each`"
+                ))
+                .with_hint("add `for_each:`; its own text and the `if` cannot use the item"))
+            }
             Self::Item
             | Self::ItemIndex
             | Self::Env(_)

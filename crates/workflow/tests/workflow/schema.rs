@@ -211,15 +211,6 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         with_agent("limits: { hops: 0 }"),
         with_agent("limits: { wall: long }"),
         with_agent("tasks: []"),
-        with_agent("output: x"),
-        with_agent("tasks: [{ shell: a, send: b, to: a }]"),
-        with_agent("tasks: [{ send: b }]"),
-        with_agent("tasks: [{ shell: a, else: [{ shell: b }] }]"),
-        with_agent("tasks: [{ parallel: { max: 0, tasks: [{ shell: a }] } }]"),
-        with_agent("tasks: [{ shell: a, if: 3 }]"),
-        with_agent("tasks: [{ shell: a }]\nfinally: [{ shell: b }]"),
-        with_agent("tasks: [{ ask: a }]"),
-        with_agent("tasks: [{ shell: a, retry: { max_attempts: 2 } }]"),
     ] {
         assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
         assert!(!validator.is_valid(&as_json(&text)), "{text}");
@@ -237,11 +228,6 @@ fn what_is_a_mistake_to_the_reader_is_one_to_an_editor_and_what_is_fine_is_fine(
         with_agent("context: { provider: memory, documents: sqlite }"),
         with_agent("setup: [{ shell: 'true', as: x, cwd: ., shell_program: /bin/sh }]"),
         with_agent("limits: { hops: 1, turns: 1000000, wall: 365d }"),
-        "tasks: [{ shell: a }]".to_owned(),
-        with_agent(
-            "tasks: [{ send: b, to: a, until: idle }, { send: b, to: [a], if: true }]\noutput: x",
-        ),
-        with_agent("tasks: [{ parallel: [{ then: [{ shell: a, name: x }] }], needs: [] }]"),
     ] {
         parse(&text, Path::new("team.yaml")).unwrap();
         assert!(validator.is_valid(&as_json(&text)), "{text}");
@@ -297,5 +283,35 @@ fn where_files_lie_is_the_same_to_the_reader_and_to_an_editor() {
     ] {
         parse(&with_agent(text), Path::new("team.yaml")).unwrap();
         assert!(validator.is_valid(&as_json(&with_agent(text))), "{text}");
+    }
+}
+
+#[test]
+fn tasks_are_the_same_to_the_reader_and_to_an_editor() {
+    let validator = validator();
+    let with_agent = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\n{text}");
+    for text in [
+        with_agent("output: x"),
+        with_agent("tasks: [{ shell: a, send: b, to: a }]"),
+        with_agent("tasks: [{ send: b }]"),
+        with_agent("tasks: [{ shell: a, else: [{ shell: b }] }]"),
+        with_agent("tasks: [{ parallel: { max: 0, tasks: [{ shell: a }] } }]"),
+        with_agent("tasks: [{ shell: a, if: 3 }]"),
+        with_agent("tasks: [{ shell: a }]\nfinally: [{ shell: b }]"),
+        with_agent("tasks: [{ ask: a }]"),
+        with_agent("tasks: [{ shell: a, retry: { max_attempts: 2 } }]"),
+    ] {
+        assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
+        assert!(!validator.is_valid(&as_json(&text)), "{text}");
+    }
+    for text in [
+        "tasks: [{ shell: a }]".to_owned(),
+        with_agent(
+            "tasks: [{ send: b, to: a, until: idle }, { send: b, to: [a], if: true }]\noutput: x",
+        ),
+        with_agent("tasks: [{ parallel: [{ then: [{ shell: a, name: x }] }], needs: [] }]"),
+    ] {
+        parse(&text, Path::new("team.yaml")).unwrap();
+        assert!(validator.is_valid(&as_json(&text)), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     diagnostics::{diagnostic::Diagnostic, diagnostic::Diagnostics, report::LineIndex},
     template::{
         self, Template, expression,
-        reference::{KnownNames, NAME_SHAPE, RESERVED, ReferenceFlaw, is_name},
+        reference::{KnownNames, NAME_SHAPE, RESERVED, ReferenceFlaw, TextOwner, is_name},
     },
     yaml::{
         Yaml,
@@ -90,7 +90,7 @@ pub(crate) fn procedure(
         declare_names(list, &mut known);
     }
     known.all_outputs.extend(known.outputs.iter().cloned());
-    known.expressions = true;
+    known.owner = TextOwner::Task;
     let agents = fields.get("agents").and_then(|agents| agents.named_entries().ok());
     let team = agents.unwrap_or_default().iter().map(|(key, _)| key.text.to_owned()).collect();
     let mut reader = TaskReader {
@@ -202,9 +202,11 @@ impl TaskReader<'_> {
         let timeout = fields.read_with("timeout", diagnostics, |field| field.span(everyone));
         let continue_on_error =
             fields.read_with("continue_on_error", diagnostics, YamlField::boolean);
-        self.known.loop_item = fields.has("for_each");
+        if fields.has("for_each") {
+            self.known.owner = TextOwner::TaskWithItem;
+        }
         let action = read_action::action(self, field, &fields, diagnostics);
-        self.known.loop_item = false;
+        self.known.owner = TextOwner::Task;
         let uses = std::mem::take(&mut self.uses);
         let action = action?;
         let task = TaskDefinition {

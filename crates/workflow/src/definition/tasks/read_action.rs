@@ -41,17 +41,7 @@ pub(super) fn action(
     diagnostics: &mut Diagnostics,
 ) -> Option<TaskAction> {
     let (key, own) = chosen_action(task, fields, diagnostics)?;
-    let others = ACTIONS.iter().flat_map(|(_, keys)| *keys).filter(|other| !own.contains(other));
-    for (foreign, field) in fields.iter() {
-        if others.clone().any(|other| *other == foreign.text) {
-            let message = format!("`{}` does not belong to a task with `{key}`", foreign.text);
-            let diagnostic = field.diagnostic(message);
-            diagnostics.add(match own {
-                [] => diagnostic.with_hint("write it at the tasks in the group"),
-                _ => diagnostic,
-            });
-        }
-    }
+    refuse_foreign_keys(key, own, fields, diagnostics);
     let field = fields.require(key, diagnostics)?;
     let formats =
         [("text", TaskFormat::Text), ("json", TaskFormat::Json), ("lines", TaskFormat::Lines)];
@@ -101,6 +91,26 @@ pub(super) fn action(
         "parallel" => TaskAction::Parallel(read_parallel(reader, &field, diagnostics)?),
         _ => TaskAction::Sequence(reader.list(&field, ListOrder::Sequence, diagnostics)),
     })
+}
+
+/// Refuses the keys that belong to other actions only.
+fn refuse_foreign_keys(
+    key: &str,
+    own: &[&str],
+    fields: &YamlFields<'_>,
+    diagnostics: &mut Diagnostics,
+) {
+    let others = ACTIONS.iter().flat_map(|(_, keys)| *keys).filter(|other| !own.contains(other));
+    for (foreign, field) in fields.iter() {
+        if others.clone().any(|other| *other == foreign.text) {
+            let message = format!("`{}` does not belong to a task with `{key}`", foreign.text);
+            let diagnostic = field.diagnostic(message);
+            diagnostics.add(match own {
+                [] => diagnostic.with_hint("write it at the tasks in the group"),
+                _ => diagnostic,
+            });
+        }
+    }
 }
 
 fn chosen_action(
