@@ -12,6 +12,7 @@ mod error;
 mod handles;
 mod kernel;
 mod messaging;
+mod procedure;
 mod runs;
 mod scheduling;
 mod views;

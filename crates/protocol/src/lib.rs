@@ -64,8 +64,8 @@ pub use event::{
     EventKind, MentionUnheardData, NoteData, NotificationFailedData, PermissionGrantData,
     PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
     RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
-    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
-    ToolResultData,
+    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TaskEndedData, TaskStartedData,
+    TextData, ToolCallData, ToolResultData,
 };
 pub use event_line::BadEventLine;
 pub use history::{

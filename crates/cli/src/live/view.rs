@@ -25,8 +25,8 @@ use self::{
     event_text::{
         agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, grant_use_notice,
         granted_notice, is_tool_failure, message_lines_in_tone, retry_text, revoked_notice,
-        setup_text, tool_call_text, tool_result_text, unheard_notice, unsent_notice,
-        verdict_notice, vote_text, written_text,
+        setup_text, task_end_notice, task_start_text, tool_call_text, tool_result_text,
+        unheard_notice, unsent_notice, verdict_notice, vote_text, written_text,
     },
 };
 pub(crate) use self::{
@@ -178,6 +178,8 @@ impl RunProgress {
             EventBody::MentionUnheard(data) => unheard_notice(event, data),
             EventBody::AgentStopped => self.agent_stopped(event),
             EventBody::SetupRan(data) => self.verbose_notice(event, &setup_text(data)),
+            EventBody::TaskStarted(data) => self.verbose_notice(event, &task_start_text(data)),
+            EventBody::TaskEnded(data) => task_end_notice(event, data),
             EventBody::Retry(_) => self.verbose_notice(event, &retry_text(event)),
             EventBody::Note(data) => self.verbose_notice(event, &one_line(&data.text)),
             EventBody::ChannelCleared(_) => self.verbose_notice(event, "the channel was cleared"),

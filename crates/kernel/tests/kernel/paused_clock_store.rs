@@ -59,6 +59,7 @@ const WRITE_METHODS: &[&str] = &[
     "message_append",
     "task_start",
     "task_finish",
+    "task_setup",
     "message_index",
     "inbox_show",
     "inbox_ack",
@@ -261,6 +262,7 @@ patient! {
         fn message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
         fn message_position(workflow: WorkflowId, time: Millis) -> Seq;
         fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
+        fn message_answers(workflow: WorkflowId, seq: Seq) -> Vec<(AgentName, Seq)>;
         fn inbox_pending(workflow: WorkflowId, agent: AgentName, range: ListRange<InboxKey>) -> Vec<ShownMessage>;
         fn inbox_now(workflow: WorkflowId, agent: AgentName) -> Vec<ShownMessage>;
         fn inbox_after(workflow: WorkflowId, agent: AgentName, after: Seq) -> Vec<ShownMessage>;
@@ -288,6 +290,7 @@ patient! {
     impl TaskStore {
         fn task_start(run: RunId, new: NewTask, now: Now) -> TaskRow;
         fn task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow;
+        fn task_setup(run: RunId, ends: Vec<TaskEnd>, now: Now) -> ();
         fn task_list(run: RunId) -> Vec<TaskRow>;
     }
     impl DecisionStore {
