@@ -37,6 +37,7 @@ mod suspension;
 pub mod sync;
 mod target;
 mod task;
+pub mod team_tools;
 mod time;
 mod tool;
 
