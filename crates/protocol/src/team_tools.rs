@@ -8,11 +8,11 @@ mod schema;
 
 use serde_json::{Map, Value};
 
+use self::schema::ToolFieldKind::{Flag, Number, Numbers, Objects, ObjectsWithFields, Text, Texts};
 pub use self::{
     client_tools::CLIENT_TOOL_SPECS,
     schema::{ToolField, ToolFieldKind, optional, output_schema, required},
 };
-use self::schema::ToolFieldKind::{Flag, Number, Numbers, Objects, ObjectsWithFields, Text, Texts};
 use crate::{scope::Permission, tool::ToolName};
 
 /// One tool of the table.

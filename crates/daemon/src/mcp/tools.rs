@@ -230,11 +230,7 @@ fn build_tool(spec: &ToolSpec, more: &[ToolField], gives: &[ToolField]) -> McpTo
         name: spec.name.word(),
         description: spec.description,
         input_schema: spec.input_schema(more),
-        output_schema: if gives.is_empty() {
-            JsonObject::new()
-        } else {
-            output_schema(gives)
-        },
+        output_schema: if gives.is_empty() { JsonObject::new() } else { output_schema(gives) },
         annotations: annotations(spec.effect),
         tool_name: spec.name,
         permission: spec.permission,

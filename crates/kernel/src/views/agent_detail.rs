@@ -8,8 +8,8 @@ use agent_worker_protocol::{
     AgentName, AgentSettings, AgentState, ApprovalId, AttemptId, Backend, Millis, Permission,
     Priority, QuestionId, ResourceId, RunId, RunState, Seq,
     api::{
-        AgentDetail, AgentSession, AgentView, AttemptView, InboxReply, ListPage, LogReply, Mail,
-        ResumeRequest,
+        AgentDetail, AgentMockTool, AgentSession, AgentView, AttemptView, InboxReply, ListPage,
+        LogReply, Mail, ResumeRequest,
     },
 };
 use agent_worker_store::{
@@ -26,7 +26,7 @@ use crate::{
     },
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    views::{self, page::PageRequest},
+    views::{self, agent_tools::mock_tools_of, page::PageRequest},
 };
 
 const MAX_DETAIL_MESSAGES: u32 = 20;
@@ -51,6 +51,8 @@ pub struct AgentExplanation {
     pub session: Option<AgentSession>,
     /// The resources with the conversation of an agent with direct access to a model.
     pub conversation: Vec<ResourceId>,
+    /// Its mock tools.
+    pub mock_tools: Vec<AgentMockTool>,
     /// The newest messages that wait for it.
     pub inbox: Vec<Mail>,
     /// Its last attempts, newest first.
@@ -95,7 +97,8 @@ impl AgentExplanation {
     pub fn into_detail(self, words: impl FnOnce(&Self) -> String) -> AgentDetail {
         let wakes_when = words(&self);
         let Self { view, run, run_state, state_since, system, inbox, attempts, .. } = self;
-        let (session, conversation) = (self.session, self.conversation);
+        let (session, conversation, mock_tools) =
+            (self.session, self.conversation, self.mock_tools);
         AgentDetail {
             view,
             run,
@@ -104,6 +107,7 @@ impl AgentExplanation {
             system,
             session,
             conversation,
+            mock_tools,
             inbox,
             attempts,
             wakes_when,
@@ -162,6 +166,11 @@ impl Agents<'_> {
             .inbox_pending(instance.id, agent.clone(), ListRange::first(MAX_DETAIL_MESSAGES))
             .await?;
         let attempts = self.0.store.attempt_list(instance.id, agent, MAX_DETAIL_ATTEMPTS).await?;
+        let mock_tools = match self.0.run_context(run).await {
+            Ok(run_context) => mock_tools_of(&run_context, &view.name),
+            Err(Error::RunForgotten(_)) => Vec::new(),
+            Err(error) => return Err(error),
+        };
         let times = StateTimes {
             last_attempt_ended: attempts.first().and_then(|last| last.ended_at),
             oldest_wake: oldest_wake(&inbox, view.waiting),
@@ -182,6 +191,7 @@ impl Agents<'_> {
             run_state: row.state,
             session,
             conversation: conversation.unwrap_or_default(),
+            mock_tools,
             inbox: inbox.into_iter().map(mail_view).collect(),
             attempts: attempts
                 .into_iter()
