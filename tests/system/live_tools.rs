@@ -17,7 +17,7 @@ agents:
     permissions: { bash(rm*): deny }
     requires: { document_write: release }
     mock_tools:
-      - { name: deploy, description: Deploys a version., result: done }
+      - { name: deploy, description: Deploys., schema: { type: object, properties: {} }, result: done }
   puppet: { mock: [{ say: Hoo. }] }
   cat: { backend: command, command: [cat] }
 ";
@@ -140,7 +140,7 @@ fn a_result_of_a_tool_holds_from_the_next_turn_on_also_after_a_kill_of_the_daemo
     let line = "cleared `ticket` of me@team: the agent does not have it from its next turn on\n";
     changed(&world, &["me@team", "ticket", "--clear"], line);
     let mocks = world.json(&["tool", "mock", "me@team", "bash", "--clear", "--json"]);
-    let deploy = json!({"name": "deploy", "description": "Deploys a version.", "results": [{"result": "done"}]});
+    let deploy = json!({"name": "deploy", "description": "Deploys.", "schema": {"type": "object", "properties": {}}, "results": [{"result": "done"}]});
     assert_eq!(mocks, json!({"agent": "me", "instance": "team", "tools": [deploy]}));
     assert_eq!(tool(&tools_of(&world, &["me@team"]), "bash")["source"], "built-in");
 }
@@ -150,29 +150,29 @@ fn a_change_that_cannot_be_made_is_refused_and_says_what_to_do() {
     let models = ModelServer::start();
     let world = started(&models, TEAM);
     for (words, code, expected, hint) in [
-        (&["mock", "me@team", "bsh", "x"][..], 1, "`me` has no tool `bsh`", "did you mean `bash`?"),
-        (&["mock", "me@team", "channel_send", "x"], 1, "is a tool of the team", "another name"),
+        (&["mock", "me@team", "bsh", "x"][..], 2, "`me` has no tool `bsh`", "did you mean `bash`?"),
+        (&["mock", "me@team", "channel_send", "x"], 2, "is a tool of the team", "another name"),
         (
             &["mock", "me@team", "a b", "x", "--description", "D"],
-            1,
+            2,
             "is not the name of a tool",
             "letters",
         ),
         (
             &["mock", "cat@team", "bash", "x"],
-            1,
+            2,
             "`cat` has the backend `command`, whose tools cannot be mocked",
             "`backend: api`",
         ),
         (
             &["mock", "me@team", "bash", "--clear"],
-            1,
+            2,
             "`me` has no mock tool `bash`",
             "nothing to clear",
         ),
         (
             &["mock", "me@team", "deploy", "--clear"],
-            1,
+            2,
             "`deploy` of `me` is that of the workflow file",
             "nothing to clear",
         ),
@@ -220,7 +220,7 @@ fn a_script_keeps_the_mock_tools_that_it_calls() {
     assert_eq!(mocked.code, 0, "{mocked:?}");
     assert_eq!(world.run(&["mock", "me@team", "call", "deploy"]).code, 0);
     let refused = world.run(&["tool", "mock", "me@team", "deploy", "--clear"]);
-    assert_eq!(refused.code, 1, "{refused:?}");
+    assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("hint: change the script first"), "{refused:?}");
     assert_eq!(world.run(&["mock", "me@team", "say", "Hoo."]).code, 0);
     // A repetition of the request is not the error that there is nothing to clear any more.
