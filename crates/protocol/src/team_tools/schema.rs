@@ -50,6 +50,7 @@ pub const fn optional(name: &'static str, kind: ToolFieldKind) -> ToolField {
 
 impl ToolField {
     /// Adds a description for what the name does not express.
+    #[must_use]
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }

@@ -45,14 +45,14 @@ pub fn agent_tools(agent: &AgentSettings, facts: &ToolFacts<'_>) -> AgentTools {
             |row: &&BuiltinToolSpec| agent.mock_tools.iter().any(|it| it.name == row.name);
         for row in BUILTIN_TOOLS.iter().filter(|row| !is_mocked(row)) {
             let is_offered = api.tools.iter().any(|name| name == row.name);
-            let tool = builtin_tool_view(row, is_offered, &agent.permissions, facts);
+            let tool = builtin_tool_view(row, &api.tools, &agent.permissions, facts);
             schema_bytes += if is_offered { tool.schema_bytes } else { 0 };
             tools.push(tool);
         }
     }
     let changed = changed_mock_tools(&agent.mock_tools, facts.file_mock_tools);
     for mock in &agent.mock_tools {
-        let tool = mock_tool_view(mock, changed.contains(&mock.name.as_str()), agent, facts);
+        let tool = mock_tool_view(mock, &changed, agent, facts);
         schema_bytes += tool.schema_bytes;
         tools.push(tool);
     }
@@ -100,10 +100,11 @@ fn team_tools(agent: &AgentSettings, facts: &ToolFacts<'_>) -> Vec<AgentTool> {
 
 fn builtin_tool_view(
     row: &BuiltinToolSpec,
-    is_offered: bool,
+    offered: &[String],
     rules: &Permissions,
     facts: &ToolFacts<'_>,
 ) -> AgentTool {
+    let is_offered = offered.iter().any(|name| name == row.name);
     let (permission, why) = match rule_for_all_calls(row, rules) {
         (permission, why) if is_offered || permission == ToolPermission::Denied => {
             with_grants(row, (permission, why), facts.grants)
@@ -125,7 +126,7 @@ fn builtin_tool_view(
 
 fn mock_tool_view(
     tool: &MockTool,
-    changed: bool,
+    changed: &[&str],
     agent: &AgentSettings,
     facts: &ToolFacts<'_>,
 ) -> AgentTool {
@@ -140,7 +141,7 @@ fn mock_tool_view(
         name: tool.name.clone(),
         api_name: None,
         source: ToolSource::Mock,
-        changed,
+        changed: changed.contains(&tool.name.as_str()),
         effect: replaced.map_or(AgentToolEffect::Changes, |row| effect_of(row.effect)),
         schema_bytes: json_bytes(&tool.argument_schema()),
         permission,

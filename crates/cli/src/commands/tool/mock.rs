@@ -59,6 +59,13 @@ pub(crate) struct Args {
     pub(super) output: OutputArgs,
 }
 
+/// The action of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MockAction {
+    Set,
+    Clear,
+}
+
 /// The words of the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct MockWords {
@@ -69,17 +76,16 @@ struct MockWords {
 
 /// Runs the command.
 pub(super) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
-    let MockWords { target, tool, result } = split_words(&args.words, args.clear)?;
+    let action = if args.clear { MockAction::Clear } else { MockAction::Set };
+    let MockWords { target, tool, result } = split_words(&args.words, action)?;
     let request = match result {
         None => MockRequest { clear: vec![tool.clone()], ..MockRequest::default() },
         Some(result) => {
             let text = read_text(result)?;
-            let result = match args.error {
-                false => MockToolResult {
-                    result: Some(Value::String(text)),
-                    ..MockToolResult::default()
-                },
-                true => MockToolResult { error: Some(text), ..MockToolResult::default() },
+            let result = if args.error {
+                MockToolResult { error: Some(text), ..MockToolResult::default() }
+            } else {
+                MockToolResult { result: Some(Value::String(text)), ..MockToolResult::default() }
             };
             let description = args.description.unwrap_or_default();
             let name = tool.clone();
@@ -101,27 +107,29 @@ pub(super) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     let mocks = client.agent_mock(&key, &target, &request, &scope).await?;
     match args.output.format() {
         Format::Json => ctx.console.print_json(&mocks)?,
-        Format::Text => ctx.console.print_line(&changed_line(&mocks, &tool, args.clear))?,
+        Format::Text => ctx.console.print_line(&changed_line(&mocks, &tool, action))?,
     }
     Ok(RunVerdict::Done)
 }
 
 /// Separates the words: the target is the optional one, and `--clear` needs no result.
-fn split_words(words: &[String], clears: bool) -> Result<MockWords, CliError> {
+fn split_words(words: &[String], action: MockAction) -> Result<MockWords, CliError> {
     let usage = |why: String, hint: String| CliError::new(CliErrorKind::Usage, why).with_hint(hint);
     let parse = |word: &String| {
         let target = word.parse::<Target>();
         target.map_err(|bad| usage(bad.to_string(), format!("name one: {FULL_EXAMPLE}")))
     };
-    let (target, tool, result) = match (words, clears) {
-        ([tool], true) => (None, tool, None),
-        ([target, tool], true) => (Some(parse(target)?), tool, None),
-        ([_, tool, _], true) => {
+    let (target, tool, result) = match (words, action) {
+        ([tool], MockAction::Clear) => (None, tool, None),
+        ([target, tool], MockAction::Clear) => (Some(parse(target)?), tool, None),
+        ([_, tool, _], MockAction::Clear) => {
             let why = format!("`--clear` undoes the changes of `{tool}` and takes no result");
             return Err(usage(why, "leave out the result, or `--clear`".to_owned()));
         }
-        ([tool, result], false) if parse_bare_target(tool).is_none() => (None, tool, Some(result)),
-        ([target, tool, result], false) => (Some(parse(target)?), tool, Some(result)),
+        ([tool, result], MockAction::Set) if parse_bare_target(tool).is_none() => {
+            (None, tool, Some(result))
+        }
+        ([target, tool, result], MockAction::Set) => (Some(parse(target)?), tool, Some(result)),
         _ => {
             let tool = words.last().map_or("TOOL", String::as_str);
             let hint = format!("add it: {FULL_EXAMPLE}; to undo a change, use --clear");
@@ -138,17 +146,19 @@ fn split_words(words: &[String], clears: bool) -> Result<MockWords, CliError> {
     Ok(MockWords { target, tool: tool.clone(), result: result.cloned() })
 }
 
-fn changed_line(mocks: &AgentMocks, tool: &str, clears: bool) -> StyledLine {
+fn changed_line(mocks: &AgentMocks, tool: &str, action: MockAction) -> StyledLine {
     let name = find_builtin_tool(tool).map_or(tool, |row| row.name);
     let who = Target::agent(mocks.agent.clone(), &mocks.instance);
     let found = mocks.tools.iter().find(|mock| mock.name == name);
     let fails = found.is_some_and(|mock| mock.results.iter().any(|one| one.error.is_some()));
-    let (done, then) = match (clears, found) {
-        (true, Some(_)) => ("cleared", "it has the results of the workflow file"),
-        (true, None) if find_builtin_tool(name).is_some() => ("cleared", "it is no mock tool"),
-        (true, None) => ("cleared", "the agent does not have it"),
-        (false, _) if fails => ("mocked", "every call fails with this reason"),
-        (false, _) => ("mocked", "every call returns this result"),
+    let (done, then) = match (action, found) {
+        (MockAction::Clear, Some(_)) => ("cleared", "it has the results of the workflow file"),
+        (MockAction::Clear, None) if find_builtin_tool(name).is_some() => {
+            ("cleared", "it is no mock tool")
+        }
+        (MockAction::Clear, None) => ("cleared", "the agent does not have it"),
+        (MockAction::Set, _) if fails => ("mocked", "every call fails with this reason"),
+        (MockAction::Set, _) => ("mocked", "every call returns this result"),
     };
     StyledLine::new(Tone::Strong, format!("{done} `{name}` of {who}"))
         .with(Tone::Plain, format!(": {then} from its next turn on"))
@@ -160,23 +170,23 @@ mod tests {
 
     #[test]
     fn the_target_is_optional_and_only_a_change_has_a_result() {
-        for (words, clears, expected) in [
-            ("a@t bash ok", false, Ok((Some("a@t"), "bash", Some("ok")))),
-            ("a bash ok", false, Ok((Some("a"), "bash", Some("ok")))),
-            ("bash ok", false, Ok((None, "bash", Some("ok")))),
-            ("a@t bash", true, Ok((Some("a@t"), "bash", None))),
-            ("bash", true, Ok((None, "bash", None))),
-            ("a@t bash", false, Err("the result of `bash` is missing")),
-            ("bash", false, Err("the result of `bash` is missing")),
-            ("a@t", true, Err("`a@t` is a target, and the name of a tool is missing")),
+        for (words, action, expected) in [
+            ("a@t bash ok", MockAction::Set, Ok((Some("a@t"), "bash", Some("ok")))),
+            ("a bash ok", MockAction::Set, Ok((Some("a"), "bash", Some("ok")))),
+            ("bash ok", MockAction::Set, Ok((None, "bash", Some("ok")))),
+            ("a@t bash", MockAction::Clear, Ok((Some("a@t"), "bash", None))),
+            ("bash", MockAction::Clear, Ok((None, "bash", None))),
+            ("a@t bash", MockAction::Set, Err("the result of `bash` is missing")),
+            ("bash", MockAction::Set, Err("the result of `bash` is missing")),
+            ("a@t", MockAction::Clear, Err("`a@t` is a target, and the name of a tool is missing")),
             (
                 "a@t bash ok",
-                true,
+                MockAction::Clear,
                 Err("`--clear` undoes the changes of `bash` and takes no result"),
             ),
         ] {
             let typed: Vec<_> = words.split(' ').map(str::to_owned).collect();
-            let found = split_words(&typed, clears);
+            let found = split_words(&typed, action);
             let found = found.map_err(|error| error.to_report_error().message);
             let expected =
                 expected.map_err(str::to_owned).map(|(target, tool, result)| MockWords {
