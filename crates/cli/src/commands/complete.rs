@@ -6,7 +6,7 @@ use std::{fs, path::Path, time::Duration};
 
 use agent_worker_host::DaemonSocket;
 use agent_worker_protocol::{
-    Message, Target,
+    InstanceRef, Message, Target,
     api::{ToolSource, TurnView},
 };
 use clap::Arg;
@@ -173,17 +173,13 @@ async fn stored_values(
     let numbered = |id: &dyn std::fmt::Display, about: &str| Candidate::new(id.to_string(), about);
     Some(match (line.path.as_slice(), name) {
         (["send" | "ask"], _) if name.contains('>') && !line.values.is_empty() => Vec::new(),
-        (["tool", "mock"], name) if name.contains('>') && !line.values.is_empty() => {
-            mockable_tools(line, client, scope).await?
-        }
-        (_, "TARGET" | "AGENT" | "TARGET|FILE" | "TARGET> <MESSAGE" | "TARGET> <TOOL> <RESULT") => {
+        (["tool", "mock"], _) if name.contains('>') => mock_words(line, client, scope).await?,
+        (_, "TARGET" | "AGENT" | "TARGET|FILE" | "TARGET> <MESSAGE") => {
             targets(client, scope).await?
         }
         (_, "TAG") => {
             let all = client.instances(scope).await.ok()?;
-            let tag = |one: agent_worker_protocol::InstanceRef| {
-                Candidate::new(one.tag.to_string(), one.name.to_string())
-            };
+            let tag = |one: InstanceRef| Candidate::new(one.tag.to_string(), one.name.to_string());
             all.into_iter().map(|one| tag(one.instance)).collect()
         }
         (["doc", ..], "FILE") => {
@@ -248,13 +244,17 @@ async fn targets(client: &DaemonClient, scope: &CommandScope) -> Option<Vec<Cand
     Some(agents.chain(instances).collect())
 }
 
-/// Returns the tools of the typed agent whose results a person can give.
-async fn mockable_tools(
+/// Returns the targets, and after one the tools of the agent whose results a person can give.
+async fn mock_words(
     line: &TypedLine<'_>,
     client: &DaemonClient,
     scope: &CommandScope,
 ) -> Option<Vec<Candidate>> {
-    let [target] = line.values.as_slice() else { return None };
+    let target = match line.values.as_slice() {
+        [] => return targets(client, scope).await,
+        [target] => target,
+        _ => return None,
+    };
     let agents = client.agent_tools(&target.parse().ok()?, scope).await.ok()?;
     let tools = agents.into_iter().flat_map(|agent| agent.tools);
     let own = tools.filter(|tool| tool.source != ToolSource::Team);

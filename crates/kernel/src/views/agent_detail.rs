@@ -26,7 +26,7 @@ use crate::{
     },
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    views::{self, agent_tools::mock_tools_of, page::PageRequest},
+    views::{self, page::PageRequest},
 };
 
 const MAX_DETAIL_MESSAGES: u32 = 20;
@@ -156,9 +156,9 @@ impl Agents<'_> {
         let rows = self.0.store.agent_list(instance.id).await?;
         let own = rows.iter().find(|row| row.name == agent);
         let settings = own.and_then(views::agent_settings);
-        let shown_session = |session: Option<&Value>| program_session(session, settings.as_ref()?);
-        let session = own.and_then(|row| shown_session(row.session.as_ref()));
         let stored = own.and_then(|row| row.session.as_ref());
+        let shown_session = |session: Option<&Value>| program_session(session, settings.as_ref()?);
+        let session = shown_session(stored);
         let conversation = settings.as_ref().map(|settings| conversation_parts(stored, settings));
         let inbox = self
             .0
@@ -166,11 +166,7 @@ impl Agents<'_> {
             .inbox_pending(instance.id, agent.clone(), ListRange::first(MAX_DETAIL_MESSAGES))
             .await?;
         let attempts = self.0.store.attempt_list(instance.id, agent, MAX_DETAIL_ATTEMPTS).await?;
-        let mock_tools = match self.0.run_context(run).await {
-            Ok(run_context) => mock_tools_of(&run_context, &view.name),
-            Err(Error::RunForgotten(_)) => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let mock_tools = self.0.mock_tools_in(run, &view.name).await?;
         let times = StateTimes {
             last_attempt_ended: attempts.first().and_then(|last| last.ended_at),
             oldest_wake: oldest_wake(&inbox, view.waiting),

@@ -1,7 +1,7 @@
 //! The tools of agents, with the permissions that they have now.
 
 use agent_worker_protocol::{
-    AgentName, Permission, ToolPattern,
+    AgentName, Permission, RunId, ToolPattern,
     api::{AgentMockTool, AgentTools, ListPage},
 };
 use agent_worker_store::{GrantQuery, Instance};
@@ -40,12 +40,12 @@ impl Agents<'_> {
         let run = instance.live.or(instance.last);
         let run = run.ok_or_else(|| Error::NoRun(instance.instance.clone()))?;
         let run_context = self.0.run_context(run).await?;
-        let mut names: Vec<_> = match named {
+        let mut members: Vec<_> = match named {
             Some(agent) => vec![agent],
             None => run_context.agents.iter().map(|agent| agent.name.clone()).collect(),
         };
-        names.sort();
-        for agent in names {
+        members.sort();
+        for agent in members {
             if page.is_complete() {
                 break;
             }
@@ -78,10 +78,25 @@ impl Kernel {
 }
 
 /// Returns the mock tools of an agent, as its details name them.
-pub(crate) fn mock_tools_of(run_context: &RunContext, agent: &AgentName) -> Vec<AgentMockTool> {
+fn mock_tools_of(run_context: &RunContext, agent: &AgentName) -> Vec<AgentMockTool> {
     let Ok(settings) = run_context.agent(agent) else { return Vec::new() };
     let changed = changed_mock_tools(&settings.mock_tools, run_context.file_mock_tools(agent));
     let view =
         |name: &str| AgentMockTool { name: name.to_owned(), changed: changed.contains(&name) };
     settings.mock_tools.iter().map(|tool| view(&tool.name)).collect()
+}
+
+impl Kernel {
+    /// Returns the mock tools of an agent of a run; none if the definition of the run is no longer stored.
+    pub(crate) async fn mock_tools_in(
+        &self,
+        run: RunId,
+        agent: &AgentName,
+    ) -> Result<Vec<AgentMockTool>> {
+        match self.run_context(run).await {
+            Ok(run_context) => Ok(mock_tools_of(&run_context, agent)),
+            Err(Error::RunForgotten(_)) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
 }

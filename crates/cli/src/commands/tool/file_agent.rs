@@ -40,15 +40,13 @@ pub(super) fn read_agent(
     ctx: &CommandContext<'_>,
 ) -> Result<FileAgent, CliError> {
     let mut agents = read_agents(typed, ctx)?;
-    match agents.iter().position(|one| one.agent.name == *name) {
-        Some(place) => Ok(agents.swap_remove(place)),
-        None => {
-            let names: Vec<_> = agents.iter().map(|one| one.agent.name.to_string()).collect();
-            let why = format!("there is no agent `{name}` in the file");
-            let hint = format!("the agents are: {}", names.join(", "));
-            Err(CliError::new(CliErrorKind::Usage, why).with_hint(hint))
-        }
+    if let Some(place) = agents.iter().position(|one| one.agent.name == *name) {
+        return Ok(agents.swap_remove(place));
     }
+    let names: Vec<_> = agents.iter().map(|one| one.agent.name.to_string()).collect();
+    let why = format!("there is no agent `{name}` in the file");
+    let hint = format!("the agents are: {}", names.join(", "));
+    Err(CliError::new(CliErrorKind::Usage, why).with_hint(hint))
 }
 
 /// Reads all agents of a file, in its order.

@@ -135,12 +135,11 @@ async fn live_agents(
         None => ctx.selected_target(TargetEffect::Read)?,
     };
     let scope = ctx.scope(target, ScopeReach::CurrentProject);
-    let scope = match scope.target {
-        Some(_) => resolve_run::readable_scope(&client, &scope, format, ctx).await?,
-        None => {
-            let run = resolve_run::resolve_run(&client, &scope, format, ctx).await?;
-            ctx.scope(Some(Target::instance(&run.instance)), ScopeReach::CurrentProject)
-        }
+    let scope = if scope.target.is_some() {
+        resolve_run::readable_scope(&client, &scope, format, ctx).await?
+    } else {
+        let run = resolve_run::resolve_run(&client, &scope, format, ctx).await?;
+        ctx.scope(Some(Target::instance(&run.instance)), ScopeReach::CurrentProject)
     };
     match &scope.target {
         Some(target) => Ok(client.agent_tools(target, &scope).await?),
