@@ -202,6 +202,13 @@ fn a_change_that_cannot_be_made_is_refused_and_says_what_to_do() {
             refused.stderr.split_once("hint: ").unwrap_or_else(|| panic!("{words:?}: {refused:?}"));
         assert!(what.contains(expected) && next.contains(hint), "{words:?}: {refused:?}");
     }
+    assert_eq!(tool(&tools_of(&world, &["me@team"]), "bash")["source"], "built-in");
+}
+
+#[test]
+fn a_request_that_is_empty_or_too_large_changes_nothing() {
+    let models = ModelServer::start();
+    let world = started(&models, TEAM);
     let long = "x".repeat(1024 * 1024);
     let body = json!({"tools": [{"name": "bash", "results": [{"result": long}]}]}).to_string();
     let (status, said) = world.as_user("POST", "/agents/me%40team/mock", &body);
