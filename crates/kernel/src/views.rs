@@ -1,6 +1,7 @@
 //! Views of runs and agents with their current state, for people.
 
 pub(crate) mod agent_detail;
+pub(crate) mod agent_tools;
 pub(crate) mod events;
 mod imminent_change;
 pub(crate) mod page;

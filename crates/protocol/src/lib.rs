@@ -1,7 +1,7 @@
 //! Types that cross a process boundary or the store, and the only definition of their wire format.
 //!
-//! Names, ids, states, messages, events, the worker's job, the HTTP bodies, the error format, and the list of commands
-//! that run other commands. This crate has no
+//! Names, ids, states, messages, events, the worker's job, the HTTP bodies, the error format, the table of
+//! the team's tools, and the list of commands that run other commands. This crate has no
 //! I/O, no async code, no clock and no randomness. A value of these types has already been validated.
 
 mod agent;
@@ -38,6 +38,7 @@ mod suspension;
 pub mod sync;
 mod target;
 mod task;
+pub mod team_tools;
 mod time;
 mod tool;
 

@@ -41,7 +41,7 @@ use crate::output::{
 };
 
 /// Words about a mock agent with another script.
-const SCRIPT_CHANGED: &str = "has another script from its next turn on";
+const MOCKS_CHANGED: &str = "has another script or other mock tools from its next turn on";
 
 /// The level of detail in addition to messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +199,7 @@ impl RunProgress {
             }
             EventBody::AgentAdded => self.change_activity(event, AgentActivity::Idle, "joined"),
             EventBody::AgentResumed => self.change_activity(event, AgentActivity::Idle, "resumed"),
-            EventBody::AgentMockChanged => agent_notice(event, Tone::Plain, SCRIPT_CHANGED),
+            EventBody::AgentMockChanged => agent_notice(event, Tone::Plain, MOCKS_CHANGED),
             EventBody::AgentRemoved => self.agent_removed(event),
             EventBody::QuestionOpen(data) => self.question_opened(event, data.question),
             EventBody::QuestionAnswered(data) => self.question_answered(event, data.question),

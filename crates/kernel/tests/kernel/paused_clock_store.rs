@@ -348,6 +348,7 @@ patient! {
         fn fault_list() -> Vec<StoreFault>;
         fn heartbeat_put(now: StoreTime) -> ();
         fn heartbeat_last() -> Option<StoreTime>;
+        fn effect_is_known(by: WriteContext, workflow: WorkflowId) -> bool;
         fn effect_expire(before: StoreTime) -> u32;
         also {
             fn now(&self) -> Now {

@@ -215,7 +215,7 @@ event_kinds! {
         AgentStopped => "agent.stopped",
         /// An agent that was stopped is woken again.
         AgentResumed => "agent.resumed",
-        /// A mock agent has another script from its next turn on.
+        /// An agent has another script or other mock tools from its next turn on.
         AgentMockChanged => "agent.mock_changed",
         /// An agent left the run.
         AgentRemoved => "agent.removed",
