@@ -23,6 +23,7 @@ mod message;
 mod mock;
 mod mock_tool;
 mod name;
+mod network_host;
 mod notify;
 mod problem;
 mod problem_details;
@@ -87,6 +88,7 @@ pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use mock_tool::{MockTool, MockToolResult};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
+pub use network_host::{BadHost, HostListing, NetworkHost, NetworkTarget, TargetHost};
 pub use notify::{
     LimitDefaults, Notification, NotifyChannel, NotifyFailure, NotifyFailures, NotifyOccasion,
     NotifySettings, NotifyWhen, RunDefaults,
@@ -98,7 +100,8 @@ pub use proposal::{
     Rule, Terms, TieBreaker, VoteOutcome,
 };
 pub use sandbox::{
-    JobSandbox, SandboxInForce, SandboxLevel, SandboxMode, SandboxNetwork, SandboxSettings,
+    BadMemoryLimit, JobSandbox, MemoryLimit, SandboxInForce, SandboxLevel, SandboxMode,
+    SandboxNetwork, SandboxSettings,
 };
 pub use scope::{
     BadPattern, FolderScope, InstancePattern, NoSuchPermission, Permission, Scopes,

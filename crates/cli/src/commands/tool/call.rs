@@ -161,7 +161,9 @@ async fn carry_out(
     }
     match find_builtin_tool(tool) {
         Some(BuiltinToolSpec { tool: BuiltinTool::FetchUrl, .. }) => {
-            Ok(PageFetcher::new(std::iter::empty()).fetch(args).await)
+            let settings = &owner.agent.sandbox;
+            let hosts = settings.network.hosts().filter(|_| !settings.is_off());
+            Ok(PageFetcher::new(std::iter::empty(), hosts).fetch(args).await)
         }
         Some(row) => call_in_host(owner, row, args, ctx.settings).await,
         None => Ok(ToolOutput::Failed(format!("there is no tool `{tool}`"))),
