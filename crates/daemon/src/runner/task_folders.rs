@@ -24,7 +24,7 @@ const NAME_BYTES: usize = 16;
 
 /// Result of a worker, with the output of its command.
 #[derive(Debug)]
-pub(super) enum TaskResult {
+pub(super) enum CommandResult {
     Ended {
         end: TaskCommandEnd,
         /// Living processes that the command left in the background.
@@ -104,7 +104,7 @@ fn folders_in(tasks: &Path) -> Vec<CommandFolder> {
 }
 
 /// Reads the result of a worker that has released its lock. A result that cannot be read is none.
-pub(super) async fn read_result(folder: &CommandFolder) -> Option<TaskResult> {
+pub(super) async fn read_result(folder: &CommandFolder) -> Option<CommandResult> {
     let at = folder.clone();
     match run_blocking(move || read_files(&at)).await? {
         Ok(result) => result,
@@ -116,7 +116,7 @@ pub(super) async fn read_result(folder: &CommandFolder) -> Option<TaskResult> {
     }
 }
 
-fn read_files(folder: &CommandFolder) -> io::Result<Option<TaskResult>> {
+fn read_files(folder: &CommandFolder) -> io::Result<Option<CommandResult>> {
     Ok(match read_optional(&folder.result())? {
         None => None,
         Some(text) => Some(match serde_json::from_slice(&text)? {
@@ -125,9 +125,12 @@ fn read_files(folder: &CommandFolder) -> io::Result<Option<TaskResult>> {
                 let left = left_of(&ended);
                 let CommandEnded { status, timed_out, stopped, ms, stderr, left: _ } = ended;
                 let outcome = ShellOutcome { status, stdout, stderr };
-                TaskResult::Ended { end: TaskCommandEnd { outcome, timed_out, stopped, ms }, left }
+                CommandResult::Ended {
+                    end: TaskCommandEnd { outcome, timed_out, stopped, ms },
+                    left,
+                }
             }
-            CommandResult::NotStarted { why, errno } => TaskResult::NotStarted(match errno {
+            CommandResult::NotStarted { why, errno } => CommandResult::NotStarted(match errno {
                 Some(errno) => io::Error::from_raw_os_error(errno),
                 None => io::Error::other(why),
             }),

@@ -22,7 +22,7 @@ pub(super) enum TaskBegin {
         /// Value of `failure()`.
         has_failed: bool,
     },
-    /// Start it.
+    /// Start the task at once.
     Start,
     /// Continue what its row says.
     Continue,

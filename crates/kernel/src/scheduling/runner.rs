@@ -158,7 +158,7 @@ pub trait Runner: Send + Sync {
 pub struct TaskProcess {
     /// Run of the task.
     pub run: RunId,
-    /// The task.
+    /// The task, or an item of it.
     pub key: TaskKey,
     /// Number of the start, from 1.
     pub attempt: u32,

@@ -191,6 +191,7 @@ async fn a_command_that_outlives_a_daemon_is_adopted_and_not_repeated() {
         }
     })
     .await;
+    world.stop_daemon().await;
     world.restart_daemon().await;
     gate.add_permits(2);
     let view = world.wait_until_ended(run).await;

@@ -11,6 +11,7 @@ use crate::{
     notify::{NotifyChannel, NotifyOccasion},
     proposal::{ProposalState, VoteOutcome},
     state::{AttemptEnd, FailureClass, LimitKind, Outcome, PauseCause, RunMode, VerdictOutcome},
+    task::{TaskPath, TaskState},
 };
 
 /// A kind, its recorded data as text (empty: none), and its body.
@@ -308,6 +309,34 @@ fn requests() -> Vec<Recorded> {
     ]
 }
 
+fn tasks() -> Vec<Recorded> {
+    let task = TaskPath::new("reviews/2");
+    vec![
+        (
+            "task.started",
+            r#"{"attempt":2,"item":3,"message":7,"task":"reviews/2"}"#,
+            EventBody::TaskStarted(TaskStartedData {
+                task: task.clone(),
+                item: Some(3),
+                attempt: 2,
+                message: Some(seq(7)),
+            }),
+        ),
+        (
+            "task.ended",
+            r#"{"error":"so","exit_code":1,"item":null,"ms":9,"state":"failed","task":"reviews/2"}"#,
+            EventBody::TaskEnded(TaskEndedData {
+                task,
+                item: None,
+                state: TaskState::Failed,
+                exit_code: Some(1),
+                error: Some("so".into()),
+                ms: Some(9),
+            }),
+        ),
+    ]
+}
+
 fn grants() -> Vec<Recorded> {
     let (grant, approval) = (GrantId::new(1), ApprovalId::new(2));
     let granted = PermissionGrantData { grant, pattern: "Bash(git push*)".parse().unwrap() };
@@ -398,6 +427,7 @@ fn every_kind_is_written_and_read_as_by_the_version_before() {
         proposals(),
         requests(),
         grants(),
+        tasks(),
         messages(),
     ];
     let recorded: Vec<_> = tables.into_iter().flatten().collect();

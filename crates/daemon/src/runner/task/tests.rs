@@ -298,7 +298,7 @@ async fn a_daemon_that_ends_the_processes_of_a_run_leaves_no_false_result() {
 async fn a_long_output_without_a_newline_needs_no_memory_in_the_worker() {
     let home = TestHome::new();
     let (up, go) = (home.pipe("up"), home.pipe("go"));
-    let script = "echo up > up; head -c 2147483648 /dev/zero; echo up > up; read -r line < go";
+    let script = "echo up > up; head -c 268435456 /dev/zero; echo up > up; read -r line < go";
     let (daemon, stop) = (home.daemon(), CancellationToken::new());
     let running = daemon.task_run(home.process(1), home.command(script), None, stop);
     let measure = async {
