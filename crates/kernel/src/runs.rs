@@ -26,7 +26,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, RunScript},
     runs::run_paths::{RunFile, RunFileRequest},
-    scheduling::{limits, run_step},
+    scheduling::run_step,
 };
 
 /// Starts, pauses, stops and shows runs.
@@ -189,11 +189,8 @@ impl Kernel {
         let now = self.now();
         match &row.state {
             RunState::Paused { cause } => {
-                let agents = self.store.agent_list(row.workflow).await?;
-                let today = self.turns_today(&row).await?;
-                if let Some(needs) =
-                    limits::missing_limits(&row, &agents, today, &limits, now.store)
-                {
+                let needs = self.limit_outlook(&row, &limits).await?.needs;
+                if !needs.is_empty() {
                     let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
                     let needs = Box::new(needs);
                     return Err(Error::StillLimited { instance, cause, mode, needs });

@@ -66,6 +66,7 @@ pub(crate) mod run_loop;
 mod search_index;
 mod setup;
 pub(crate) mod shutdown;
+pub(crate) mod spend_limit;
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "the loader refuses `tasks:` until a loop runs them")

@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn the_run_state_decides_the_verdict_on_mail_that_was_not_taken() {
         use DeliveryState::{Acted, Dead, Dropped, Leased, Pending};
-        let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "3 of 3".into() };
+        let limit = PauseCause::limit(LimitKind::Turns, "3 of 3".to_owned());
         let paused = |cause| Some(RunState::Paused { cause });
         let ended = |outcome| Some(RunState::Ended { outcome });
         let goes_on = None;

@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_run_at_a_limit_says_what_to_type() {
-        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
+        let cause = PauseCause::limit(LimitKind::Wall, "2h".to_owned());
         let needs = ResumeRequest { wall: Some("4h".parse().unwrap()), ..Default::default() };
         let run = RunView { state: RunState::Paused { cause }, needs, ..samples::run() };
         let wakes = "its limit is raised: agent-worker resume @review:pr-1 --wall 4h";

@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn a_run_at_a_limit_needs_a_higher_one_before_its_agent_can_try_again() {
-        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "3s".into() };
+        let cause = PauseCause::limit(LimitKind::Wall, "3s".to_owned());
         let refused = samples::failure("coder", FailureClass::RateLimited);
         let needs = ResumeRequest { wall: Some("2h".parse().unwrap()), ..Default::default() };
         let view = run("claude", RunState::Paused { cause }, vec![refused.clone()]);
@@ -423,7 +423,7 @@ mod tests {
         ];
         assert_eq!(run_next_steps(&view, std::slice::from_ref(&question)), expected);
         // At a limit the state of the agent does not name its question.
-        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
+        let cause = PauseCause::limit(LimitKind::Wall, "2h".to_owned());
         view.agents[0].state = AgentState::Paused { why: cause.to_string() };
         view.state = RunState::Paused { cause };
         let limit = "raise the limit: agent-worker resume @review:pr-1";

@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_run_that_waits_says_why_and_how_to_end_it() {
-        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
         let (state, needs) =
             (RunState::Paused { cause }, ResumeRequest { hops: Some(100), ..Default::default() });
         let view = RunView { state, needs, ended: None, lasted_ms: 90_000, ..samples::run() };

@@ -79,35 +79,45 @@ impl Drop for BusyGuard {
     }
 }
 
-/// The next instant at which the wall limit acts on a run, as the last settlement computed it. It is unknown before the
-/// first settlement, after a change of the limits, and while no time counts.
+/// The next instants at which a limit acts on a run, as the last settlement computed them. They are unknown before the
+/// first settlement, after a change of the limits, and the one of the wall limit while no time counts.
 #[derive(Default)]
-struct WallTimer {
-    next: Option<(Limits, WallStep)>,
+struct LimitTimer {
+    wall: Option<(Limits, WallStep)>,
+    /// Time at which a run that is paused at a limit of the last 24 hours continues.
+    resume: Option<StoreTime>,
 }
 
-impl WallTimer {
-    /// Returns true if the run must be settled for its wall limit now.
+impl LimitTimer {
+    /// Returns true if the run must be settled for a limit now.
     fn is_due(&self, limits: &Limits, now: StoreTime) -> bool {
-        limits.wall.is_some()
-            && match self.next {
-                Some((of, WallStep::Due(at))) if of == *limits => at <= now,
-                Some(_) | None => true,
-            }
+        let is_wall_due = match self.wall {
+            Some((of, WallStep::Due(at))) if of == *limits => at <= now,
+            Some(_) | None => true,
+        };
+        limits.wall.is_some() && is_wall_due || self.resume.is_some_and(|at| at <= now)
     }
 
     /// Returns the instant to wait for, if it is in the future.
     fn instant(&self, now: StoreTime) -> Option<StoreTime> {
-        match self.next {
-            Some((_, WallStep::Due(at))) => Some(at).filter(|at| *at > now),
+        let wall = match self.wall {
+            Some((_, WallStep::Due(at))) => Some(at),
             Some((_, WallStep::Wait | WallStep::StopTurns)) | None => None,
-        }
+        };
+        wall.into_iter().chain(self.resume).filter(|at| *at > now).min()
     }
+}
+
+/// The instants that one settlement computes.
+#[derive(Clone, Copy)]
+struct LimitInstants {
+    wall: WallStep,
+    resume: Option<StoreTime>,
 }
 
 /// The state of a loop between two polls.
 struct PollState {
-    wall: WallTimer,
+    timer: LimitTimer,
     gaps: PollGaps,
 }
 
@@ -137,7 +147,7 @@ impl Kernel {
         let mut seen = ChangeCursor::default();
         let mut next = Instant::now();
         let mut people = self.viewers.subscribe();
-        let mut state = PollState { wall: WallTimer::default(), gaps: self.poll_gaps() };
+        let mut state = PollState { timer: LimitTimer::default(), gaps: self.poll_gaps() };
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -163,7 +173,7 @@ impl Kernel {
         &self,
         run: RunId,
         busy: &BusyAgents,
-        PollState { wall, gaps }: &mut PollState,
+        PollState { timer, gaps }: &mut PollState,
     ) -> Result<PollOutcome> {
         let run_context = &self.run_context(run).await?;
         let now = self.now();
@@ -174,10 +184,10 @@ impl Kernel {
         let mut next = now.store.plus(self.scheduler.options.sweep_interval.duration());
         if self.scheduler.is_draining() {
             // Nothing starts any more. The live turns still have the time of their run.
-            if wall.is_due(&run_context.limits, now.store) {
-                self.settle_run(run_context, wall, now).await?;
+            if timer.is_due(&run_context.limits, now.store) {
+                self.settle_run(run_context, timer, now).await?;
             }
-            let next = wall.instant(now.store).map_or(next, |due| next.min(due));
+            let next = timer.instant(now.store).map_or(next, |due| next.min(due));
             return Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)));
         }
         // A proposal that is overdue after that is damaged and stays open: the sweep handles it early enough.
@@ -187,8 +197,8 @@ impl Kernel {
             next = next.min(due);
         }
         // At the wall limit no turn starts: the settlement comes first.
-        let wall_due = wall.is_due(&run_context.limits, now.store);
-        if wall_due && self.settle_run(run_context, wall, now).await? == RunSettled::Ended {
+        let limit_due = timer.is_due(&run_context.limits, now.store);
+        if limit_due && self.settle_run(run_context, timer, now).await? == RunSettled::Ended {
             return Ok(PollOutcome::RunEnded);
         }
         // Agents without a worker wait for a slot: if their run is paused, no time counts.
@@ -200,13 +210,13 @@ impl Kernel {
         let may_change = busy.is_empty()
             || all_wait_for_slots
             || self.approval_waits.is_present(run_context.run);
-        if !wall_due
+        if !limit_due
             && may_change
-            && self.settle_run(run_context, wall, now).await? == RunSettled::Ended
+            && self.settle_run(run_context, timer, now).await? == RunSettled::Ended
         {
             return Ok(PollOutcome::RunEnded);
         }
-        let next = wall.instant(now.store).map_or(next, |due| next.min(due));
+        let next = timer.instant(now.store).map_or(next, |due| next.min(due));
         Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)))
     }
 
@@ -240,24 +250,29 @@ impl Kernel {
     async fn settle_run(
         &self,
         run_context: &RunContext,
-        wall: &mut WallTimer,
+        timer: &mut LimitTimer,
         now: Now,
     ) -> Result<RunSettled> {
         let is_there = self.viewers.is_present(run_context.run);
         let person = if is_there { HumanPresence::Present } else { HumanPresence::Absent };
         let draining = self.scheduler.is_draining();
-        let found = Arc::new(Mutex::new(WallStep::Wait));
+        let found = Arc::new(Mutex::new(LimitInstants { wall: WallStep::Wait, resume: None }));
         let step = Arc::clone(&found);
         let decide = Box::new(move |facts: &_| {
-            *sync::lock(&step) = wall_limit::wall_step(facts, now.store);
+            *sync::lock(&step) = LimitInstants {
+                wall: wall_limit::wall_step(facts, now.store),
+                resume: run_step::resume_at(facts, now),
+            };
             let step = run_step::decide_run_step(facts, person, now);
             if draining { run_step::draining_step(step) } else { step }
         });
         let settled = self.store.run_settle(run_context.run, decide, now).await?;
         let step = *sync::lock(&found);
         // After a change of the state the COMMIT wakes this loop, and the next settlement computes the instant.
-        wall.next = (settled == RunStep::Stay).then_some((run_context.limits, step));
-        if step == WallStep::StopTurns {
+        let is_known = settled == RunStep::Stay;
+        timer.wall = is_known.then_some((run_context.limits, step.wall));
+        timer.resume = step.resume.filter(|_| is_known);
+        if step.wall == WallStep::StopTurns {
             self.request_stops(&WorkerSelector::Run(run_context.run), &WorkerStopReason::WallLimit);
         }
         Ok(match settled {
