@@ -103,6 +103,10 @@ impl DaemonHome {
     pub(crate) fn run(&self, run: RunId) -> PathBuf {
         self.runs().join(run.to_string())
     }
+    /// Returns the folder of the processes of a run's tasks.
+    pub(crate) fn tasks(&self, run: RunId) -> PathBuf {
+        self.run(run).join("tasks")
+    }
     pub(crate) fn attempt(&self, run: RunId, attempt: AttemptId) -> PathBuf {
         self.run(run).join(attempt.to_string())
     }

@@ -1,4 +1,4 @@
-//! External processes: workers and setup commands, found again after a restart and ended as whole trees.
+//! External processes: workers, of attempts and of tasks, and setup commands, found again after a restart and ended as whole trees.
 //!
 //! Invariant: a worker is alive while its lock is held, whichever daemon started it.
 
@@ -8,6 +8,8 @@ mod grace_period;
 mod notify_command;
 mod recorded_tree;
 mod shell;
+mod task;
+mod task_folders;
 mod worker;
 mod worker_processes;
 
@@ -24,10 +26,10 @@ use agent_worker_host::{
 };
 use agent_worker_kernel::{
     AttemptPaths, EventTail, NotifyPlan, ProcessMark, ProcessOrigin, RunFiles, Runner,
-    ShellCommand, ShellOutcome, WorkerExit, WorkerLiveness,
+    ShellCommand, ShellOutcome, TaskCommandEnd, TaskProcess, WorkerExit, WorkerLiveness,
 };
 use agent_worker_protocol::{
-    AttemptId, BadEventLine, NumberedEvent, RunId, WorkerJob, api::ProcessTracking,
+    AttemptId, BadEventLine, NumberedEvent, RunId, Span, WorkerJob, api::ProcessTracking,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -115,16 +117,18 @@ impl ProcessRunner {
     /// Ends all processes that carry `mark`, are in its control group or were kept for its run, and the orphans
     /// that the daemon inherited. Returns the number of processes of `mark`.
     async fn sweep(&self, mark: &str, grace: &GracePeriod) -> u32 {
+        let tasks = self.end_task_workers(mark, grace).await;
         let (children, groups, of) = (self.children.clone(), self.groups.clone(), mark.to_owned());
         let theirs = move || {
             let mut all = marked_processes(&of);
             all.extend(children.kept_of(&of));
             all.extend(groups.processes(&of));
+            all.extend(tasks.left.iter().filter(|left| left.is_alive()));
             all.sort_unstable();
             all.dedup();
             all
         };
-        let ended = grace.end_processes(theirs, self.groups.groups_of(mark)).await;
+        let ended = tasks.ended + grace.end_processes(theirs, self.groups.groups_of(mark)).await;
         self.children.end_untracked(grace).await;
         self.groups.remove(mark).await;
         u32::try_from(ended).unwrap_or(u32::MAX)
@@ -145,6 +149,10 @@ impl Runner for ProcessRunner {
     async fn run_close(&self, run: RunId) -> u32 {
         let ended = self.sweep(&run.to_string(), &self.grace_period(run)).await;
         self.grace_override.forget_run(run);
+        self.workers.remove_tasks(run);
+        // Not earlier: a daemon that dies between the end of a command and the COMMIT of its result leaves the result to the
+        // next one.
+        self.remove_task_folders(run).await;
         match std::fs::remove_file(self.env_file(run)) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -323,6 +331,24 @@ impl Runner for ProcessRunner {
         stop: CancellationToken,
     ) -> io::Result<ShellOutcome> {
         self.run_shell(command, &stop).await
+    }
+
+    async fn task_run(
+        &self,
+        process: TaskProcess,
+        command: ShellCommand,
+        timeout: Option<Span>,
+        stop: CancellationToken,
+    ) -> io::Result<Option<TaskCommandEnd>> {
+        self.run_task(&process, command, timeout, &stop).await
+    }
+
+    async fn task_adopt(
+        &self,
+        process: TaskProcess,
+        stop: CancellationToken,
+    ) -> Option<TaskCommandEnd> {
+        self.adopt_task(&process, &stop).await
     }
 }
 

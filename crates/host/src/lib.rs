@@ -5,6 +5,7 @@
 
 mod atomic_file;
 mod cgroup;
+mod command_folder;
 mod connection;
 mod connection_limits;
 mod daemon_socket;
@@ -39,6 +40,7 @@ use macos as system;
 
 pub use atomic_file::{Durability, write_atomically};
 pub use cgroup::{Cgroup, CgroupRoot, group_marks};
+pub use command_folder::CommandFolder;
 pub use connection_limits::{ConnectionLimits, ConnectionPlace, TOKEN_TIMEOUT};
 pub use daemon_socket::{DaemonSocket, DialError};
 pub use damage::observe_damage;
@@ -50,9 +52,9 @@ pub use keyed_limit::{KeyedLimit, KeyedPlace};
 pub use lock::LockFile;
 pub use mcp_client::{McpAction, McpReply, McpReplyBody};
 pub use process_tree::{
-    ATTEMPT_MARKER, Process, attempt_marks, children, dead_children, descendants,
+    ATTEMPT_MARKER, Process, TASK_MARKER, attempt_marks, children, dead_children, descendants,
     environment_value, is_inside_attempt, marked_processes, own_descendants, own_marks,
-    process_chain, reap,
+    process_chain, reap, task_processes,
 };
 pub use program_search::{ProgramDefect, find_program};
 pub use shortage::{EXIT_SHORTAGE, is_shortage};

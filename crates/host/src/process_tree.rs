@@ -21,6 +21,10 @@ use crate::{cgroup::group_marks, system};
 /// Environment variable with the attempt's id, which every process of an attempt has.
 pub const ATTEMPT_MARKER: &str = "AGENT_WORKER_ATTEMPT";
 
+/// Environment variable that every process of a task's command has: run, path and item of the task, the same in every
+/// attempt.
+pub const TASK_MARKER: &str = "AGENT_WORKER_TASK";
+
 /// Longest time that one scan waits for processes that are replacing their program. An agent can prolong an exec.
 const MAX_EXEC_WAIT: Duration = Duration::from_secs(1);
 
@@ -193,6 +197,20 @@ pub fn marked_processes(attempt: &str) -> Vec<Process> {
     let marked = scan_marks().into_iter().filter(|(_, mark)| mark == attempt);
     let mut processes: Vec<Process> = marked.map(|(process, _)| process).collect();
     // A process may have the same mark twice.
+    processes.dedup();
+    processes
+}
+
+/// Returns every living process that was started with this run and this task in its environment.
+pub fn task_processes(run: &str, task: &str) -> Vec<Process> {
+    let deadline = Instant::now() + MAX_EXEC_WAIT;
+    let mut marked = system::environment_values(TASK_MARKER, deadline);
+    marked.retain(|(process, value)| {
+        value == task
+            && environment_value(process.pid, ATTEMPT_MARKER)
+                .is_ok_and(|mark| mark.as_deref() == Some(run))
+    });
+    let mut processes: Vec<Process> = marked.into_iter().map(|(process, _)| process).collect();
     processes.dedup();
     processes
 }

@@ -21,7 +21,7 @@ pub use access::{instance_resolution::InstanceSelector, tokens::Tokens};
 pub use agent_worker_store::{
     ChangeCursor, DocumentBase, ExchangeMode, FileIntent, FileSlot, FileState, PendingConflictFile,
 };
-pub use agent_worker_workflow::webhook_problem;
+pub use agent_worker_workflow::{PreparedScript, ValueFile, webhook_problem};
 pub use approvals::{
     Approvals,
     attention::{Attention, AttentionNeed, DeadLetterAction, PendingAttention},
@@ -54,7 +54,7 @@ pub use scheduling::{
     attempts::Attempts,
     runner::{
         AttemptPaths, EventTail, ProcessMark, ProcessOrigin, Runner, ShellCommand, ShellOutcome,
-        WorkerExit, WorkerLiveness,
+        TaskCommandEnd, TaskProcess, WorkerExit, WorkerLiveness,
     },
 };
 pub use views::{

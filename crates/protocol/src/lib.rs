@@ -9,6 +9,7 @@ pub mod api;
 mod approval;
 mod attachment;
 mod backend;
+mod command_job;
 mod display_text;
 mod effect;
 mod event;
@@ -51,6 +52,9 @@ pub use attachment::{
     size_text,
 };
 pub use backend::{Acp, AcpAgent, Api, Backend, CredentialMode, Native, SessionPolicy, VendorCli};
+pub use command_job::{
+    CommandEnded, CommandJob, CommandResult, CommandValue, JobLine, LeftProcess,
+};
 pub use display_text::{plain_line, sanitize_for_display};
 pub use effect::{EffectKey, Hash, canonical_json, hash, hmac};
 pub use event::{

@@ -13,7 +13,7 @@ use std::{
 
 use agent_worker_host::{DaemonSocket, LockFile, adopt_orphans, end_processes, own_descendants};
 use agent_worker_protocol::{
-    Finished, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
+    Finished, JobLine, Problem, Span, SuspensionDetector, WorkerEvent, WorkerJob, WorkerOutcome,
 };
 use agent_worker_sandbox::SandboxError;
 use tokio::{
@@ -29,6 +29,7 @@ use crate::{
     clocks::{AttemptClockReadings, Expiry, next_expiry},
     event_reporter::EventReporter,
     structured_answer::AnswerSchema,
+    task_command::run_command,
     turn::{TurnAnswer, TurnContext, TurnFailure},
     turn_history::TurnHistory,
 };
@@ -42,12 +43,12 @@ pub enum Error {
     /// The worker read no job from stdin.
     #[error("could not read the job from stdin")]
     Job(#[source] io::Error),
-    /// The worker could not use the folder of the attempt.
+    /// The worker could not use the folder of the attempt or the command.
     #[error("could not {doing} in {}", folder.display())]
     Folder {
         /// The operation that failed, as a verb phrase.
         doing: &'static str,
-        /// The folder of the attempt.
+        /// The folder of the attempt or the command.
         folder: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -66,7 +67,13 @@ pub enum Error {
 /// own.
 pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
     let began = Instant::now();
-    let job = read_job(stdin).map_err(Error::Job)?;
+    match read_job(stdin).map_err(Error::Job)? {
+        JobLine::Turn(job) => run_attempt(job.into_owned(), began).await,
+        JobLine::Command(job) => run_command(&job).await,
+    }
+}
+
+async fn run_attempt(job: WorkerJob, began: Instant) -> Result<(), Error> {
     let folder = |doing| {
         let folder = job.folder.clone();
         move |source| Error::Folder { doing, folder, source }
@@ -94,22 +101,22 @@ pub async fn run_worker(stdin: impl BufRead) -> Result<(), Error> {
     ended
 }
 
-fn read_job(mut stdin: impl BufRead) -> io::Result<WorkerJob> {
+fn read_job(mut stdin: impl BufRead) -> io::Result<JobLine<'static>> {
     let mut line = String::new();
     stdin.read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
 }
 
 /// TERM, which stops an attempt, and the signals that the worker discards.
-struct WorkerSignals {
-    term: Signal,
+pub(crate) struct WorkerSignals {
+    pub(crate) term: Signal,
     /// Signals of a terminal are meant for its user. The worker catches them because children would inherit an
     /// ignored signal.
     _terminal: [Signal; 2],
 }
 
 impl WorkerSignals {
-    fn catch() -> io::Result<Self> {
+    pub(crate) fn catch() -> io::Result<Self> {
         let terminal = [signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?];
         Ok(Self { term: signal(SignalKind::terminate())?, _terminal: terminal })
     }

@@ -1,6 +1,6 @@
-//! The worker: the process that carries out one attempt, as f(prompt, tools) → result.
+//! The worker: the process that carries out one attempt, as f(prompt, tools) → result, or one command of a task.
 //!
-//! A worker is an ordinary client of the daemon: it reports events over the socket, calls tools over MCP, and
+//! A worker of an attempt is an ordinary client of the daemon: it reports events over the socket, calls tools over MCP, and
 //! continues for a while without a daemon. The daemon decides if the work counts.
 
 mod api_backend;
@@ -30,6 +30,7 @@ mod pricing;
 mod program;
 mod shell;
 mod structured_answer;
+mod task_command;
 mod tool_host;
 mod tool_loop;
 mod tool_server;

@@ -3,6 +3,7 @@
 pub(crate) mod agent_problems;
 pub(crate) mod answers;
 pub(crate) mod context;
+pub(crate) mod env_mentions;
 pub(crate) mod gates;
 pub(crate) mod history;
 pub(crate) mod layout;

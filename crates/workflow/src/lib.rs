@@ -40,7 +40,7 @@ pub use definition::schema::schema;
 pub use definition::setup::SetupStep;
 pub use definition::tasks::{
     AskTask, ChildWorkflowTask, MessageTask, ParallelTasks, SendEnd, ShellTask, TaskAction,
-    TaskDefinition, TaskFormat, TaskLoop, TaskProcedure, TaskRetry, read_tasks,
+    TaskDefinition, TaskFormat, TaskLoop, TaskProcedure, TaskRetry,
 };
 pub use definition::unset_env::unset_env;
 pub use definition::user_config::UserConfig;

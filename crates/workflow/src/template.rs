@@ -131,7 +131,7 @@ impl ReferencePlaces {
 
     /// Returns the place of a flaw: a byte of the reference's content if the file has the content as it is, else the
     /// reference.
-    fn flaw_range(&self, flawed: &FlawedReference, source: &str) -> Range<usize> {
+    pub(crate) fn flaw_range(&self, flawed: &FlawedReference, source: &str) -> Range<usize> {
         let whole = self.range(flawed.nth);
         let exact = || {
             let offset = flawed.flaw.offset.filter(|_| self.ranges.len() > flawed.nth)?;
@@ -207,6 +207,8 @@ impl Template {
                 | Reference::Param(_)
                 | Reference::Env(_)
                 | Reference::Task { .. }
+                | Reference::Item
+                | Reference::ItemIndex
                 | Reference::Expression(_)
                 | Reference::ChannelFile
                 | Reference::DocumentFile => "",
@@ -269,7 +271,7 @@ pub(crate) fn split_pieces<'t>(
     text: &'t str,
     known: &KnownNames,
 ) -> (Vec<Piece<'t>>, Vec<FlawedReference>) {
-    if known.expressions {
+    if known.owner.has_expressions() {
         return expression::split(text);
     }
     let (pieces, unclosed) = split_references(text);

@@ -131,7 +131,7 @@ tasks:
       mkdir -p .changeset
       echo "${{ changeset }}" > .changeset/auto-$(date +%s).md
 "#,
-        Refused("`tasks` is not in this version"),
+        Refused("the file has no kickoff, so no agent is woken"),
     ),
     (
         "002:20, with a kickoff instead of tasks",
@@ -286,22 +286,22 @@ pub(super) const FRAGMENTS: [(&str, &str, Expected); 23] = [
     (
         "002:135",
         "tasks:\n  - shell: git diff\n    as: diff\n\n  - send: \"Review: ${{ diff }}\"\n    to: reviewer\n    as: review\n",
-        Refused("`tasks` is not in this version"),
+        Refused("the file has no kickoff, so no agent is woken"),
     ),
     (
         "002:551",
         "tasks:\n  - send: \"Review\"\n    to: reviewer\n    as: review\n\n  - if: ${{ review.contains('security') }}\n    send: \"Deep security review\"\n    to: security-reviewer\n",
-        Refused("`tasks` is not in this version"),
+        Refused("there is no agent `security-reviewer`"),
     ),
     (
         "002:568",
         "tasks:\n  # Sequential task\n  - send: \"Review code\"\n    to: code-reviewer\n    as: review\n\n  # Parallel tasks\n  - parallel:\n      - send: \"Security review based on ${{ review }}\"\n        to: security-reviewer\n        as: security\n      - send: \"Performance review based on ${{ review }}\"\n        to: perf-reviewer\n        as: perf\n\n  # Sequential (waits for parallel to complete)\n  - send: \"Summarize: ${{ security }} and ${{ perf }}\"\n    to: summarizer\n",
-        Refused("`tasks` is not in this version"),
+        Refused("there is no agent `code-reviewer`"),
     ),
     (
         "002:596",
         "tasks:\n# Potential future syntax for concurrency limits\n- parallel:\n    max: 3  # Max concurrent tasks\n    tasks:\n      - send: ...\n      - send: ...\n",
-        Refused("`tasks` is not in this version"),
+        Refused("needs `to`"),
     ),
     (
         "000:922 001:976 002:150",

@@ -145,10 +145,17 @@ fn unset_variables(workflow: &Workflow, file: &Path, ctx: &CommandContext<'_>) -
 }
 
 fn show(workflow: &Workflow, file: &Path, ctx: &mut CommandContext<'_>) -> Result<(), CliError> {
-    let agents = pluralize(workflow.agents.len(), "agent");
+    let tasks = workflow.tasks.walk().count();
+    let content = match (workflow.agents.len(), tasks) {
+        (agents, 0) => pluralize(agents, "agent"),
+        (0, tasks) => pluralize(tasks, "task"),
+        (agents, tasks) => {
+            format!("{}, {}", pluralize(agents, "agent"), pluralize(tasks, "task"))
+        }
+    };
     let head =
         StyledLine::new(Tone::Good, "valid").with(Tone::Plain, format!(": {}", workflow.name));
-    ctx.console.print_line(&head.with(Tone::Dim, format!(" ({agents})")))?;
+    ctx.console.print_line(&head.with(Tone::Dim, format!(" ({content})")))?;
     let agents = workflow.agents.iter();
     let agents = agents.map(|agent| (agent.name.to_string(), agent.backend.word().to_owned()));
     print_columns(&agents.collect::<Vec<_>>(), ctx)?;

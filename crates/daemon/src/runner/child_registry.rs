@@ -28,7 +28,7 @@ pub(super) struct ChildRegistry {
 struct TrackedChildren {
     /// Processes that we started and wait for.
     started: HashSet<u32>,
-    /// Processes that a setup command left on purpose, each with the mark of its run.
+    /// Processes that a setup command or the command of a task left on purpose, each with the mark of its run.
     kept: HashMap<Process, String>,
 }
 
@@ -76,7 +76,13 @@ impl ChildRegistry {
         own.kept.extend(left.into_iter().map(|process| (process, mark.to_owned())));
     }
 
-    /// Returns the living processes that the setup of this mark's run left.
+    /// Keeps processes that the command of a task left until its run ends.
+    pub(super) fn keep(&self, left: &[Process], mark: &str) {
+        let kept = left.iter().map(|process| (*process, mark.to_owned()));
+        self.lock().kept.extend(kept);
+    }
+
+    /// Returns the living processes that the setup and the tasks of this mark's run left.
     pub(super) fn kept_of(&self, mark: &str) -> Vec<Process> {
         let own = self.lock();
         let theirs =

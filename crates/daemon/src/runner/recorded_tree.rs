@@ -31,7 +31,8 @@ impl RecordedTree {
         }
     }
 
-    fn record(&self, worker: Process) {
+    /// Records the processes below `worker` as they are now.
+    pub(super) fn record(&self, worker: Process) {
         let found = descendants(worker.pid);
         // The pid of a worker that has ended may belong to another process.
         if worker.is_alive() {
@@ -40,6 +41,11 @@ impl RecordedTree {
             recorded.retain(|process| process.is_alive());
             recorded.extend(found);
         }
+    }
+
+    /// Adds processes to the record.
+    pub(super) fn add(&self, processes: &[Process]) {
+        sync::lock(&self.0).extend(processes);
     }
 
     /// Returns true if one of these processes was seen below the worker.
@@ -59,7 +65,7 @@ impl RecordedTree {
     }
 
     /// Returns the living processes of the record, and adds the processes below them.
-    fn living(&self) -> Vec<Process> {
+    pub(super) fn living(&self) -> Vec<Process> {
         let mut recorded = sync::lock(&self.0);
         recorded.retain(|process| process.is_alive());
         let below: Vec<Process> =

@@ -22,7 +22,7 @@ use super::ProcessRunner;
 use crate::home;
 
 /// Maximum size of the kept output of a command; one byte more than a value may have.
-const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024 + 1;
+pub(super) const MAX_OUTPUT_BYTES: usize = 64 * 1024 * 1024 + 1;
 const MAX_STDERR_BYTES: usize = 64 * 1024;
 /// Time for which a background process may keep the output of an ended command open.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
@@ -51,10 +51,7 @@ impl ProcessRunner {
         command: &ShellCommand,
         stop: &CancellationToken,
     ) -> io::Result<ShellOutcome> {
-        if !command.cwd.is_dir() {
-            let why = format!("the folder `{}` does not exist", command.cwd.display());
-            return Err(io::Error::new(io::ErrorKind::NotFound, why));
-        }
+        require_cwd(command)?;
         let script = folder.join("script");
         write_atomically(&script, command.prepared.script.as_bytes(), Durability::Machine)?;
         let mark = command.run.to_string();
@@ -115,6 +112,15 @@ impl ProcessRunner {
         };
         CollectedOutput { task: self.children.tracker().spawn(reading), read }
     }
+}
+
+/// Returns an error if the working folder of a command does not exist.
+pub(super) fn require_cwd(command: &ShellCommand) -> io::Result<()> {
+    if command.cwd.is_dir() {
+        return Ok(());
+    }
+    let why = format!("the folder `{}` does not exist", command.cwd.display());
+    Err(io::Error::new(io::ErrorKind::NotFound, why))
 }
 
 /// The output of a command so far.

@@ -1,6 +1,7 @@
 //! One worker: start or adopt, wait, and end with its whole tree.
 
 use std::{
+    borrow::Cow,
     io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
@@ -13,7 +14,7 @@ use agent_worker_host::{
     is_shortage, marked_processes, run_blocking,
 };
 use agent_worker_kernel::WorkerExit;
-use agent_worker_protocol::{AttemptId, WorkerJob};
+use agent_worker_protocol::{AttemptId, JobLine, WorkerJob};
 use rustix::process::Signal;
 use tokio::{
     io::AsyncWriteExt as _,
@@ -26,7 +27,7 @@ use super::{ProcessRunner, grace_period::GracePeriod, recorded_tree::RecordedTre
 use crate::home;
 
 /// Additional time for a worker that was asked to stop, on top of its grace period.
-const STOP_MARGIN: Duration = Duration::from_secs(1);
+pub(super) const STOP_MARGIN: Duration = Duration::from_secs(1);
 /// File with the output of a worker, in its attempt's folder.
 pub(super) const LOG_FILE: &str = "worker.log";
 
@@ -78,27 +79,44 @@ impl ProcessRunner {
 
     async fn spawn_worker(&self, job: &WorkerJob) -> io::Result<(Child, u32)> {
         home::create_private_folder(&job.folder)?;
-        let log = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(job.folder.join(LOG_FILE))?;
+        let line = JobLine::Turn(Cow::Borrowed(job));
+        let command = self.worker_command(&job.attempt.to_string(), &job.folder.join(LOG_FILE))?;
+        self.spawn_with_job(command, &job.attempt.to_string(), &line, |pid| {
+            self.workers.register(job.attempt, Process::of(pid));
+        })
+        .await
+    }
+
+    /// Returns the command of a worker with `mark` that appends its output to `log`.
+    pub(super) fn worker_command(&self, mark: &str, log: &Path) -> io::Result<Command> {
+        let log = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
         let mut command = Command::new(&self.exe);
         command
             .arg("worker")
             .env_clear()
-            .env(ATTEMPT_MARKER, job.attempt.to_string())
+            .env(ATTEMPT_MARKER, mark)
             .current_dir("/")
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log);
-        let (mut child, pid) = self.children.spawn(&mut command)?;
-        self.workers.register(job.attempt, Process::of(pid));
-        // Move before the worker gets its job: all processes that it starts are then in the group.
-        self.groups.move_process(&job.attempt.to_string(), pid).await;
+        Ok(command)
+    }
+
+    /// Starts a worker, registers it, and gives it its job.
+    pub(super) async fn spawn_with_job(
+        &self,
+        mut command: Command,
+        mark: &str,
+        job: &JobLine<'_>,
+        register: impl FnOnce(u32),
+    ) -> io::Result<(Child, u32)> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
+        let (mut child, pid) = self.children.spawn(&mut command)?;
+        register(pid);
+        // Move before the worker gets its job: all processes that it starts are then in the group.
+        self.groups.move_process(mark, pid).await;
         if let Some(mut stdin) = child.stdin.take() {
             // The exit status reports a worker that has already ended.
             let _ = stdin.write_all(&line).await;
@@ -168,7 +186,7 @@ impl ProcessRunner {
 /// Keeps the record of the tree below an adopted worker current. Never returns.
 ///
 /// A control group does not replace the record: a process with the daemon's rights may leave its group.
-async fn record_tree(worker: Option<Process>, tree: &RecordedTree) {
+pub(super) async fn record_tree(worker: Option<Process>, tree: &RecordedTree) {
     if let Some(worker) = worker {
         tree.follow(worker).await;
     }
@@ -176,7 +194,7 @@ async fn record_tree(worker: Option<Process>, tree: &RecordedTree) {
 }
 
 /// Completes when the lock is free. A thread waits, so that nothing polls; the thread ends with the daemon.
-fn lock_released(lock: PathBuf) -> oneshot::Receiver<()> {
+pub(super) fn lock_released(lock: PathBuf) -> oneshot::Receiver<()> {
     let (free, freed) = oneshot::channel();
     std::thread::spawn(move || {
         if let Err(error) = LockFile::wait_until_free(&lock) {

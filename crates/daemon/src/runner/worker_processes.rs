@@ -9,13 +9,18 @@ use std::{
 };
 
 use agent_worker_host::Process;
-use agent_worker_protocol::{AttemptId, sync};
+use agent_worker_protocol::{AttemptId, RunId, sync};
 
 use super::recorded_tree::RecordedTree;
 
 /// The workers of the live attempts of this daemon.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WorkerProcesses(Arc<Mutex<BTreeMap<AttemptId, WorkerProcess>>>);
+pub(crate) struct WorkerProcesses {
+    attempts: Arc<Mutex<BTreeMap<AttemptId, WorkerProcess>>>,
+    /// The trees of the adopted workers of tasks, by the mark of their run, until the run ends: their commands may leave
+    /// processes.
+    tasks: Arc<Mutex<BTreeMap<AttemptId, Vec<RecordedTree>>>>,
+}
 
 #[derive(Debug)]
 struct WorkerProcess {
@@ -39,18 +44,31 @@ impl WorkerProcesses {
     /// Registers the worker of an attempt, before the worker receives its job. Returns the record of its tree.
     pub(crate) fn register(&self, attempt: AttemptId, worker: Option<Process>) -> RecordedTree {
         let tree = RecordedTree::default();
-        sync::lock(&self.0).insert(attempt, WorkerProcess { worker, tree: tree.clone() });
+        sync::lock(&self.attempts).insert(attempt, WorkerProcess { worker, tree: tree.clone() });
         tree
     }
 
     /// Removes the worker of an attempt, after all its processes have ended.
     pub(super) fn remove(&self, attempt: AttemptId) {
-        sync::lock(&self.0).remove(&attempt);
+        sync::lock(&self.attempts).remove(&attempt);
+    }
+
+    /// Registers the adopted worker of a task. Returns the record of its tree.
+    pub(super) fn register_task(&self, run: RunId) -> RecordedTree {
+        let tree = RecordedTree::default();
+        let mark = AttemptId::new(run.get());
+        sync::lock(&self.tasks).entry(mark).or_default().push(tree.clone());
+        tree
+    }
+
+    /// Removes the workers of the tasks of a run that has ended.
+    pub(super) fn remove_tasks(&self, run: RunId) {
+        sync::lock(&self.tasks).remove(&AttemptId::new(run.get()));
     }
 
     /// Compares a process and its parents with the worker of `attempt`.
     pub(crate) fn compare(&self, attempt: AttemptId, chain: &[Process]) -> WorkerEvidence {
-        match sync::lock(&self.0).get(&attempt) {
+        match sync::lock(&self.attempts).get(&attempt) {
             None => WorkerEvidence::Unknown,
             Some(WorkerProcess { worker: Some(worker), .. }) if !chain.contains(worker) => {
                 WorkerEvidence::Refuted
@@ -59,11 +77,15 @@ impl WorkerProcesses {
         }
     }
 
-    /// Returns the attempts in whose trees one of these processes was seen.
+    /// Returns the marks of the attempts, and of the runs of tasks, in whose trees one of these processes was seen.
     pub(crate) fn recorded_attempts(&self, chain: &[Process]) -> Vec<AttemptId> {
-        let workers = sync::lock(&self.0);
+        let workers = sync::lock(&self.attempts);
         let seen = workers.iter().filter(|(_, worker)| worker.tree.contains_any(chain));
-        seen.map(|(attempt, _)| *attempt).collect()
+        let mut marks: Vec<AttemptId> = seen.map(|(attempt, _)| *attempt).collect();
+        let tasks = sync::lock(&self.tasks);
+        let seen = tasks.iter().filter(|(_, trees)| trees.iter().any(|it| it.contains_any(chain)));
+        marks.extend(seen.map(|(run, _)| *run));
+        marks
     }
 }
 

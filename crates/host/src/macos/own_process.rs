@@ -3,7 +3,7 @@
 use std::{env, io, path::PathBuf};
 
 use super::environments::environment;
-use crate::process_tree::{ATTEMPT_MARKER, Process, marked_processes};
+use crate::process_tree::{ATTEMPT_MARKER, Process, TASK_MARKER, marked_processes, task_processes};
 
 /// Returns the absolute path of the running program. After the file was replaced, the path means the new file.
 pub fn own_program() -> PathBuf {
@@ -17,11 +17,17 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the living processes with the mark of this process's attempt, without this process. They include the orphans
-/// whose environment macOS shows.
+/// Returns the living processes with the mark of this process's attempt or task, without this process. They include the
+/// orphans whose environment macOS shows.
 pub(crate) fn lost_descendants() -> Vec<Process> {
     let own = std::process::id();
     let marks = environment(own, ATTEMPT_MARKER).unwrap_or_default();
-    let marked = marks.iter().flat_map(|mark| marked_processes(mark));
+    let tasks = environment(own, TASK_MARKER).unwrap_or_default();
+    // The commands of a run have one mark.
+    let processes_of = |mark: &String| match tasks.first() {
+        Some(task) => task_processes(mark, task),
+        None => marked_processes(mark),
+    };
+    let marked = marks.iter().flat_map(processes_of);
     marked.filter(|process| process.pid != own).collect()
 }

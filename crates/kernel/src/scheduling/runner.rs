@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::{AttemptId, NumberedEvent, RunId, WorkerJob, api::ProcessTracking};
+use agent_worker_protocol::{
+    AttemptId, NumberedEvent, RunId, Span, WorkerJob, api::ProcessTracking,
+};
+use agent_worker_store::TaskKey;
 use agent_worker_workflow::PreparedScript;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -120,6 +123,51 @@ pub trait Runner: Send + Sync {
         command: ShellCommand,
         stop: CancellationToken,
     ) -> io::Result<ShellOutcome>;
+
+    /// Runs the command of a task in a worker process, which continues if this daemon ends, and waits for its end.
+    /// `stop` ends the command with its processes. An error: it was not started. `None`: the worker died without a
+    /// result.
+    ///
+    /// The result can be read by [`Runner::task_adopt`] until [`Runner::run_close`] of the run.
+    async fn task_run(
+        &self,
+        process: TaskProcess,
+        command: ShellCommand,
+        timeout: Option<Span>,
+        stop: CancellationToken,
+    ) -> io::Result<Option<TaskCommandEnd>>;
+    /// Waits for the command that an earlier daemon started. `None`: it has no result and will never have one; nothing
+    /// of it runs any more.
+    async fn task_adopt(
+        &self,
+        process: TaskProcess,
+        stop: CancellationToken,
+    ) -> Option<TaskCommandEnd>;
+}
+
+/// Process of a task: one start of its command.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TaskProcess {
+    /// Run of the task.
+    pub run: RunId,
+    /// The task.
+    pub key: TaskKey,
+    /// Number of the start, from 1.
+    pub attempt: u32,
+}
+
+/// End of the command of a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskCommandEnd {
+    /// Result of the command.
+    pub outcome: ShellOutcome,
+    /// True if the command was ended at its timeout.
+    pub timed_out: bool,
+    /// True if the command was ended by a stop, or by a daemon that was stopped with its workers. The outcome is then no
+    /// result of the command.
+    pub stopped: bool,
+    /// Duration of the command, in milliseconds.
+    pub ms: u64,
 }
 
 /// The end of a worker's event file.

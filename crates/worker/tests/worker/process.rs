@@ -1,6 +1,7 @@
 //! The worker's process, started as a daemon starts it and observed from outside.
 
 use std::{
+    borrow::Cow,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::{Duration, Instant},
@@ -8,7 +9,8 @@ use std::{
 
 use agent_worker_host::{ATTEMPT_MARKER, LockFile, end_processes, marked_processes};
 use agent_worker_protocol::{
-    AttemptId, Backend, Finished, JobLimits, MockRule, NumberedEvent, Span, WorkerEvent, WorkerJob,
+    AttemptId, Backend, Finished, JobLimits, JobLine, MockRule, NumberedEvent, Span, WorkerEvent,
+    WorkerJob,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -89,7 +91,8 @@ impl WorkerProcess {
             .stderr(log)
             .spawn()
             .unwrap();
-        let line = format!("{}\n", serde_json::to_string(job).unwrap());
+        let line =
+            format!("{}\n", serde_json::to_string(&JobLine::Turn(Cow::Borrowed(job))).unwrap());
         // A worker that has already exited reads no job; the test sees its exit.
         let _ = child.stdin.take().unwrap().write_all(line.as_bytes()).await;
         Self { child, attempt: job.attempt.to_string(), folder: job.folder.clone() }

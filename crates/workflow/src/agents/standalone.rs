@@ -23,6 +23,7 @@ use crate::{
         answers::AnswerHandling,
         context::{Documents, WorkflowContext},
         limits::LimitSettings,
+        tasks::TaskProcedure,
         workflow::Workflow,
     },
     diagnostics::diagnostic::Diagnostics,
@@ -172,6 +173,7 @@ impl Workflow {
             notify: NotifySettings::default(),
             gates: BTreeMap::new(),
             history: HistoryMode::default(),
+            tasks: TaskProcedure::default(),
             env_names: BTreeSet::new(),
             warnings: Vec::new(),
         }

@@ -11,7 +11,8 @@ use crate::{
     definition::{
         answers,
         context::{self, Documents, Provider},
-        gates, history, limits, notify, params, setup,
+        env_mentions::env_mentions,
+        gates, history, limits, notify, params, setup, tasks,
         workflow::Workflow,
     },
     diagnostics::{
@@ -20,8 +21,8 @@ use crate::{
     },
     error::Error,
     open_folder::OpenFolder,
-    template::reference::{KnownNames, Reference, parse_reference},
-    template::{self, FlawedReference, Piece, Template, split_references},
+    template::reference::KnownNames,
+    template::{self, FlawedReference, Template},
     yaml,
     yaml::{
         fields::{AllowedKeys, YamlField, YamlFields},
@@ -32,10 +33,13 @@ use crate::{
 const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
     known: &[
         "name", "params", "agents", "context", "setup", "kickoff", "answers", "finisher", "limits",
-        "notify", "gates", "history",
+        "notify", "gates", "history", "tasks", "output",
     ],
-    planned: &["tasks", "schedule", "idle_debounce"],
+    planned: &["finally", "schedule", "idle_debounce"],
 };
+
+/// Sections whose texts may refer to variables of the environment.
+const TEXT_SECTIONS: [&str; 5] = ["setup", "kickoff", "tasks", "finally", "output"];
 
 /// Reads and checks a workflow file and the prompt files that it names.
 pub fn load(path: &Path) -> Result<Workflow, Error> {
@@ -121,7 +125,11 @@ fn read_sections(
     known.params.extend(params.iter().flat_map(params::declared_names));
     known.number_params.extend(params.iter().flat_map(params::declared_numbers));
     let params = params.map(|field| params::read(&field, diagnostics));
-    let agents = fields.require("agents", diagnostics);
+    // A procedure may consist of commands alone.
+    let agents = match fields.get("tasks") {
+        Some(_) => fields.get("agents"),
+        None => fields.require("agents", diagnostics),
+    };
     let named = agents.as_ref().and_then(|field| field.named_entries().ok()).unwrap_or_default();
     let agents = agents.map(|field| agents::read(&field, sources, diagnostics));
     let team: Vec<&str> = named.iter().map(|(key, _)| key.text).collect();
@@ -131,7 +139,7 @@ fn read_sections(
     known.document_file = context.documents == Documents::File;
     let kickoff = fields.get("kickoff");
     let setup = fields.get("setup");
-    known.client_env = client_env(agents.as_deref(), setup.as_ref(), kickoff.as_ref());
+    known.client_env = client_env(&fields, text, agents.as_deref());
     let setup = setup.map(|field| setup::read(&field, text, &mut known, diagnostics));
     let kickoff = kickoff.and_then(|field| read_kickoff(&field, text, &known, diagnostics));
     let answers = fields.read_with("answers", diagnostics, |field| answers::read(field, &context));
@@ -142,10 +150,11 @@ fn read_sections(
     let history = fields.read_with("history", diagnostics, history::read);
     let members = agents.as_deref().unwrap_or_default();
     let gates = fields.get("gates").map(|field| gates::read(&field, members, diagnostics));
+    let tasks = tasks::read(&fields, text, known, diagnostics);
     let mut workflow = Workflow {
         name: name?,
         params: params.unwrap_or_default(),
-        agents: agents?,
+        agents: agents.unwrap_or_default(),
         context,
         setup: setup.unwrap_or_default(),
         kickoff,
@@ -155,6 +164,7 @@ fn read_sections(
         notify: notify.unwrap_or_default(),
         gates: gates.unwrap_or_default(),
         history: history.unwrap_or_default(),
+        tasks,
         env_names: BTreeSet::new(),
         warnings: Vec::new(),
     };
@@ -163,37 +173,22 @@ fn read_sections(
 }
 
 /// Returns the variables that a client may set, because the file names them: [`Workflow::declares_env`]. Their values
-/// are in the environment of every step, also of a step before the one that names them.
+/// are in the environment of every command, also of a command before the one that names them.
 fn client_env(
+    fields: &YamlFields<'_>,
+    text: &str,
     agents: Option<&[AgentSettings]>,
-    setup: Option<&YamlField<'_>>,
-    kickoff: Option<&YamlField<'_>>,
 ) -> BTreeSet<String> {
-    let steps = setup.and_then(|field| field.list().ok()).unwrap_or_default();
-    let steps: Vec<_> = steps.iter().filter_map(|step| step.fields_unchecked().ok()).collect();
-    let scripts = steps.iter().filter_map(|step| Some(step.get("shell")?.text().ok()?.to_owned()));
-    let variables = steps.iter().filter_map(|step| step.get("env")?.named_entries().ok());
-    let variables =
-        variables.flatten().filter_map(|(_, value)| Some(value.text().ok()?.to_owned()));
-    let kickoff = kickoff.and_then(|field| field.text().ok().map(str::to_owned));
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    for text in scripts.chain(variables).chain(kickoff) {
-        let (pieces, _) = split_references(&text);
-        names.extend(pieces.into_iter().filter_map(|piece| match piece {
-            Piece::Text(_) => None,
-            Piece::Reference { inner, .. } => match parse_reference(inner) {
-                Ok((Reference::Env(name), _)) => Some(name),
-                _ => None,
-            },
-        }));
-    }
+    let sections = TEXT_SECTIONS.iter().filter_map(|key| fields.get(key));
+    let mentions = sections.flat_map(|field| env_mentions(field.node, text));
+    let mut names: BTreeSet<String> = mentions.map(|mention| mention.name).collect();
     names.extend(agents.into_iter().flatten().flat_map(|agent| agent.env.iter().cloned()));
     names.retain(|name| !is_protected_variable(name));
     names
 }
 
 fn env_names(workflow: &Workflow) -> BTreeSet<String> {
-    let referred = workflow.references().flat_map(Reference::env_names).map(str::to_owned);
+    let referred = workflow.env_references().map(str::to_owned);
     let passed = workflow.agents.iter().flat_map(|agent| agent.env.iter().cloned());
     referred.chain(passed).collect()
 }

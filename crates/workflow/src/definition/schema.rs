@@ -8,6 +8,7 @@ mod model_keys;
 mod nodes;
 mod notify;
 mod rule_keys;
+mod tasks;
 
 use agent_worker_backends::{ACP_AGENTS, BUILTIN_TOOLS};
 use agent_worker_protocol::{Keyword as _, SHELL_TOOL, ToolName};
@@ -35,8 +36,8 @@ const PROGRAM_PATTERN: &str = r"^[^\s]+$";
 /// Returns the JSON Schema of a workflow file.
 pub fn schema() -> Value {
     let mut schema = mapping(
-        "A team of agents, for agent-worker.",
-        &["agents"],
+        "A team of agents and its tasks, for agent-worker.",
+        &[],
         [
             (
                 "name",
@@ -77,8 +78,13 @@ pub fn schema() -> Value {
             ("notify", notify::settings(PROGRAM_PATTERN)),
             ("gates", gates()),
             ("history", one_of(history::HELP, &["full", "short", "off"])),
+            ("tasks", tasks::tasks("The procedure of a run: tasks one after the other.")),
+            ("output", text("Text of the result, with ${{ NAME }}; it needs `tasks`.")),
         ],
     );
+    schema["anyOf"] = json!([{ "required": ["agents"] }, { "required": ["tasks"] }]);
+    schema["dependencies"] = json!({ "output": ["tasks"] });
+    schema["definitions"] = tasks::definitions();
     schema["$schema"] = SCHEMA_DRAFT_URL.into();
     schema["title"] = "agent-worker workflow".into();
     schema

@@ -1,5 +1,4 @@
-//! `tasks:` section: the procedure of a workflow as a tree. Nothing runs it in this version, and a workflow file with
-//! this section is refused; [`read_tasks`] is the loader of a later one.
+//! `tasks:` section: the procedure of a workflow as a tree.
 //!
 //! A procedure is read in two passes. `read.rs` makes the tree: every text is parsed, and every name in it is the name
 //! of something in the file. `names.rs` walks the tree: each task gets its path, and each name must be made by a task
@@ -9,11 +8,11 @@ mod names;
 pub(crate) mod order;
 mod read;
 mod read_action;
+mod reads;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
-    path::Path,
 };
 
 use agent_worker_expressions::Expression;
@@ -21,18 +20,11 @@ use agent_worker_protocol::{Span, TaskPath};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    definition::{
-        params,
-        setup::{self, SetupStep},
-    },
-    diagnostics::diagnostic::Diagnostics,
-    error::Error,
-    template::{
-        Template,
-        reference::{KnownNames, Reference},
-    },
-    yaml::{self, fields::YamlField},
+    definition::setup::SetupStep,
+    template::{Template, reference::Reference},
 };
+
+pub(crate) use read::procedure as read;
 
 /// Procedure of a workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,26 +222,5 @@ impl TaskDefinition {
     }
 }
 
-/// Reads `tasks`, `finally` and `output` of a text, and the names that `params` and `setup` declare; ignores every other
-/// section. `path` is the name in messages.
-pub fn read_tasks(text: &str, path: &Path) -> Result<TaskProcedure, Error> {
-    let mut diagnostics = Diagnostics::default();
-    let root = diagnostics.ok_or_add(yaml::read(text));
-    let procedure = root.map(|root| {
-        let root = YamlField::root(&root);
-        let mut known = KnownNames::default();
-        if let Ok(fields) = root.fields_unchecked() {
-            let params = fields.get("params");
-            known.params.extend(params.iter().flat_map(params::declared_names));
-            known.number_params.extend(params.iter().flat_map(params::declared_numbers));
-            if let Some(steps) = fields.get("setup") {
-                setup::read(&steps, text, &mut known, &mut diagnostics);
-            }
-        }
-        read::procedure(&root, text, known, &mut diagnostics)
-    });
-    match procedure {
-        Some(procedure) if diagnostics.is_empty() => Ok(procedure),
-        _ => Err(Error::invalid(path, text, diagnostics)),
-    }
-}
+#[cfg(test)]
+mod tests;

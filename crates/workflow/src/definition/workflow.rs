@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     definition::{
         answers::AnswerHandling, context::WorkflowContext, gates::GateSettings,
-        limits::LimitSettings, param_value, params::Param, setup::SetupStep,
+        limits::LimitSettings, param_value, params::Param, setup::SetupStep, tasks::TaskProcedure,
     },
     diagnostics::report::Mistake,
     error::Error,
@@ -31,7 +31,7 @@ pub struct Workflow {
     pub name: WorkflowName,
     /// Parameters that the user may or must give.
     pub params: Vec<Param>,
-    /// Agents of the team, at least one, in the order of the file.
+    /// Agents of the team in the order of the file; at least one if there are no tasks.
     pub agents: Vec<AgentSettings>,
     /// Channel and documents that the agents share.
     pub context: WorkflowContext,
@@ -56,6 +56,9 @@ pub struct Workflow {
     /// Mode in which the texts of turns are kept (`history:`).
     #[serde(default, skip_serializing_if = "HistoryMode::is_default")]
     pub history: HistoryMode,
+    /// Procedure of a run (`tasks:`, `finally:`, `output:`).
+    #[serde(default, skip_serializing_if = "TaskProcedure::is_empty")]
+    pub tasks: TaskProcedure,
     /// Environment variables that the file mentions and the caller must send.
     pub env_names: BTreeSet<String>,
     /// Parts of the file, or of a file that it uses, without an effect. They are not stored with the run.
@@ -84,12 +87,9 @@ impl Workflow {
             let value = param.value_type.scope_value(value);
             scope.insert_value(Reference::Param(param.name.clone()), value);
         }
-        for reference in self.references() {
-            for name in reference.env_names() {
-                let value =
-                    env.get(name).ok_or_else(|| Error::UnsetEnv { name: name.to_owned() })?;
-                scope.set(Reference::Env(name.to_owned()), value);
-            }
+        for name in self.env_references() {
+            let value = env.get(name).ok_or_else(|| Error::UnsetEnv { name: name.to_owned() })?;
+            scope.set(Reference::Env(name.to_owned()), value);
         }
         scope.set(Reference::WorkflowName, self.name.as_str());
         scope.set(Reference::Tag, tag.as_str());
@@ -108,21 +108,19 @@ impl Workflow {
     /// Returns true if the file itself names an environment variable: in a reference, or in an agent's `env:`. The
     /// variables of a backend are not named by the file.
     pub fn declares_env(&self, name: &str) -> bool {
-        self.references().flat_map(Reference::env_names).any(|one| one == name)
+        self.env_references().any(|one| one == name)
             || self.agents.iter().any(|agent| agent.env.iter().any(|one| one == name))
     }
 
-    /// Returns the environment of a setup command: the run's without the variables that only `env:` of a setup
-    /// command refers to, and those of its own `env:`.
+    /// Returns the environment of a command of `setup` or of a task: the run's without the variables that only `env:` of
+    /// a command refers to, and those of its own `env:`.
     pub fn setup_env(
         &self,
         step: &SetupStep,
         mut run_env: BTreeMap<String, String>,
         scope: &TemplateScope,
     ) -> Result<BTreeMap<String, String>, Error> {
-        for name in
-            self.setup.iter().flat_map(SetupStep::env_references).flat_map(Reference::env_names)
-        {
+        for name in self.variable_references() {
             if !BASE_ENV.contains(&name) && !self.mentions_env(name) {
                 run_env.remove(name);
             }
@@ -131,24 +129,31 @@ impl Workflow {
         Ok(run_env)
     }
 
-    /// Returns true if a script, the kickoff or an agent of the file needs an environment variable.
+    /// Returns true if a text or an agent of the file needs an environment variable.
     fn mentions_env(&self, name: &str) -> bool {
         let of_agent = |agent: &AgentSettings| {
             agent.env.iter().any(|one| one == name)
                 || backend_variables(&agent.backend).any(|one| *one == *name)
         };
-        self.text_references().flat_map(Reference::env_names).any(|one| one == name)
-            || self.agents.iter().any(of_agent)
+        self.text_references().any(|one| one == name) || self.agents.iter().any(of_agent)
     }
 
-    /// Returns all references of the workflow.
-    pub(crate) fn references(&self) -> impl Iterator<Item = &Reference> {
-        self.text_references().chain(self.setup.iter().flat_map(SetupStep::env_references))
+    /// Returns the environment variables to which the workflow refers; a name may occur more than once.
+    pub(crate) fn env_references(&self) -> impl Iterator<Item = &str> {
+        self.text_references().chain(self.variable_references())
     }
 
-    /// Returns the references of the scripts and the kickoff.
-    fn text_references(&self) -> impl Iterator<Item = &Reference> {
+    /// Returns the environment variables to which texts refer, other than those of `env:`.
+    fn text_references(&self) -> impl Iterator<Item = &str> {
         let kickoff = self.kickoff.iter().flat_map(Template::references);
-        self.setup.iter().flat_map(|step| step.shell.references()).chain(kickoff)
+        let scripts = self.setup.iter().flat_map(|step| step.shell.references());
+        let texts = scripts.chain(kickoff).flat_map(Reference::env_names);
+        texts.chain(self.tasks.text_env_names())
+    }
+
+    /// Returns the environment variables to which `env:` of the commands refers.
+    fn variable_references(&self) -> impl Iterator<Item = &str> {
+        let steps = self.setup.iter().chain(self.tasks.commands());
+        steps.flat_map(SetupStep::env_references).flat_map(Reference::env_names)
     }
 }

@@ -65,6 +65,11 @@ impl Diagnostics {
         self.mistakes.len() > Self::MAX_REPORTED
     }
 
+    /// Returns the number of mistakes.
+    pub(crate) fn len(&self) -> usize {
+        self.mistakes.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.mistakes.is_empty()
     }

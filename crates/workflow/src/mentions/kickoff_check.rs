@@ -48,8 +48,11 @@ impl Workflow {
     }
 
     /// Returns the reason for which a `run` would wake no agent for all values. If that depends on the values, the
-    /// result is none.
+    /// result is none, and also for a file with tasks, which may work without agents.
     pub fn kickoff_problem(&self) -> Option<KickoffProblem> {
+        if !self.tasks.is_empty() {
+            return None;
+        }
         let team: Vec<AgentName> = self.agents.iter().map(|agent| agent.name.clone()).collect();
         let anybody = team.first().map(AgentName::as_str).unwrap_or_default();
         let Some(kickoff) = &self.kickoff else {

@@ -14,11 +14,11 @@ use crate::diagnostics::spelling::nearest;
 /// Names whose members are values, and not members of a value.
 const PREFIXES: [&str; 4] = ["env", "params", "workflow", "context"];
 /// Names with a meaning that no task of this version gives them.
-const LATER_NAMES: [&str; 4] = ["item", "index", "run", "event"];
+const LATER_NAMES: [&str; 2] = ["run", "event"];
 const MAX_CANDIDATES: usize = 20;
 
 /// Splits a text at its expressions.
-pub(super) fn split(text: &str) -> (Vec<Piece<'_>>, Vec<FlawedReference>) {
+pub(crate) fn split(text: &str) -> (Vec<Piece<'_>>, Vec<FlawedReference>) {
     let (pieces, flaws) = split_text(text);
     let pieces = pieces.into_iter().map(|piece| match piece {
         TextPiece::Literal(text) => Piece::Text(text),
@@ -41,7 +41,7 @@ pub(crate) fn parse(
     inner: &str,
     known: &KnownNames,
 ) -> Result<(Reference, ReferenceForm), ReferenceFlaw> {
-    if !known.expressions {
+    if !known.owner.has_expressions() {
         return parse_reference(inner);
     }
     let inner = inner.trim();
@@ -71,10 +71,14 @@ pub(crate) fn parse_condition(
 
 /// Parses what a reference was stored as.
 pub(super) fn parse_stored(text: &str) -> Result<Reference, ReferenceFlaw> {
-    reference(parse_expression(text)?)
+    match reference(parse_expression(text)?)? {
+        // The item of a loop is stored in another way.
+        Reference::Item | Reference::ItemIndex => text.parse(),
+        reference => Ok(reference),
+    }
 }
 
-fn parse_expression(source: &str) -> Result<Expression, ReferenceFlaw> {
+pub(crate) fn parse_expression(source: &str) -> Result<Expression, ReferenceFlaw> {
     Expression::parse(source).map_err(|flaw| ReferenceFlaw {
         message: flaw.message,
         hint: flaw.hint,
@@ -83,13 +87,15 @@ fn parse_expression(source: &str) -> Result<Expression, ReferenceFlaw> {
 }
 
 /// Returns the reference of a plain name, or the expression.
-fn reference(expression: Expression) -> Result<Reference, ReferenceFlaw> {
+pub(crate) fn reference(expression: Expression) -> Result<Reference, ReferenceFlaw> {
     let ExpressionForm::Name(parts) = expression.form() else {
         return Ok(Reference::Expression(expression));
     };
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["tasks"] | ["tasks", _] | ["tasks", _, _] => task_reference(&parts),
+        ["item"] => Ok(Reference::Item),
+        ["index"] => Ok(Reference::ItemIndex),
         [_] => expression.source().trim().parse(),
         [first, _] if PREFIXES.contains(first) => expression.source().trim().parse(),
         _ => Ok(Reference::Expression(expression)),
@@ -130,6 +136,8 @@ pub(super) fn mentioned(mention: &NameMention) -> Result<Reference, ReferenceFla
             let rest = rest.first().map_or(String::new(), |name| format!(".{name}"));
             format!("{prefix}{rest}").parse()
         }
+        ["item", ..] => Ok(Reference::Item),
+        ["index", ..] => Ok(Reference::ItemIndex),
         [name, ..] if LATER_NAMES.contains(name) => {
             Err(ReferenceFlaw::new(format!("`{name}` has no value in this version")))
         }
@@ -139,9 +147,14 @@ pub(super) fn mentioned(mention: &NameMention) -> Result<Reference, ReferenceFla
 }
 
 /// Returns the names of the environment variables that an expression reads.
-pub(super) fn env_names(expression: &Expression) -> impl Iterator<Item = &str> {
+pub(crate) fn env_names(expression: &Expression) -> impl Iterator<Item = &str> {
+    env_mentions(expression).map(|(name, _)| name)
+}
+
+/// Does the same, with the places in the expression.
+pub(crate) fn env_mentions(expression: &Expression) -> impl Iterator<Item = (&str, usize)> {
     expression.mentions().iter().filter_map(|mention| match mention.path.as_slice() {
-        [first, name, ..] if first == "env" => Some(name.as_str()),
+        [first, name, ..] if first == "env" => Some((name.as_str(), mention.offset)),
         _ => None,
     })
 }
@@ -204,10 +217,11 @@ pub(super) fn unknown_task(name: &str, known: &KnownNames) -> ReferenceFlaw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::template::reference::TextOwner;
 
     #[test]
     fn a_plain_name_is_a_reference_and_everything_else_an_expression() {
-        let known = KnownNames { expressions: true, ..KnownNames::default() };
+        let known = KnownNames { owner: TextOwner::Task, ..KnownNames::default() };
         for (source, shown, form) in [
             ("x", "name x", ReferenceForm::Value),
             ("x.file", "name x", ReferenceForm::File),

@@ -20,7 +20,7 @@ const SECRET_ENDINGS: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
 
 /// Reference to a value that is known when the workflow runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "StoredReference", into = "StoredReference")]
 pub enum Reference {
     /// `diff`: output of a setup step.
     Output(String),
@@ -43,6 +43,10 @@ pub enum Reference {
         /// Fact about it.
         fact: TaskFact,
     },
+    /// `item`: the item of a task with `for_each`.
+    Item,
+    /// `index`: its position from 0.
+    ItemIndex,
     /// Anything else between `${{` and `}}`: its result is the value.
     Expression(Expression),
 }
@@ -105,6 +109,28 @@ pub struct ReferenceFlaw {
     pub(crate) offset: Option<usize>,
 }
 
+/// Owner of a text, which decides what may be in its references.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TextOwner {
+    /// Any section but the tasks: plain names.
+    #[default]
+    OtherSection,
+    /// Task, or the output of the tasks: also expressions.
+    Task,
+    /// Task with `for_each`: also its item.
+    TaskWithItem,
+}
+
+impl TextOwner {
+    /// Returns true if the text may have expressions.
+    pub(crate) fn has_expressions(self) -> bool {
+        match self {
+            Self::OtherSection => false,
+            Self::Task | Self::TaskWithItem => true,
+        }
+    }
+}
+
 /// Names that have a value at one place of the file.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
@@ -123,8 +149,8 @@ pub(crate) struct KnownNames {
     pub(crate) channel_file: bool,
     /// True if documents are also files.
     pub(crate) document_file: bool,
-    /// True in the texts of tasks, which may have expressions.
-    pub(crate) expressions: bool,
+    /// Owner of the text.
+    pub(crate) owner: TextOwner,
     /// Names of all tasks.
     pub(crate) tasks: BTreeSet<String>,
 }
@@ -235,6 +261,8 @@ impl Reference {
             | Self::Tag
             | Self::ChannelFile
             | Self::DocumentFile
+            | Self::Item
+            | Self::ItemIndex
             | Self::Task { .. } => Vec::new(),
         }
     }
@@ -250,7 +278,15 @@ impl Reference {
                 Err(ReferenceFlaw::new("the documents of this team are not kept in files")
                     .with_hint("`context: { documents: file }` keeps them in files"))
             }
-            Self::Env(_)
+            Self::Item | Self::ItemIndex if known.owner != TextOwner::TaskWithItem => {
+                Err(ReferenceFlaw::new(format!(
+                    "`{self}` has a value only in the texts of a task with `for_each`"
+                ))
+                .with_hint("add `for_each:`; its own text and the `if` cannot use the item"))
+            }
+            Self::Item
+            | Self::ItemIndex
+            | Self::Env(_)
             | Self::WorkflowName
             | Self::Tag
             | Self::ChannelFile
@@ -302,19 +338,46 @@ impl fmt::Display for Reference {
             Self::ChannelFile => f.write_str("context.channel"),
             Self::DocumentFile => f.write_str("context.document"),
             Self::Task { name, fact } => write!(f, "tasks.{name}.{}", fact.as_str()),
+            Self::Item => f.write_str("item"),
+            Self::ItemIndex => f.write_str("index"),
             Self::Expression(expression) => f.write_str(expression.source()),
         }
     }
 }
-impl TryFrom<String> for Reference {
+
+/// Reference as it is stored. In a file without tasks a setup step may be called `item`, so that the text alone does not
+/// say which of the two is meant.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum StoredReference {
+    Text(String),
+    Loop { for_each: LoopValue },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LoopValue {
+    Item,
+    Index,
+}
+
+impl TryFrom<StoredReference> for Reference {
     type Error = ReferenceFlaw;
-    fn try_from(text: String) -> Result<Self, ReferenceFlaw> {
-        expression::parse_stored(&text)
+    fn try_from(stored: StoredReference) -> Result<Self, ReferenceFlaw> {
+        match stored {
+            StoredReference::Text(text) => expression::parse_stored(&text),
+            StoredReference::Loop { for_each: LoopValue::Item } => Ok(Self::Item),
+            StoredReference::Loop { for_each: LoopValue::Index } => Ok(Self::ItemIndex),
+        }
     }
 }
-impl From<Reference> for String {
+impl From<Reference> for StoredReference {
     fn from(reference: Reference) -> Self {
-        reference.to_string()
+        match reference {
+            Reference::Item => Self::Loop { for_each: LoopValue::Item },
+            Reference::ItemIndex => Self::Loop { for_each: LoopValue::Index },
+            other => Self::Text(other.to_string()),
+        }
     }
 }
 

@@ -80,6 +80,14 @@ impl TemplateScope {
         self.values.insert(Reference::Task { name: name.into(), fact }, value);
     }
 
+    /// Sets the item of a task with `for_each`, and its position from 0.
+    pub fn set_item(&mut self, item: ScopeValue, index: usize) {
+        let written = index.to_string();
+        let index = ScopeValue::Number { json: written.clone(), written };
+        self.values.insert(Reference::Item, item);
+        self.values.insert(Reference::ItemIndex, index);
+    }
+
     /// Adds the result of an expression, so that texts with the expression can be interpolated.
     pub fn insert_result(&mut self, expression: &Expression, text: impl Into<String>) {
         self.set(Reference::Expression(expression.clone()), text);
@@ -144,6 +152,8 @@ fn binding_paths(reference: &Reference) -> Vec<Vec<String>> {
         | Reference::ChannelFile
         | Reference::DocumentFile
         | Reference::Task { .. }
+        | Reference::Item
+        | Reference::ItemIndex
         | Reference::Expression(_) => &[],
     };
     let split = |path: &str| path.split('.').map(str::to_owned).collect();

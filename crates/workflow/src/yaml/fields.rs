@@ -13,7 +13,7 @@ use crate::{
     yaml::{Node, Yaml},
 };
 
-/// Keys that a mapping may have, and keys of a later version.
+/// Keys that a mapping may have, and keys that are read and refused until a version can carry them out.
 pub(crate) struct AllowedKeys {
     pub(crate) known: &'static [&'static str],
     pub(crate) planned: &'static [&'static str],
@@ -274,7 +274,8 @@ impl<'a> YamlFields<'a> {
 
 fn unknown_key(key: &YamlKey<'_>, field: &YamlField<'_>, keys: &AllowedKeys) -> Diagnostic {
     if keys.planned.contains(&key.text) {
-        return key.diagnostic(format!("`{}` is not in this version", field.path));
+        let diagnostic = key.diagnostic(format!("`{}` cannot be used yet", field.path));
+        return diagnostic.with_hint("remove it");
     }
     let diagnostic = key.diagnostic(format!("unknown key `{}`", field.path));
     match nearest(key.text, keys.known.iter().chain(keys.planned).copied()) {

@@ -70,7 +70,7 @@ fn several_mistakes_are_reported_in_the_order_of_the_file() {
   coder: { backend: mok }
   tester: { backend: sdk }
 limits: { hops: 0 }
-tasks: []
+schedule: 5m
 ";
     insta::assert_snapshot!(rendered(text), @r#"
     error: `agents.reviewer.timeout` must be a length of time such as `30s`, not a list
@@ -101,11 +101,13 @@ tasks: []
     5 | limits: { hops: 0 }
       |                 ^
 
-    error: `tasks` is not in this version
+    error: `schedule` cannot be used yet
      --> team.yaml:6:1
       |
-    6 | tasks: []
-      | ^^^^^
+    6 | schedule: 5m
+      | ^^^^^^^^
+      |
+      = help: remove it
     "#);
     assert_eq!(
         read(text).unwrap_err().summary(),

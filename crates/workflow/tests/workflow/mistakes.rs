@@ -49,7 +49,12 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "`global` is reserved for agents",
         "",
     ),
-    ("tasks: []\nagents: { a: { backend: mock } }\n", "1:1", "`tasks` is not in this version", ""),
+    (
+        "schedule: 5m\nagents: { a: { backend: mock } }\n",
+        "1:1",
+        "`schedule` cannot be used yet",
+        "remove it",
+    ),
     (
         "Kickof: x\nagents: { a: { backend: mock } }\n",
         "1:1",

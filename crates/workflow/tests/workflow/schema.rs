@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 21] = [
+const MAPPINGS: [(&str, &str); 23] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -75,6 +75,11 @@ const MAPPINGS: [(&str, &str); 21] = [
     (
         "/properties/gates/additionalProperties",
         "agents: { a: { backend: mock, requires: { vote: g } } }\ngates: { g: { xqzxqzxqz: 1 } }",
+    ),
+    ("/definitions/task", "tasks: [{ shell: a, xqzxqzxqz: 1 }]"),
+    (
+        "/definitions/task/properties/parallel/anyOf/1",
+        "tasks: [{ parallel: { tasks: [{ shell: a }], xqzxqzxqz: 1 } }]",
     ),
     ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
     ("/properties/notify/anyOf/0", "agents: { a: { backend: mock } }\nnotify: { xqzxqzxqz: 1 }"),
@@ -278,5 +283,35 @@ fn where_files_lie_is_the_same_to_the_reader_and_to_an_editor() {
     ] {
         parse(&with_agent(text), Path::new("team.yaml")).unwrap();
         assert!(validator.is_valid(&as_json(&with_agent(text))), "{text}");
+    }
+}
+
+#[test]
+fn tasks_are_the_same_to_the_reader_and_to_an_editor() {
+    let validator = validator();
+    let with_agent = |text: &str| format!("agents: {{ a: {{ backend: mock }} }}\n{text}");
+    for text in [
+        with_agent("output: x"),
+        with_agent("tasks: [{ shell: a, send: b, to: a }]"),
+        with_agent("tasks: [{ send: b }]"),
+        with_agent("tasks: [{ shell: a, else: [{ shell: b }] }]"),
+        with_agent("tasks: [{ parallel: { max: 0, tasks: [{ shell: a }] } }]"),
+        with_agent("tasks: [{ shell: a, if: 3 }]"),
+        with_agent("tasks: [{ shell: a }]\nfinally: [{ shell: b }]"),
+        with_agent("tasks: [{ ask: a }]"),
+        with_agent("tasks: [{ shell: a, retry: { max_attempts: 2 } }]"),
+    ] {
+        assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
+        assert!(!validator.is_valid(&as_json(&text)), "{text}");
+    }
+    for text in [
+        "tasks: [{ shell: a }]".to_owned(),
+        with_agent(
+            "tasks: [{ send: b, to: a, until: idle }, { send: b, to: [a], if: true }]\noutput: x",
+        ),
+        with_agent("tasks: [{ parallel: [{ then: [{ shell: a, name: x }] }], needs: [] }]"),
+    ] {
+        parse(&text, Path::new("team.yaml")).unwrap();
+        assert!(validator.is_valid(&as_json(&text)), "{text}");
     }
 }

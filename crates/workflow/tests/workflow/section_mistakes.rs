@@ -99,7 +99,7 @@ pub(crate) const SECTION_MISTAKES: &[(&str, &str, &str, &str)] = &[
         "the agents are: a, b",
     ),
     ("+context: true\n", "3:10", "`context` must be a mapping or `false`", ""),
-    ("+limits: { repeats: 5 }\n", "3:11", "`limits.repeats` is not in this version", ""),
+    ("+limits: { repeats: 5 }\n", "3:11", "`limits.repeats` cannot be used yet", "remove it"),
     ("+params: [{ required: true }]\n", "3:10", "`params[0]` needs `name`", ""),
     ("+params: [{ name: a-b }]\n", "3:18", "`a-b` cannot be a parameter's name", "`_`"),
     ("+params: [{ name: a }, { name: a }]\n", "3:31", "there are two parameters `a`", ""),

@@ -1,14 +1,17 @@
-//! Tasks: the loader of a later version, and the refusal in this one.
+//! `tasks:` section.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use agent_worker_workflow::{
     Error, Reference, ScopeValue, SendEnd, ShellTask, TaskAction, TaskDefinition, TaskFact,
-    TaskFormat, TaskProcedure, Template, TemplateScope, read_tasks,
+    TaskFormat, TaskProcedure, Template, TemplateScope, Workflow, unset_env,
 };
 
 fn tasks(yaml: &str) -> Result<TaskProcedure, Error> {
-    read_tasks(yaml, Path::new("team.yaml"))
+    crate::read(yaml).map(|workflow| workflow.tasks)
 }
 
 fn script(shell: &ShellTask) -> String {
@@ -41,10 +44,10 @@ fn shown(tasks: &[TaskDefinition]) -> String {
 #[test]
 fn every_form_of_a_task_is_read_with_its_order() {
     let procedure = tasks(
-        "agents: { reviewer: {}, security: {}, lead: {} }
+        "agents: { reviewer: { mock: [] }, security: { mock: [] }, lead: { mock: [] } }
 tasks:
   - { shell: git diff, as: diff, name: changes, timeout: 5m, cwd: src, env: { A_B: b } }
-  - { send: 'Review ${{ diff }}', to: reviewer, as: review, until: idle, retry: { max_attempts: 3 } }
+  - { send: 'Review ${{ diff }}', to: reviewer, as: review, until: idle }
   - if: ${{ review.contains('security') }}
     send: Deep review
     to: [security, lead]
@@ -56,12 +59,8 @@ tasks:
       fail_fast: true
       tasks: [{ name: a, shell: a }, { name: b, shell: b, needs: [a] }, { shell: c }]
   - parallel: [{ parallel: [{ shell: d }] }]
-  - { ask: 'Deploy?', options: [yes!, no!], needs: [changes] }
-  - { workflow: other.yaml, params: { target: '${{ diff }}' }, needs: [changes] }
   - { shell: date, needs: [] }
-  - { shell: wc, for_each: lines(diff), max: 4, format: json, continue_on_error: true }
-finally:
-  - shell: rm -f x
+  - { shell: wc, needs: [changes], format: json, continue_on_error: true }
 output: ${{ review }}
 ",
     )
@@ -73,26 +72,23 @@ output: ${{ review }}
          if diff == 1: sequence [shell a (); shell b (0)] (0,1,2); \
          parallel [shell a (); shell b (0); shell c ()] (0,1,2,3); \
          parallel [parallel [shell d ()] ()] (0,1,2,3,4); \
-         ask (0); workflow other.yaml (0); shell date (); shell wc (0,1,2,3,4,5,6,7,8)"
+         shell date (); shell wc (0)"
     );
-    assert_eq!(shown(&procedure.finally), "shell rm -f x ()");
     let output: Vec<String> =
         procedure.output.iter().flat_map(Template::references).map(Reference::to_string).collect();
     assert_eq!(output, ["review"]);
     let lines: Vec<usize> = procedure.tasks.iter().map(|task| task.line).collect();
-    assert_eq!(lines, [3, 4, 5, 10, 11, 15, 16, 17, 18, 19]);
+    assert_eq!(lines, [3, 4, 5, 10, 11, 15, 16, 17]);
     let [.., last] = procedure.tasks.as_slice() else { panic!() };
-    let each = last.for_each.as_ref().unwrap();
-    assert_eq!((each.items.source(), each.max, last.continue_on_error), ("lines(diff)", 4, true));
+    assert!(last.continue_on_error);
     let TaskAction::Shell(shell) = &last.action else { panic!() };
     assert_eq!(shell.format, TaskFormat::Json);
     let TaskAction::Send(send) = &procedure.tasks[1].action else { panic!() };
     assert_eq!(send.until, SendEnd::Idle);
-    assert_eq!(procedure.tasks[1].retry.unwrap().max_attempts, 3);
 }
 
 /// Files with one mistake each, its place, and a part of the message.
-const MISTAKES: [(&str, &str, &str); 44] = [
+const MISTAKES: [(&str, &str, &str); 55] = [
     ("tasks: []\n", "1:8", "a list of at least one task"),
     ("tasks:\n  - { as: x }\n", "2:5", "this task has no action"),
     ("tasks:\n  - { shell: a, send: b, to: c }\n", "2:5", "not `shell` and `send`"),
@@ -102,7 +98,24 @@ const MISTAKES: [(&str, &str, &str); 44] = [
     ("tasks:\n  - { send: a, to: [] }\n", "2:20", "at least one text"),
     ("tasks:\n  - { shell: a, else: [{ shell: b }] }\n", "2:23", "`else` needs `if`"),
     ("tasks:\n  - { shell: a, if: '${{ }}' }\n", "2:21", "must be an expression"),
-    ("tasks:\n  - { shell: a, max: 2 }\n", "2:22", "`max` of a task needs `for_each`"),
+    ("tasks:\n  - { shell: a, retry: { max_attempts: 2 } }\n", "2:17", "`tasks[0].retry` cannot"),
+    ("tasks:\n  - { shell: a, for_each: '[1]' }\n", "2:17", "`tasks[0].for_each` cannot be used"),
+    ("tasks:\n  - { ask: a }\n", "2:7", "`tasks[0].ask` cannot be used yet"),
+    ("tasks:\n  - { workflow: a.yaml }\n", "2:7", "`tasks[0].workflow` cannot be used yet"),
+    ("tasks: [{ shell: a }]\nfinally: [{ shell: a }]\n", "2:1", "`finally` cannot be used yet"),
+    ("agents: { a: { mock: [] } }\noutput: x\n", "2:9", "`output` needs `tasks`"),
+    (
+        "tasks:\n  - { parallel: [{ shell: a }], as: x }\n",
+        "2:37",
+        "`as` does not belong to a task with `parallel`",
+    ),
+    ("tasks:\n  - { then: [{ shell: a }], as: x }\n", "2:33", "`as` does not belong"),
+    ("setup: [{ shell: a, as: item }]\ntasks: [{ shell: b }]\n", "1:25", "`item` is reserved"),
+    ("setup: [{ shell: a, as: json }]\ntasks: [{ shell: b }]\n", "1:25", "`json` is reserved"),
+    ("setup: [{ shell: a, as: env }]\ntasks: [{ shell: b }]\n", "1:25", "`env` is reserved"),
+    ("tasks:\n  - { shell: a, if: 3 }\n", "2:21", "true or false, not a number"),
+    ("tasks:\n  - { shell: a, if: '${{ 3 }}' }\n", "2:21", "true or false, not a number"),
+    ("tasks:\n  - { shell: a, if: \"'x'\" }\n", "2:21", "true or false, not text"),
     (
         "tasks:\n  - { shell: a, name: x }\n  - { shell: b, name: x }\n",
         "3:23",
@@ -141,10 +154,8 @@ const MISTAKES: [(&str, &str, &str); 44] = [
         "2:45",
         "wait for each other",
     ),
-    ("finally:\n  - { shell: 5 }\n", "2:14", "must be text"),
     ("tasks:\n  - { parallel: { max: 0, tasks: [{ shell: a }] } }\n", "2:24", "between 1 and 100"),
-    ("tasks:\n  - { shell: a, retry: { backoff: 1s } }\n", "2:24", "needs `max_attempts`"),
-    ("tasks:\n  - { shell: a, expect: [] }\n", "2:17", "is not in this version"),
+    ("tasks:\n  - { shell: a, expect: [] }\n", "2:17", "`tasks[0].expect` cannot be used yet"),
     ("tasks:\n  - { shell: 'echo ${{ dif }}' }\n", "2:20", "unknown name `dif`"),
     ("tasks:\n  - { shell: 'echo ${{ 1 + dif }}' }\n", "2:28", "unknown name `dif`"),
     ("tasks:\n  - { shell: a, if: 'x == 1' }\n", "2:22", "unknown name `x`"),
@@ -191,14 +202,11 @@ const MISTAKES: [(&str, &str, &str); 44] = [
 fn a_mistake_in_a_task_is_reported_at_its_place() {
     let mut wrong = Vec::new();
     for (yaml, place, part) in MISTAKES {
-        let found: Vec<String> = match tasks(yaml) {
-            Ok(_) => Vec::new(),
-            Err(error) => error
-                .mistakes()
-                .iter()
-                .map(|one| format!("{}:{} {}", one.line, one.column, one.message))
-                .collect(),
-        };
+        let mistakes = tasks(yaml).map_or_else(|error| error.mistakes(), |_| Vec::new());
+        let found: Vec<String> = mistakes
+            .iter()
+            .map(|one| format!("{}:{} {}", one.line, one.column, one.message))
+            .collect();
         let is_expected =
             |one: &String| one.starts_with(&format!("{place} ")) && one.contains(part);
         if found.len() != 1 || !found.iter().all(is_expected) {
@@ -206,6 +214,140 @@ fn a_mistake_in_a_task_is_reported_at_its_place() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_mistake_in_a_task_says_what_to_do() {
+    for (yaml, hint) in [
+        (
+            "tasks:\n  - { shell: a, name: a, needs: [b] }\n  - { shell: b, name: b, needs: [a] }\n",
+            "a task without `needs` waits for every task before it in its list",
+        ),
+        (
+            "tasks:\n  - { shell: a, name: one }\n  - { shell: b, needs: [on] }\n",
+            "did you mean `one`?",
+        ),
+        ("tasks:\n  - { shell: a, needs: [x] }\n", "`needs` names tasks of the same list"),
+        (
+            "tasks:\n  - { shell: 'x ${{ x }}' }\n  - { shell: a, as: x }\n",
+            "move the task down, or name the task that makes it in `needs`",
+        ),
+        ("tasks:\n  - { shell: a, if: 3 }\n", "write a comparison, such as `if: x == 'true'`"),
+        ("tasks:\n  - { send: a, to: bob }\n", "add it to `agents:`"),
+        (
+            "agents: { bobby: { mock: [] } }\ntasks:\n  - { send: a, to: boby }\n",
+            "did you mean `bobby`?",
+        ),
+        ("tasks:\n  - { shell: a, retry: { max_attempts: 2 } }\n", "remove it"),
+        ("tasks:\n  - { then: [{ shell: a }], as: x }\n", "write it at the tasks in the group"),
+        ("tasks:\n  - { name: x }\n", "add one of `shell`, `send`, `parallel`, `then`"),
+    ] {
+        let mistakes = tasks(yaml).unwrap_err().mistakes();
+        let hints: Vec<Option<&str>> = mistakes.iter().map(|one| one.hint.as_deref()).collect();
+        assert_eq!(hints, [Some(hint)], "{yaml}");
+    }
+}
+
+#[test]
+fn an_output_of_setup_may_have_a_name_of_expressions_in_a_file_without_tasks() {
+    let yaml = "setup: [{ shell: a, as: item }]\nkickoff: '@a ${{ item }}'\n";
+    let workflow = crate::read_with_agent(yaml).unwrap();
+    let stored = serde_json::to_string(&workflow).unwrap();
+    let stored: Workflow = serde_json::from_str(&stored).unwrap();
+    let mut scope = TemplateScope::default();
+    scope.insert_output("item", "x");
+    assert_eq!(stored.kickoff.unwrap().render(&scope).unwrap().text, "@a x");
+}
+
+/// File whose tasks name one variable in each place that can name one.
+const VARIABLES: &str = "setup: [{ shell: a, as: x, env: { A: '${{ env.OF_SETUP }}' } }]
+tasks:
+  - { shell: 'echo ${{ env.IN_SCRIPT }}', env: { A_TOKEN: '${{ env.OF_TASK + 1 }}' } }
+  - parallel:
+      - { send: 'x ${{ [env.IN_TEXT] }}', to: a }
+      - { shell: b, if: env.IN_IF == 'x', else: [{ shell: 'echo ${{ env.IN_ELSE }}' }] }
+output: ${{ env.IN_OUTPUT }}
+";
+const VARIABLE_NAMES: [&str; 7] =
+    ["IN_ELSE", "IN_IF", "IN_OUTPUT", "IN_SCRIPT", "IN_TEXT", "OF_SETUP", "OF_TASK"];
+
+#[test]
+fn a_variable_that_only_a_task_names_is_one_of_the_file() {
+    let workflow = crate::read_with_agent(VARIABLES).unwrap();
+    assert_eq!(Vec::from_iter(&workflow.env_names), VARIABLE_NAMES);
+    for name in VARIABLE_NAMES {
+        assert!(workflow.declares_env(name), "{name}");
+    }
+    assert!(!workflow.declares_env("A_TOKEN"));
+    let tag = "t".parse().unwrap();
+    let env: BTreeMap<String, String> =
+        VARIABLE_NAMES.map(|name| (name.to_owned(), format!("value of {name}"))).into();
+    let scope = workflow.scope(&BTreeMap::new(), &env, &tag, Path::new("/")).unwrap();
+    let given = |name: &str| format!("env.{name}").parse::<Reference>().unwrap();
+    for name in VARIABLE_NAMES {
+        let value = scope.typed_value(&given(name)).unwrap();
+        assert_eq!(value.as_text(), format!("value of {name}"));
+    }
+    // Only the command whose `env:` names a variable gets it.
+    let TaskAction::Shell(shell) = &workflow.tasks.tasks[1].children()[1].action else { panic!() };
+    let env = workflow.setup_env(&shell.command, env, &scope).unwrap();
+    assert_eq!(
+        env.keys().collect::<Vec<_>>(),
+        ["IN_ELSE", "IN_IF", "IN_OUTPUT", "IN_SCRIPT", "IN_TEXT"]
+    );
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_reported_where_a_task_names_it() {
+    let workflow = crate::read_with_agent(VARIABLES).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("team.yaml");
+    let text = format!("{}{VARIABLES}", crate::AGENTS);
+    std::fs::write(&path, &text).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    let error = unset_env(file, &path, &workflow, &BTreeMap::new()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let found = error.mistakes().into_iter().map(|one| {
+        let rest = &lines[one.line - 1][one.column - 1..];
+        let name = one.message.trim_start_matches("the variable ").trim_end_matches(" is not set");
+        assert!(rest.starts_with(&format!("env.{name}")), "{name}: {rest}");
+        name.to_owned()
+    });
+    let mut found: Vec<String> = found.collect();
+    found.sort();
+    assert_eq!(found, VARIABLE_NAMES);
+}
+
+#[test]
+fn a_task_lists_the_values_that_its_own_texts_need() {
+    let procedure = tasks(
+        "setup: [{ shell: a, as: x }]
+tasks:
+  - { shell: a, name: one, as: y }
+  - if: x == 'a' && tasks.one.exit_code == 0
+    shell: 'echo ${{ y }} ${{ y.length + 1 }}'
+    env: { A: '${{ env.CI }}' }
+    else: [{ shell: 'echo ${{ instance }}' }]
+  - { then: [{ shell: 'echo ${{ x }}' }], if: y }
+",
+    )
+    .unwrap();
+    let shown = |references: BTreeSet<Reference>| {
+        references.iter().map(Reference::to_string).collect::<Vec<_>>()
+    };
+    let [first, second, group] = procedure.tasks.as_slice() else { panic!() };
+    assert_eq!((shown(first.references()), shown(first.reads())), (Vec::new(), Vec::new()));
+    assert_eq!(
+        shown(second.references()),
+        ["y", "env.CI", "x == 'a' && tasks.one.exit_code == 0", "y.length + 1"]
+    );
+    assert_eq!(shown(second.reads()), ["x", "y", "env.CI", "tasks.one.exit_code"]);
+    assert_eq!(
+        (shown(group.references()), shown(group.reads())),
+        (vec!["y".to_owned()], vec!["y".to_owned()])
+    );
+    assert_eq!(shown(second.otherwise[0].reads()), ["workflow.tag"]);
+    assert_eq!(procedure.walk().count(), 5);
 }
 
 #[test]
@@ -217,9 +359,13 @@ fn a_thousand_tasks_are_read_and_more_are_refused() {
 }
 
 #[test]
-fn a_workflow_with_tasks_is_refused_until_they_run() {
-    let error = crate::read_with_agent("tasks:\n  - shell: a\n").unwrap_err();
-    assert_eq!(error.summary(), "team.yaml:3:1: `tasks` is not in this version");
+fn a_file_with_tasks_needs_no_agents_and_no_kickoff() {
+    let workflow = crate::read("tasks:\n  - shell: make\n").unwrap();
+    assert_eq!((workflow.agents.len(), workflow.kickoff, workflow.tasks.tasks.len()), (0, None, 1));
+    for without in ["name: x\n", "tasks:\n"] {
+        let error = crate::read(without).unwrap_err();
+        assert!(error.summary().contains("`agents` is missing"), "{without}: {error}");
+    }
 }
 
 #[test]
@@ -249,14 +395,11 @@ fn a_path_has_names_or_positions_and_no_two_tasks_share_one() {
   - shell: a
   - { name: b, shell: b, if: 'true', else: [{ shell: c }, { name: d, shell: d }] }
   - { name: e, parallel: [{ shell: f }, { then: [{ shell: g }], if: 'true', else: [{ shell: h }] }] }
-finally:
-  - shell: i
 ",
     )
     .unwrap();
     let expected = ["1", "b", "b/else/1", "b/else/d", "e", "e/1", "e/2", "e/2/1", "e/2/else/1"];
     assert_eq!(paths(&procedure.tasks), expected);
-    assert_eq!(paths(&procedure.finally), ["finally/1"]);
     let stored = serde_json::to_string(&procedure).unwrap();
     assert_eq!(serde_json::from_str::<TaskProcedure>(&stored).unwrap(), procedure);
 }
@@ -264,7 +407,7 @@ finally:
 #[test]
 fn a_task_uses_the_values_of_the_tasks_for_which_it_waits() {
     tasks(
-        "params: [{ name: n, type: number }]
+        "params: [{ name: n, type: number, required: true }]
 setup:
   - { shell: a, as: start }
 tasks:
@@ -275,8 +418,6 @@ tasks:
       - { shell: 'echo ${{ z + tasks.two.state }}', needs: [two] }
   - { if: lines(y).map(y => y.length).length > 0, then: [{ shell: 'echo ${{ [x, y, z] }}' }] }
 output: ${{ x }} ${{ z.length }}
-finally:
-  - shell: echo ${{ tasks.two.state }}
 ",
     )
     .unwrap();
@@ -320,7 +461,7 @@ fn the_result_of_an_expression_is_in_a_script_what_the_value_of_a_name_is() {
 #[test]
 fn an_expression_gets_the_values_that_it_names_with_their_types() {
     let procedure = tasks(
-        "params: [{ name: n, type: number }]
+        "params: [{ name: n, type: number, required: true }]
 setup: [{ shell: a, as: x }, { shell: a, as: unused }]
 tasks:
   - { name: one, shell: a, as: list }

@@ -8,10 +8,10 @@ use std::{
 };
 
 use agent_worker_kernel::{
-    AttemptPaths, EventTail, ProcessMark, Runner, ShellCommand, ShellOutcome, WorkerExit,
-    WorkerLiveness,
+    AttemptPaths, EventTail, ProcessMark, Runner, ShellCommand, ShellOutcome, TaskCommandEnd,
+    TaskProcess, WorkerExit, WorkerLiveness,
 };
-use agent_worker_protocol::{AttemptId, RunId, WorkerEvent, WorkerJob};
+use agent_worker_protocol::{AttemptId, RunId, Span, WorkerEvent, WorkerJob};
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -135,6 +135,38 @@ impl Runner for Machine {
         }
         // Without output if a signal ended the command.
         Ok(end.try_recv().unwrap_or_default())
+    }
+
+    async fn task_run(
+        &self,
+        _process: TaskProcess,
+        command: ShellCommand,
+        timeout: Option<Span>,
+        stop: CancellationToken,
+    ) -> io::Result<Option<TaskCommandEnd>> {
+        let limit = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout.duration()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let halt = stop.child_token();
+        let began = tokio::time::Instant::now();
+        let mut running = self.shell_run(command, halt.clone());
+        let (outcome, timed_out) = tokio::select! {
+            outcome = &mut running => (outcome?, false),
+            () = limit => {
+                halt.cancel();
+                (running.await?, true)
+            }
+        };
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap();
+        let stopped = stop.is_cancelled();
+        Ok(Some(TaskCommandEnd { outcome, timed_out, stopped, ms }))
+    }
+
+    async fn task_adopt(&self, _: TaskProcess, _: CancellationToken) -> Option<TaskCommandEnd> {
+        None
     }
 }
 

@@ -46,6 +46,8 @@ impl MadeNames {
             | Reference::Tag
             | Reference::ChannelFile
             | Reference::DocumentFile
+            | Reference::Item
+            | Reference::ItemIndex
             | Reference::Expression(_) => true,
         }
     }

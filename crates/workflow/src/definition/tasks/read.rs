@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use agent_worker_expressions::{Expression, TextPiece, is_reserved, split_text};
-use agent_worker_protocol::{Span, TaskPath, shell_words::is_protected_variable};
+use agent_worker_expressions::{Expression, is_reserved};
+use agent_worker_protocol::{Span, TaskPath};
 
 use super::{
     TaskDefinition, TaskLoop, TaskProcedure, TaskRetry, ValueUse, names, order, read_action,
@@ -12,32 +12,27 @@ use crate::{
     diagnostics::{diagnostic::Diagnostic, diagnostic::Diagnostics, report::LineIndex},
     template::{
         self, Template, expression,
-        reference::{KnownNames, NAME_SHAPE, Reference, ReferenceFlaw, is_name},
+        reference::{KnownNames, NAME_SHAPE, RESERVED, ReferenceFlaw, TextOwner, is_name},
     },
     yaml::{
-        Node, Yaml,
+        Yaml,
         fields::{AllowedKeys, YamlField, YamlFields},
     },
 };
 
 const PROCEDURE_KEYS: [&str; 3] = ["tasks", "finally", "output"];
 
-const TASK_KEYS: AllowedKeys = AllowedKeys {
+pub(super) const TASK_KEYS: AllowedKeys = AllowedKeys {
     known: &[
         "name",
         "as",
         "shell",
         "send",
-        "ask",
-        "workflow",
         "parallel",
         "then",
         "if",
         "else",
         "needs",
-        "for_each",
-        "max",
-        "retry",
         "timeout",
         "continue_on_error",
         "to",
@@ -46,10 +41,8 @@ const TASK_KEYS: AllowedKeys = AllowedKeys {
         "cwd",
         "env",
         "shell_program",
-        "options",
-        "params",
     ],
-    planned: &["expect"],
+    planned: &["ask", "options", "workflow", "params", "for_each", "max", "retry", "expect"],
 };
 const RETRY_KEYS: AllowedKeys = AllowedKeys { known: &["max_attempts", "backoff"], planned: &[] };
 
@@ -69,6 +62,8 @@ pub(super) struct TaskReader<'s> {
     names: BTreeSet<String>,
     outputs: BTreeSet<String>,
     count: usize,
+    /// Number of diagnostics about keys that cannot be used yet. The rest of their tasks is complete.
+    planned_keys: usize,
 }
 
 /// Order of the tasks of a list.
@@ -80,23 +75,22 @@ pub(super) enum ListOrder {
     Parallel,
 }
 
-/// Reads the procedure of a file. `known` are the names of all other sections.
-pub(super) fn procedure(
-    root: &YamlField<'_>,
+/// Reads the procedure from the sections of a file. `known` are the names of all other sections.
+pub(crate) fn procedure(
+    fields: &YamlFields<'_>,
     source: &str,
     mut known: KnownNames,
     diagnostics: &mut Diagnostics,
 ) -> TaskProcedure {
-    let Some(fields) = diagnostics.ok_or_add(root.fields_unchecked()) else {
-        return TaskProcedure::default();
-    };
+    refuse_without_tasks(fields, diagnostics);
+    refuse_reserved_outputs(fields, diagnostics);
+    let earlier_mistakes = diagnostics.len();
     let setup = known.outputs.clone();
     for list in [fields.get("tasks"), fields.get("finally")].iter().flatten() {
         declare_names(list, &mut known);
-        declare_client_env(list.node, &mut known);
     }
     known.all_outputs.extend(known.outputs.iter().cloned());
-    known.expressions = true;
+    known.owner = TextOwner::Task;
     let agents = fields.get("agents").and_then(|agents| agents.named_entries().ok());
     let team = agents.unwrap_or_default().iter().map(|(key, _)| key.text.to_owned()).collect();
     let mut reader = TaskReader {
@@ -108,6 +102,7 @@ pub(super) fn procedure(
         names: BTreeSet::new(),
         outputs: setup.clone(),
         count: 0,
+        planned_keys: 0,
     };
     let [tasks, finally, output] = PROCEDURE_KEYS;
     let mut list = |key: &str, diagnostics: &mut Diagnostics| {
@@ -123,7 +118,7 @@ pub(super) fn procedure(
     procedure.output = output.and_then(|field| reader.template(&field, diagnostics));
     let uses = std::mem::take(&mut reader.uses);
     // The order of an incomplete list is not known.
-    if diagnostics.is_empty() {
+    if diagnostics.len() == earlier_mistakes + reader.planned_keys {
         names::complete(&mut procedure, setup, &uses, diagnostics);
     }
     procedure
@@ -142,34 +137,6 @@ fn declare_names(list: &YamlField<'_>, known: &mut KnownNames) {
         for list in lists.iter().flatten().chain(&inner) {
             declare_names(list, known);
         }
-    }
-}
-
-/// Adds the variables of the environment that the texts of a list name. A client may set them, so every script treats
-/// them as values.
-fn declare_client_env(node: &Node, known: &mut KnownNames) {
-    match &node.value {
-        Yaml::Text(text) => {
-            let written = split_text(text).0.into_iter().filter_map(|piece| match piece {
-                TextPiece::Expression { source, .. } => Some(source),
-                TextPiece::Literal(_) => None,
-            });
-            // The text of an `if` is an expression itself.
-            for source in written.chain([text.as_str()]) {
-                let Ok(expression) = Expression::parse(source) else { continue };
-                let names = Reference::Expression(expression);
-                let names =
-                    names.env_names().into_iter().filter(|name| !is_protected_variable(name));
-                known.client_env.extend(names.map(str::to_owned));
-            }
-        }
-        Yaml::List(items) => items.iter().for_each(|item| declare_client_env(item, known)),
-        Yaml::Map(entries) => {
-            for entry in entries {
-                declare_client_env(&entry.value, known);
-            }
-        }
-        Yaml::Null | Yaml::Bool(_) | Yaml::Whole(_) | Yaml::Decimal(_) => {}
     }
 }
 
@@ -208,7 +175,11 @@ impl TaskReader<'_> {
         field: &YamlField<'y>,
         diagnostics: &mut Diagnostics,
     ) -> Option<(TaskDefinition, Option<Vec<YamlField<'y>>>)> {
+        let mistakes = diagnostics.len();
         let fields = field.fields(&TASK_KEYS, diagnostics)?;
+        if !fields.has_unknown_keys {
+            self.planned_keys += diagnostics.len() - mistakes;
+        }
         let line = self.lines.number(field.node.at.start);
         let name = fields
             .read_with("name", diagnostics, |field| checked_name(field, &mut self.names, "tasks"));
@@ -216,7 +187,7 @@ impl TaskReader<'_> {
             checked_name(field, &mut self.outputs, "outputs")
         });
         let condition = fields.get("if");
-        let condition = condition.and_then(|field| self.expression(&field, diagnostics));
+        let condition = condition.and_then(|field| self.condition(&field, diagnostics));
         let otherwise = fields.get("else");
         if let (Some(field), false) = (&otherwise, fields.has("if")) {
             diagnostics.add(field.diagnostic("`else` needs `if`").with_hint("add `if:`"));
@@ -231,7 +202,11 @@ impl TaskReader<'_> {
         let timeout = fields.read_with("timeout", diagnostics, |field| field.span(everyone));
         let continue_on_error =
             fields.read_with("continue_on_error", diagnostics, YamlField::boolean);
+        if fields.has("for_each") {
+            self.known.owner = TextOwner::TaskWithItem;
+        }
         let action = read_action::action(self, field, &fields, diagnostics);
+        self.known.owner = TextOwner::Task;
         let uses = std::mem::take(&mut self.uses);
         let action = action?;
         let task = TaskDefinition {
@@ -277,6 +252,29 @@ impl TaskReader<'_> {
         let Ok(text) = field.text() else { return };
         let used = template::used_values(&field.node.at, text, self.source, &self.known);
         self.uses.extend(used.into_iter().map(|(reference, at)| ValueUse { reference, at }));
+    }
+
+    /// Reads an expression that must give true or false.
+    fn condition(
+        &mut self,
+        field: &YamlField<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Expression> {
+        let kind = match &field.node.value {
+            Yaml::Whole(_) | Yaml::Decimal(_) => Some("a number"),
+            _ => None,
+        };
+        let expression = match kind {
+            Some(_) => None,
+            None => Some(self.expression(field, diagnostics)?),
+        };
+        let kind = kind.or_else(|| literal_type(expression.as_ref()?.source()));
+        if let Some(kind) = kind {
+            let must_be =
+                field.must_be(format_args!("an expression that is true or false, not {kind}"));
+            diagnostics.add(must_be.with_hint("write a comparison, such as `if: x == 'true'`"));
+        }
+        expression
     }
 
     /// Reads an expression, with or without `${{ }}`.
@@ -342,6 +340,45 @@ fn expression_source(field: &YamlField<'_>) -> Result<String, Diagnostic> {
         return Err(field.must_be("an expression, such as `${{ x == 'yes' }}`"));
     }
     Ok(inner.trim().to_owned())
+}
+
+/// Returns the type of an expression that is only a literal, and neither `true` nor `false`.
+fn literal_type(source: &str) -> Option<&'static str> {
+    let inner = |quote: char| source.strip_prefix(quote)?.strip_suffix(quote);
+    let is_text = |quote: char| inner(quote).is_some_and(|inner| !inner.contains([quote, '\\']));
+    match source {
+        "null" | "undefined" => Some("nothing"),
+        number if number.parse::<f64>().is_ok() => Some("a number"),
+        text if text.len() > 1 && ['\'', '"'].into_iter().any(is_text) => Some("text"),
+        _ => None,
+    }
+}
+
+/// Refuses the sections that belong to `tasks` in a file without tasks.
+fn refuse_without_tasks(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) {
+    let [tasks, others @ ..] = PROCEDURE_KEYS;
+    for (key, field) in others.iter().filter_map(|key| Some((key, fields.get(key)?))) {
+        if !fields.has(tasks) {
+            let diagnostic = field.diagnostic(format!("`{key}` needs `{tasks}`"));
+            diagnostics.add(diagnostic.with_hint(format!("add `{tasks}:`, or remove `{key}`")));
+        }
+    }
+}
+
+/// Refuses outputs of setup steps whose names mean something else in expressions. A file without tasks has none.
+fn refuse_reserved_outputs(fields: &YamlFields<'_>, diagnostics: &mut Diagnostics) {
+    let steps = fields.get("setup").filter(|_| fields.has("tasks"));
+    for step in steps.and_then(|steps| steps.list().ok()).unwrap_or_default() {
+        let Some(field) = step.fields_unchecked().ok().and_then(|step| step.get("as")) else {
+            continue;
+        };
+        let Ok(name) = field.text() else { continue };
+        // The reader of the step has refused the other reserved names.
+        if is_reserved(name) && !RESERVED.contains(&name) {
+            let message = format!("`{name}` is reserved in a file with `tasks`");
+            diagnostics.add(field.diagnostic(message).with_hint("choose another name"));
+        }
+    }
 }
 
 fn read_retry(field: &YamlField<'_>, diagnostics: &mut Diagnostics) -> Option<TaskRetry> {

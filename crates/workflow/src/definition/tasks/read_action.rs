@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     AskTask, ChildWorkflowTask, MessageTask, ParallelTasks, SendEnd, ShellTask, TaskAction,
     TaskFormat,
-    read::{ListOrder, TaskReader},
+    read::{ListOrder, TASK_KEYS, TaskReader},
 };
 use crate::{
     definition::setup,
@@ -19,10 +19,13 @@ use crate::{
 
 /// Keys that name an action, each with the keys that belong to it.
 const ACTIONS: [(&str, &[&str]); 6] = [
-    ("shell", &["format", "cwd", "env", "shell_program", "timeout", "retry"]),
-    ("send", &["to", "until", "format", "timeout", "retry"]),
-    ("ask", &["options", "timeout", "retry"]),
-    ("workflow", &["params", "timeout", "retry"]),
+    (
+        "shell",
+        &["as", "format", "cwd", "env", "shell_program", "timeout", "retry", "for_each", "max"],
+    ),
+    ("send", &["as", "to", "until", "format", "timeout", "retry", "for_each", "max"]),
+    ("ask", &["as", "options", "timeout", "retry", "for_each", "max"]),
+    ("workflow", &["as", "params", "timeout", "retry", "for_each", "max"]),
     ("parallel", &[]),
     ("then", &[]),
 ];
@@ -38,13 +41,7 @@ pub(super) fn action(
     diagnostics: &mut Diagnostics,
 ) -> Option<TaskAction> {
     let (key, own) = chosen_action(task, fields, diagnostics)?;
-    let others = ACTIONS.iter().flat_map(|(_, keys)| *keys).filter(|other| !own.contains(other));
-    for (foreign, field) in fields.iter() {
-        if others.clone().any(|other| *other == foreign.text) {
-            let message = format!("`{}` does not belong to a task with `{key}`", foreign.text);
-            diagnostics.add(field.diagnostic(message));
-        }
-    }
+    refuse_foreign_keys(key, own, fields, diagnostics);
     let field = fields.require(key, diagnostics)?;
     let formats =
         [("text", TaskFormat::Text), ("json", TaskFormat::Json), ("lines", TaskFormat::Lines)];
@@ -96,13 +93,34 @@ pub(super) fn action(
     })
 }
 
+/// Refuses the keys that belong to other actions only.
+fn refuse_foreign_keys(
+    key: &str,
+    own: &[&str],
+    fields: &YamlFields<'_>,
+    diagnostics: &mut Diagnostics,
+) {
+    let others = ACTIONS.iter().flat_map(|(_, keys)| *keys).filter(|other| !own.contains(other));
+    for (foreign, field) in fields.iter() {
+        if others.clone().any(|other| *other == foreign.text) {
+            let message = format!("`{}` does not belong to a task with `{key}`", foreign.text);
+            let diagnostic = field.diagnostic(message);
+            diagnostics.add(match own {
+                [] => diagnostic.with_hint("write it at the tasks in the group"),
+                _ => diagnostic,
+            });
+        }
+    }
+}
+
 fn chosen_action(
     task: &YamlField<'_>,
     fields: &YamlFields<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Option<(&'static str, &'static [&'static str])> {
     let mut found = ACTIONS.iter().filter(|(key, _)| fields.has(key));
-    let names = ACTIONS.map(|(key, _)| format!("`{key}`")).join(", ");
+    let usable = ACTIONS.iter().filter(|(key, _)| TASK_KEYS.known.contains(key));
+    let names: Vec<String> = usable.map(|(key, _)| format!("`{key}`")).collect();
     match (found.next(), found.next()) {
         (Some(one), None) => Some(*one),
         (Some((first, _)), Some((second, _))) => {
@@ -113,7 +131,7 @@ fn chosen_action(
         (None, _) if fields.has_unknown_keys => None,
         (None, _) => {
             let diagnostic = task.diagnostic("this task has no action");
-            diagnostics.add(diagnostic.with_hint(format!("add one of {names}")));
+            diagnostics.add(diagnostic.with_hint(format!("add one of {}", names.join(", "))));
             None
         }
     }
