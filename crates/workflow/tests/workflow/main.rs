@@ -22,6 +22,7 @@ mod schema;
 mod section_mistakes;
 mod sections;
 mod shell;
+mod task_values;
 mod tasks;
 mod values;
 
