@@ -189,10 +189,10 @@ impl Kernel {
         let now = self.now();
         match &row.state {
             RunState::Paused { cause } => {
-                let needs = self.limit_outlook(&row, &limits).await?.needs;
-                if !needs.is_empty() {
-                    let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
-                    let needs = Box::new(needs);
+                let outlook = self.limit_outlook(&row, &limits).await?;
+                if !outlook.needs.is_empty() {
+                    let cause = Box::new(outlook.cause(cause.clone()));
+                    let (instance, mode, needs) = (row.instance, row.mode, Box::new(outlook.needs));
                     return Err(Error::StillLimited { instance, cause, mode, needs });
                 }
             }

@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use agent_worker_protocol::{
     AgentSettings, AgentState, DeliveryState, Limits, Outcome, PauseCause, Permission, RunId,
     RunState, WorkflowId,
-    api::{AgentView, ListPage, ResumeRequest, RunError, RunErrorCode, RunView},
+    api::{AgentView, ListPage, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
     AgentRow, Approval, Error as StoreError, Instance, InstanceQuery, Now, QuestionRow, Retention,
@@ -282,11 +282,6 @@ impl Kernel {
         // A held daemon changes nothing by itself.
         view.imminent = imminent_change(&view).filter(|_| !view.held);
         Ok(view)
-    }
-
-    /// Returns the limits that must be raised to resume a run.
-    pub(crate) async fn resume_needs(&self, run: &RunRow) -> Result<ResumeRequest> {
-        Ok(self.limit_outlook(run, &run.limits).await?.needs)
     }
 
     /// Returns what a paused run needs to continue with `limits`.

@@ -392,6 +392,14 @@ impl PauseCause {
     pub fn limit(limit: LimitKind, detail: String) -> Self {
         Self::Limit { limit, detail, room_at: None, next_call: None }
     }
+
+    /// Returns the time at which the run continues by itself, if the cause names one.
+    pub fn room_at(&self) -> Option<Millis> {
+        match self {
+            Self::Limit { room_at, .. } => *room_at,
+            Self::Human | Self::Interrupted | Self::User => None,
+        }
+    }
 }
 
 impl fmt::Display for PauseCause {

@@ -16,7 +16,7 @@ use crate::{
     error::CliError,
     output::{
         closing_results::{reading_steps, result_lines},
-        next_steps::run_next_steps,
+        next_steps::{run_next_steps, wait_step},
         restart_method::RestartMethod,
         state_text,
         styled_line::{StyledLine, Tone},
@@ -195,9 +195,11 @@ fn advice(verdict: RunVerdict, view: &RunView) -> Vec<String> {
         }
         RunVerdict::Limit | RunVerdict::Interrupted => {
             let typed = view.needs.to_command(&target);
-            vec![format!(
+            let mut steps: Vec<_> = wait_step(&view.state).into_iter().collect();
+            steps.push(format!(
                 "continue the run with `{typed}`, or end it with `agent-worker stop {target}`"
-            )]
+            ));
+            steps
         }
     }
 }

@@ -15,9 +15,16 @@ impl LimitOutlook {
     /// Returns the state with the current time: the stored one is as of the pause, and the wall clock may have been set since.
     pub(crate) fn state(&self, state: RunState) -> RunState {
         match state {
-            RunState::Paused { cause: PauseCause::Limit { limit, detail, next_call, .. } } => {
-                let room_at = self.room_at;
-                RunState::Paused { cause: PauseCause::Limit { limit, detail, room_at, next_call } }
+            RunState::Paused { cause } => RunState::Paused { cause: self.cause(cause) },
+            other => other,
+        }
+    }
+
+    /// Returns the cause with the current time.
+    pub(crate) fn cause(&self, cause: PauseCause) -> PauseCause {
+        match cause {
+            PauseCause::Limit { limit, detail, next_call, .. } => {
+                PauseCause::Limit { limit, detail, room_at: self.room_at, next_call }
             }
             other => other,
         }

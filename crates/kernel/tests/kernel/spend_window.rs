@@ -7,9 +7,10 @@ use agent_worker_protocol::{
     EventKind, LimitKind, PauseCause, RunId, RunState, Span, SpendReply, SpendRequest, Usage,
     WorkerEvent,
 };
+use tokio::sync::mpsc;
 
 use crate::{
-    agent_join::{global_run, hand_over_workers, mock_agent_request, new_agent, send_to},
+    agent_join::{global_run, mock_agent_request, new_agent, send_to},
     scripted_worker::{ScriptEnd, ScriptedWorker},
     world::{KernelWorld, StoreLocation, instance_selector, team, within},
 };
@@ -44,14 +45,22 @@ fn minutes(world: &KernelWorld) -> Vec<i64> {
     turns.iter().map(|turn| world.after(turn.began) / MINUTE).collect()
 }
 
+/// Returns the milliseconds of store time between the start of the world and the time that a paused run names.
 async fn room_at(world: &KernelWorld, run: RunId) -> Option<i64> {
     match world.view(run).await.state {
         RunState::Paused { cause: PauseCause::Limit { limit, room_at, .. } } => {
             assert_eq!(limit, LimitKind::Tokens);
-            room_at.map(|at| at.since(world.now().wall).as_millis().try_into().unwrap())
+            let now = world.now();
+            room_at.map(|at| at.get() - now.wall.get() + world.after(now))
         }
         other => panic!("{other}"),
     }
+}
+
+/// Lets time pass until this many milliseconds after the start of the world.
+async fn pass_until(world: &KernelWorld, at: i64) {
+    let left = u64::try_from(at - world.after(world.now())).unwrap();
+    world.pass_time(Duration::from_millis(left)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,8 +76,8 @@ async fn a_start_at_its_limit_goes_on_by_itself_when_the_spend_is_a_day_old() {
     assert!(cause.starts_with(words), "{cause}");
     world.send_to_team("@coder and more").await;
     let room = room_at(&world, run).await.unwrap();
-    assert!((23 * 60..=23 * 60 + 10).contains(&(room / MINUTE)), "{room}");
-    world.pass_time(Duration::from_millis(u64::try_from(room).unwrap() - 1)).await;
+    assert!((24 * 60..=24 * 60 + 10).contains(&(room / MINUTE)), "{room}");
+    pass_until(&world, room - 1).await;
     assert_eq!(minutes(&world), [0, 60]);
     world.pass_time(Duration::from_millis(2)).await;
     world.machine.wait_until_empty().await;
@@ -93,14 +102,10 @@ async fn the_window_is_the_same_after_a_restart_and_whatever_the_wall_clock_show
         world.clock.shift_wall(jump);
         world.pass_time(Duration::from_hours(2)).await;
         world.restart_daemon().await;
-        assert_eq!(room_at(&world, run).await, Some(room - 120 * MINUTE), "set by {jump} ms");
-        world
-            .pass_time(
-                Duration::from_millis(u64::try_from(room).unwrap()) - Duration::from_hours(3),
-            )
-            .await;
+        assert_eq!(room_at(&world, run).await, Some(room), "set by {jump} ms");
+        pass_until(&world, room - 60 * MINUTE).await;
         assert_eq!(minutes(&world), [0, 60], "set by {jump} ms");
-        world.pass_time(Duration::from_hours(1) + Duration::from_millis(2)).await;
+        pass_until(&world, room + 2).await;
         world.machine.wait_until_empty().await;
         assert_eq!(minutes(&world).len(), 3, "set by {jump} ms");
     }
@@ -109,20 +114,27 @@ async fn the_window_is_the_same_after_a_restart_and_whatever_the_wall_clock_show
 #[tokio::test(start_paused = true)]
 async fn a_refused_call_waits_for_its_own_room_and_the_suggested_limit_has_it() {
     let world = world(StoreLocation::Memory).await;
-    let mut workers = hand_over_workers(&world, "coder");
+    let (replies, mut replied) = mpsc::unbounded_channel();
+    world.machine.set_worker_script("coder", move |worker| {
+        let replies = replies.clone();
+        async move {
+            let (kernel, principal) = worker.principal().await.unwrap();
+            // The first call begins its answer and reports nothing.
+            for (tokens, lost) in [(60, false), (70, true)] {
+                let request = SpendRequest { cost_micros: None, tokens, lost };
+                let attempt = worker.job.attempt;
+                let reply = kernel.attempts().reserve_spend(&principal, attempt, request).await;
+                replies.send(reply.unwrap()).unwrap();
+            }
+            worker.hang().await
+        }
+    });
     let run = world.start(&team("coder", "limits: { tokens: 100 }\nkickoff: '@coder go'")).await;
-    let worker = within(workers.recv()).await.unwrap();
-    let (kernel, principal) = worker.principal().await.unwrap();
-    let ask = async |tokens, lost| {
-        let request = SpendRequest { cost_micros: None, tokens, lost };
-        kernel.attempts().reserve_spend(&principal, worker.job.attempt, request).await
-    };
-    assert_eq!(ask(60, false).await.unwrap(), SpendReply::Reserved);
-    // The call began its answer and reported nothing.
-    assert_eq!(ask(70, true).await.unwrap(), SpendReply::Refused);
+    assert_eq!(within(replied.recv()).await, Some(SpendReply::Reserved));
+    assert_eq!(within(replied.recv()).await, Some(SpendReply::Refused));
     let view = world.view(run).await;
     let RunState::Paused { cause } = &view.state else { panic!("{}", view.state) };
-    let words = "token limit (at most 60 tokens used in the last 24 hours, 60 of it by calls without a report \\
+    let words = "token limit (at most 60 tokens used in the last 24 hours, 60 of it by calls without a report \
         and up to 70 for the next call, 100 allowed)";
     assert!(cause.to_string().starts_with(words), "{cause}");
     assert!(room_at(&world, run).await.unwrap() / MINUTE >= 24 * 60);

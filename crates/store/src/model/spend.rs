@@ -41,7 +41,7 @@ pub struct SpendFacts {
 pub struct ExpiringSpend {
     /// Time from which it no longer counts.
     pub at: StoreTime,
-    /// The part.
+    /// The calls that then stop counting.
     pub spend: RunSpend,
 }
 

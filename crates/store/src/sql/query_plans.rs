@@ -63,8 +63,6 @@ fn check_plan(db: &Connection, sql: &str, expected: &str) {
     }
 }
 
-const TURNS_TODAY_PLAN: &str = "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)";
-
 #[test]
 fn nothing_that_is_asked_often_walks_through_history() {
     let db = crate::engine::open_in_memory().unwrap();
@@ -100,14 +98,6 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (agents::READY_SQL.to_owned(), open),
         (agents::LIST_SQL.to_owned(), open),
         (run_settlement::FACTS_SQL.to_owned(), failed),
-        (spend::SPENT_SQL.to_owned(), "(workflow=? AND id=?)"),
-        (limit_use::LIMIT_USE_SQL.to_owned(), "SEARCH a USING PRIMARY KEY (workflow=?)"),
-        (spend::RESERVED_SQL.to_owned(), "INDEX attempt_reserved (workflow=? AND run=?)"),
-        (
-            spend_slots::SLOTS_SQL.to_owned(),
-            "USING PRIMARY KEY (workflow=? AND run=? AND owner=? AND slot>?)",
-        ),
-        (limit_use::TURN_EXPIRES_SQL.to_owned(), "INDEX attempt_turn (workflow=? AND run=?)"),
         (
             instances::list_sql(&InstanceQuery::Named("w".parse().unwrap())),
             "INDEX workflow_name (name=? AND tag=?)",
@@ -127,6 +117,23 @@ fn nothing_that_is_asked_often_walks_through_history() {
         ),
     ] {
         check_plan(&db, &sql, expected);
+    }
+}
+
+#[test]
+fn no_query_about_limits_walks_through_history() {
+    let db = crate::engine::open_in_memory().unwrap();
+    let today = "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)";
+    for (sql, expected) in [
+        (limit_use::TURNS_TODAY_SQL, today),
+        (limit_use::AGENT_TURNS_TODAY_SQL, today),
+        (limit_use::TURN_EXPIRES_SQL, "INDEX attempt_turn (workflow=? AND run=?)"),
+        (limit_use::LIMIT_USE_SQL, "SEARCH a USING PRIMARY KEY (workflow=?)"),
+        (spend::SPENT_SQL, "(workflow=? AND id=?)"),
+        (spend::RESERVED_SQL, "INDEX attempt_reserved (workflow=? AND run=?)"),
+        (spend_slots::SLOTS_SQL, "USING PRIMARY KEY (workflow=? AND run=? AND owner=? AND slot>?)"),
+    ] {
+        check_plan(&db, sql, expected);
     }
 }
 
@@ -160,8 +167,6 @@ fn no_query_about_a_run_or_a_message_walks_through_history() {
     let open = "INDEX delivery_open (workflow=? AND state=? AND agent=?";
     for (sql, expected) in [
         (runs::STOPPED_AGENTS_SQL.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
-        (limit_use::TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),
-        (limit_use::AGENT_TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),
         (run_settlement::AWAITING_APPROVAL_DELIVERIES_SQL.to_owned(), open),
         (approvals::list_sql(ApprovalQuery::Open), "INDEX approval_unused (workflow=?)"),
         (approvals::list_sql(ApprovalQuery::One(ApprovalId::new(1))), "(workflow=? AND id=?)"),

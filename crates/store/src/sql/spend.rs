@@ -46,9 +46,10 @@ impl Account {
         Ok(db.prepare_cached(sql)?.query_row([run.as_bytes()], |row| {
             let instance =
                 InstanceRef { name: columns::parse(row, 2)?, tag: columns::parse(row, 3)? };
-            let (scope, owner) = match instance.is_global() {
-                true => (LimitScope::Standalone, agent.to_owned()),
-                false => (LimitScope::Team, String::new()),
+            let (scope, owner) = if instance.is_global() {
+                (LimitScope::Standalone, agent.to_owned())
+            } else {
+                (LimitScope::Team, String::new())
             };
             Ok(Self {
                 workflow: WorkflowId::new(row.get(4)?),
@@ -182,7 +183,7 @@ pub(crate) fn settle_unreported(
     }
     match call {
         UnreportedCall::MaybePaid => {
-            settle_end(&locked, (id, attempt.run), &attempt.fence.agent, now)?
+            settle_end(&locked, (id, attempt.run), &attempt.fence.agent, now)?;
         }
         UnreportedCall::Unused => set_reserved(&locked, id, RunSpend::default())?,
     }
