@@ -307,6 +307,33 @@ fn a_file_that_changed_since_it_was_read_is_not_edited() {
 }
 
 #[test]
+fn commands_that_use_too_much_memory_are_killed_and_the_next_call_works() {
+    if !has("basic") {
+        return;
+    }
+    let test = ToolWorld::start("sandbox: { memory: 128MiB }");
+    let each = "python3 -c 'import os,time;b=os.urandom(60<<20);time.sleep(600)'";
+    let answer = test.ask(&(bash(&format!("{each} & {each} & {each} & wait")) + "ECHO"));
+    let part =
+        "more than the limit of 128MiB, and were killed; use less at a time, or raise the limit";
+    assert!(answer.contains(part), "{answer}");
+    let answer = test.ask(&(bash("echo again") + "ECHO"));
+    assert!(answer.ends_with("again"), "{answer}");
+}
+
+#[test]
+fn commands_with_a_list_of_hosts_reach_these_alone_and_a_refused_one_is_an_event() {
+    if !has("full") {
+        return;
+    }
+    let test = ToolWorld::start("sandbox: { network: [listed.example] }");
+    let answer = test.ask(&(bash("curl -s http://evil.example/") + "ECHO"));
+    assert!(answer.contains("agent-worker: `evil.example:80` is not among the hosts"), "{answer}");
+    let notes = format!("{:?}", test.events("note"));
+    assert!(notes.contains("the sandbox refused a connection: `evil.example:80`"), "{notes}");
+}
+
+#[test]
 fn a_page_of_this_machine_is_refused_unless_a_rule_lists_its_server() {
     let models = ModelServer::start();
     let variables = models.variables();

@@ -40,6 +40,7 @@ fn what_exists_is_completed_and_no_daemon_is_started_for_it() {
     succeed(&world, &["up", "review.yaml", "--tag", "pr-1"]);
     succeed(&world, &["send", "owl@review:pr-1", "hello", "--wait"]);
     succeed(&world, &["doc", "append", "notes.md", "x"]);
+    succeed(&world, &["tool", "mock", "owl@review:pr-1", "deploy", "ok", "--description", "D"]);
     for (shell, line, expected) in [
         ("fish", "agent-worker status @", &["@review:pr-1"][..]),
         ("fish", "agent-worker status --target=owl@", &["--target=owl@review:pr-1"]),
@@ -49,6 +50,10 @@ fn what_exists_is_completed_and_no_daemon_is_started_for_it() {
         ("fish", "agent-worker run --tag p", &["pr-1"]),
         ("fish", "agent-worker doc read n", &["notes.md"]),
         ("fish", "agent-worker validate rev", &["review.yaml"]),
+        ("fish", "agent-worker tool list rev", &["review.yaml"]),
+        ("fish", "agent-worker tool list owl", &["owl@review:pr-1"]),
+        ("fish", "agent-worker tool mock owl", &["owl@review:pr-1"]),
+        ("fish", "agent-worker tool mock owl@review:pr-1 d", &["deploy"]),
         ("fish", "agent-worker completions f", &["fish"]),
         ("fish", "agent-worker receipts ", &["2", "1"]),
         ("fish", "agent-worker status 'unclosed", &[]),

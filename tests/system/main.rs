@@ -49,6 +49,7 @@ mod interrupts;
 mod lifecycle;
 mod limits;
 mod list_commands;
+mod live_tools;
 mod live_view;
 mod load;
 mod messaging_commands;

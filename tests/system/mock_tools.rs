@@ -53,7 +53,7 @@ fn a_model_calls_mock_tools_and_no_command_runs() {
 fn the_tools_of_an_agent_of_a_file_are_listed_without_a_daemon() {
     let world = World::new();
     world.file("team.yaml", &TEAM.replace("tools: [bash]", "tools: [bash, read_file]"));
-    let listed = world.json(&["tool", "list", "team.yaml", "--json"]);
+    let listed = world.list(&["tool", "list", "team.yaml", "--json"])[0].clone();
     assert_eq!((&listed["agent"], &listed["backend"]), (&json!("me"), &json!("api")));
     let tools = listed["tools"].as_array().unwrap();
     let find = |name: &str| tools.iter().find(|tool| tool["name"] == name).unwrap().clone();
@@ -62,7 +62,7 @@ fn the_tools_of_an_agent_of_a_file_are_listed_without_a_daemon() {
     assert_eq!(
         find("git.deploy"),
         json!({"name": "git.deploy", "api_name": "git_deploy", "source": "mock", "effect": "changes",
-            "schema_bytes": 17, "permission": "allowed"})
+            "schema_bytes": 17, "permission": "allowed", "why": "a mock tool has no effect"})
     );
     let read = find("read_file");
     assert_eq!((&read["source"], &read["effect"]), (&json!("built-in"), &json!("reads")));
@@ -71,15 +71,19 @@ fn the_tools_of_an_agent_of_a_file_are_listed_without_a_daemon() {
     let team = find("channel_send");
     let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert!(!names.contains(&"approval_answer"), "a tool of clients: {names:?}");
-    assert_eq!((&team["source"], &team["schema_bytes"]), (&json!("team"), &json!(null)));
+    assert_eq!(team["source"], "team");
+    assert!(!names.contains(&"run_finish"), "a tool of the finisher: {names:?}");
     let table = world.run(&["tool", "list", "team.yaml", "me"]);
     assert_eq!(table.code, 0, "{table:?}");
     let row = table.stdout.lines().find(|line| line.starts_with("git.deploy")).unwrap();
     let words: Vec<_> = row.split_whitespace().collect();
-    assert_eq!(words, ["git.deploy", "mock", "changes", "17", "allowed", "git_deploy"]);
+    assert_eq!(words[..5], ["git.deploy", "mock", "changes", "17", "allowed"]);
+    assert_eq!(words.last(), Some(&"git_deploy"));
     world.file("two.yaml", "agents: { a: { backend: mock }, b: { backend: mock } }\n");
+    let both = world.list(&["tool", "list", "two.yaml", "--json"]);
+    assert_eq!((&both[0]["agent"], &both[1]["agent"]), (&json!("a"), &json!("b")));
     for (words, expected) in [
-        (&["tool", "list", "two.yaml"][..], "hint: the agents are: a, b"),
+        (&["tool", "list", "two.yaml", "c"][..], "hint: the agents are: a, b"),
         (&["tool", "list", "two.yaml", "c"], "there is no agent `c` in the file"),
         (&["tool", "list", "none.yaml"], "none.yaml"),
     ] {

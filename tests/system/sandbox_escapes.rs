@@ -1,6 +1,8 @@
 //! Attempts to leave the sandbox, at each level, as root and as an unprivileged user, and without a sandbox: there every
 //! attempt succeeds, so that a refusal is the sandbox's.
 
+mod table;
+
 use std::{
     fs::{self, Permissions},
     io::{Read, Write},
@@ -15,10 +17,15 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
+    time::{Duration, Instant},
 };
 
 use rustix::process::getuid;
 
+use self::table::{
+    Account, ESCAPES, Escape, FORK_BOMB, LISTED_HOSTS, MEMORY_BOMB, NETWORK_ESCAPES,
+    WORKTREE_ESCAPES,
+};
 use crate::world::record_skip;
 
 /// The text that an attempt prints when it succeeded.
@@ -27,204 +34,17 @@ const ESCAPED: &str = "ESCAPED";
 const AS_NOBODY: [&str; 4] =
     ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-/// Who can carry out an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    Nobody,
-    Root,
-    All,
-}
-
-/// The user who makes an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Account {
-    Root,
-    Unprivileged,
-}
-
-impl Reach {
-    fn includes(self, account: Account) -> bool {
-        match self {
-            Self::Nobody => false,
-            Self::Root => account == Account::Root,
-            Self::All => true,
-        }
-    }
-}
-
-/// One attempt, as a shell command, and the users for which it succeeds.
-struct Escape {
-    name: &'static str,
-    /// Folder below the base.
-    folder: &'static str,
-    script: &'static str,
-    full: Reach,
-    basic: Reach,
-    off: Reach,
-}
-
-/// An attempt that both levels stop and that everybody can carry out without a sandbox.
-const fn stopped(name: &'static str, script: &'static str) -> Escape {
-    let folder = "project";
-    Escape { name, folder, script, full: Reach::Nobody, basic: Reach::Nobody, off: Reach::All }
-}
-
-/// An attempt that only the level `full` stops.
-const fn open_at_basic(name: &'static str, script: &'static str) -> Escape {
-    Escape { basic: Reach::All, ..stopped(name, script) }
-}
-
-/// An attempt that only root can carry out without a sandbox.
-const fn of_root(name: &'static str, script: &'static str) -> Escape {
-    Escape { off: Reach::Root, ..stopped(name, script) }
-}
-
-/// Connects a socket and prints what the other end sends.
-macro_rules! connect {
-    ($family:literal, $kind:literal, $address:literal) => {
-        concat!(
-            "python3 -c 'import socket,os\ns=socket.socket(socket.",
-            $family,
-            ",socket.",
-            $kind,
-            ")\ns.settimeout(5)\ns.connect(",
-            $address,
-            ")\ns.send(b\"x\")\nprint(s.recv(100).decode())'"
-        )
-    };
-}
-
-/// Calls a function of the C library with a number and the bystander's pid, and prints the text if it returns 0 or more.
-macro_rules! call {
-    ($call:literal) => {
-        concat!(
-            "python3 -c 'import ctypes,os\nc=ctypes.CDLL(None)\npid=int(os.environ[\"BYSTANDER\"])\nr=",
-            $call,
-            "\nprint(\"ESCAPED\" if r>=0 else \"no\")'"
-        )
-    };
-}
-
-const ESCAPES: [Escape; 37] = [
-    stopped("the daemon's database", "cat $BASE/state/agent-worker.db"),
-    stopped("a run's token file", "cat $BASE/state/runs/1/mcp.token"),
-    stopped("a key of ssh", "cat ~/.ssh/id_ed25519"),
-    stopped("passwords of the network", "cat ~/.netrc"),
-    of_root("passwords of the system", "grep -q '^root:' /etc/shadow && echo ESCAPED"),
-    stopped("read by an absolute path", "cat $BASE/outside/file"),
-    stopped("write by an absolute path", "echo x >> $BASE/outside/log && echo ESCAPED"),
-    stopped("read through a link", "ln -sf $BASE/outside/file l; cat l"),
-    stopped("write through a link", "ln -sf $BASE/outside/log l; echo x >> l && echo ESCAPED"),
-    stopped("hard link", "rm -f h; ln $BASE/outside/file h && cat h"),
-    stopped("list the folder above", "ls .. | grep -q outside && echo ESCAPED"),
-    stopped("the root of a process", "cat /proc/$BYSTANDER/root$BASE/outside/file"),
-    stopped("the environment of a process", "tr '\\0' '\\n' < /proc/$BYSTANDER/environ"),
-    stopped("memory of a process", "head -c 0 /proc/$BYSTANDER/mem && echo ESCAPED"),
-    stopped(
-        "trace a process",
-        call!(
-            "c.ptrace(16,pid,0,0)\nos.waitpid(-1,os.WNOHANG|0x40000000) if r==0 else 0\nc.ptrace(17,pid,0,0)"
-        ),
-    ),
-    stopped("signal a process", "kill -0 $BYSTANDER && echo ESCAPED"),
-    stopped(
-        "connect by address",
-        connect!("AF_INET", "SOCK_STREAM", "(\"127.0.0.1\",int(os.environ[\"PORT\"]))"),
-    ),
-    stopped(
-        "connect by name",
-        connect!("AF_INET", "SOCK_STREAM", "(\"localhost\",int(os.environ[\"PORT\"]))"),
-    ),
-    stopped(
-        "connect over IPv6",
-        connect!("AF_INET6", "SOCK_STREAM", "(\"::ffff:127.0.0.1\",int(os.environ[\"PORT\"]))"),
-    ),
-    stopped(
-        "UDP",
-        connect!("AF_INET", "SOCK_DGRAM", "(\"127.0.0.1\",int(os.environ[\"UDP_PORT\"]))"),
-    ),
-    stopped(
-        "abstract socket",
-        connect!("AF_UNIX", "SOCK_STREAM", "\"\\0\"+os.environ[\"ABSTRACT\"]"),
-    ),
-    open_at_basic(
-        "the daemon's socket",
-        connect!("AF_UNIX", "SOCK_STREAM", "os.environ[\"BASE\"]+\"/state/daemon.sock\""),
-    ),
-    open_at_basic(
-        "a socket such as docker's",
-        connect!("AF_UNIX", "SOCK_STREAM", "os.environ[\"BASE\"]+\"/outside/docker.sock\""),
-    ),
-    stopped("vsock", call!("c.socket(40,1,0)")),
-    of_root("packet socket", call!("c.socket(17,3,0)")),
-    of_root("raw socket", call!("c.socket(2,3,1)")),
-    stopped("netlink socket for devices", call!("c.socket(16,3,15)")),
-    stopped("user namespace by unshare", call!("c.unshare(0x10000000)")),
-    stopped(
-        "user namespace by clone",
-        call!("c.syscall(56,0x10000011,0,0,0,0)\nos._exit(0) if r==0 else 0"),
-    ),
-    of_root("settings of the kernel", call!("os.open(\"/proc/sys/kernel/core_pattern\",1)")),
-    open_at_basic("hooks of git", "echo x > .git/hooks/post-commit && echo ESCAPED"),
-    open_at_basic(
-        "settings of git",
-        "git config core.fsmonitor x && git config --unset core.fsmonitor && echo ESCAPED",
-    ),
-    open_at_basic(
-        "another folder for git",
-        "echo . > .git/commondir && rm .git/commondir && echo ESCAPED",
-    ),
-    open_at_basic("move the git folder", "mv .git moved && mv moved .git && echo ESCAPED"),
-    open_at_basic(
-        "settings of agents",
-        "mkdir -p .claude && echo '{}' > .claude/settings.json && rm -r .claude && echo ESCAPED",
-    ),
-    Escape {
-        folder: "plain",
-        ..open_at_basic(
-            "create a git folder",
-            "mkdir .git && touch .git/config && rm -r .git && echo ESCAPED",
-        )
-    },
-    stopped(
-        "a memory bomb",
-        "python3 -c 'import mmap\nmmap.mmap(-1,5<<30,flags=0x4022)\nprint(\"ESCAPED\")'",
-    ),
-];
-
-const WORKTREE_ESCAPES: [Escape; 3] = [
-    Escape {
-        folder: "tree",
-        ..stopped("hooks of a worktree", "echo x > $BASE/project/.git/hooks/x && echo ESCAPED")
-    },
-    Escape {
-        folder: "tree",
-        ..stopped("settings of a worktree", "git config user.name b && echo ESCAPED")
-    },
-    Escape {
-        folder: "tree",
-        ..open_at_basic("the pointer of a worktree", "mv .git x && mv x .git && echo ESCAPED")
-    },
-];
-
-/// A fork bomb of processes that wait. In a sandbox of root the number is not limited, but all end with it.
-const FORK_BOMB: Escape = Escape {
-    name: "a fork bomb",
-    folder: "project",
-    script: "python3 -c 'import os,signal\nn=[]\ntry:\n  while len(n)<1200:\n    p=os.fork()\n    if p==0: signal.pause()\n    n.append(p)\n  print(\"ESCAPED\")\nexcept OSError: pass\nfinally:\n  for p in n: os.kill(p,9)'",
-    full: Reach::Root,
-    basic: Reach::All,
-    off: Reach::All,
-};
-
 /// The machine that the attempts see: a home folder, a state folder of the daemon, repositories, servers and a process.
 struct Surroundings {
     folder: tempfile::TempDir,
     words: Vec<&'static str>,
     bystander: Child,
     port: u16,
+    other_port: u16,
     udp_port: u16,
     abstract_name: String,
+    /// Further arguments of the sandbox.
+    sandbox_args: Vec<String>,
 }
 
 impl Drop for Surroundings {
@@ -258,9 +78,7 @@ impl Surroundings {
         for path in ["state/daemon.sock", "outside/docker.sock"] {
             answer_streams(UnixListener::bind(base.join(path)).unwrap());
         }
-        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = tcp.local_addr().unwrap().port();
-        thread::spawn(move || tcp.incoming().for_each(|stream| answer(stream.unwrap())));
+        let [port, other_port] = [answer_connections(), answer_connections()];
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let udp_port = udp.local_addr().unwrap().port();
         thread::spawn(move || {
@@ -278,7 +96,17 @@ impl Surroundings {
         sleeper.arg("1000").env_clear().env("SECRET", ESCAPED).stdin(Stdio::null());
         let bystander = sleeper.spawn().unwrap();
         let words = words.to_vec();
-        let new = Self { folder, words, bystander, port, udp_port, abstract_name };
+        let sandbox_args = Vec::new();
+        let new = Self {
+            folder,
+            words,
+            bystander,
+            port,
+            other_port,
+            udp_port,
+            abstract_name,
+            sandbox_args,
+        };
         let made = new.run(
             None,
             "project",
@@ -308,7 +136,7 @@ impl Surroundings {
         let binary = env!("CARGO_BIN_EXE_agent-worker");
         let mut wrapped = command(&self.words, if level.is_some() { binary } else { "sh" });
         if let Some(level) = level {
-            wrapped.args(["sandbox", "--quiet", "--level", level]);
+            wrapped.args(["sandbox", "--quiet", "--level", level]).args(&self.sandbox_args);
             for path in read {
                 wrapped.args(["--read", path]);
             }
@@ -322,6 +150,8 @@ impl Surroundings {
             ("BASE", self.base().to_str().unwrap()),
             ("BYSTANDER", &self.bystander.id().to_string()),
             ("PORT", &self.port.to_string()),
+            ("OTHER_PORT", &self.other_port.to_string()),
+            ("LOCAL_NAME", local_name().as_deref().unwrap_or_default()),
             ("UDP_PORT", &self.udp_port.to_string()),
             ("ABSTRACT", &self.abstract_name),
         ]);
@@ -357,6 +187,23 @@ fn answer(mut stream: impl Read + Write) {
     }
 }
 
+/// Opens a port that answers, at every address of this machine.
+fn answer_connections() -> u16 {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || listener.incoming().for_each(|stream| answer(stream.unwrap())));
+    port
+}
+
+/// Returns a name other than `localhost` that the system's table gives an address of this machine.
+fn local_name() -> Option<String> {
+    let table = fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let names = table.lines().filter(|line| line.starts_with("127.")).flat_map(|line| {
+        line.split('#').next().unwrap_or_default().split_whitespace().skip(1).map(str::to_owned)
+    });
+    names.filter(|name| !name.contains("localhost")).last()
+}
+
 fn answer_streams(listener: UnixListener) {
     thread::spawn(move || listener.incoming().for_each(|stream| answer(stream.unwrap())));
 }
@@ -381,7 +228,29 @@ fn has_sandbox() -> bool {
 }
 
 fn check_all(words: &[&'static str], escapes: &[Escape], account: Account) {
-    let surroundings = Surroundings::new(words);
+    check_in(&Surroundings::new(words), escapes, account);
+}
+
+/// Makes the attempts on the network and on memory.
+fn check_limits(words: &[&'static str], account: Account) {
+    let mut surroundings = Surroundings::new(words);
+    surroundings.sandbox_args = ["--memory", "512MiB"].map(str::to_owned).to_vec();
+    check_in(&surroundings, &[MEMORY_BOMB], account);
+    let Some(name) = local_name() else {
+        record_skip("hosts of a sandbox (needs a name of this machine in /etc/hosts)");
+        return;
+    };
+    let filled = LISTED_HOSTS.map(|host| {
+        host.replace("$PORT", &surroundings.port.to_string())
+            .replace("$OTHER_PORT", &surroundings.other_port.to_string())
+            .replace("$LOCAL_NAME", &name)
+    });
+    surroundings.sandbox_args =
+        filled.into_iter().flat_map(|host| ["--host".to_owned(), host]).collect();
+    check_in(&surroundings, &NETWORK_ESCAPES, account);
+}
+
+fn check_in(surroundings: &Surroundings, escapes: &[Escape], account: Account) {
     let problems: Vec<String> =
         escapes.iter().flat_map(|escape| surroundings.check(escape, account)).collect();
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
@@ -397,6 +266,7 @@ fn no_attempt_leaves_the_sandbox_except_where_the_documentation_says_so() {
         check_all(&[], &ESCAPES, own_account());
         check_all(&[], &WORKTREE_ESCAPES, own_account());
         check_all(&[], &[FORK_BOMB], own_account());
+        check_limits(&[], own_account());
     }
 }
 
@@ -408,6 +278,7 @@ fn no_attempt_of_an_unprivileged_user_leaves_the_sandbox() {
         check_all(&AS_NOBODY, &ESCAPES, Account::Unprivileged);
         check_all(&AS_NOBODY, &WORKTREE_ESCAPES, Account::Unprivileged);
         check_all(&AS_NOBODY, &[FORK_BOMB], Account::Unprivileged);
+        check_limits(&AS_NOBODY, Account::Unprivileged);
     }
 }
 
@@ -467,4 +338,57 @@ fn a_program_gets_its_arguments_and_its_exit_code_is_the_commands() {
     }
     let sleeps = Command::new("pgrep").args(["-f", "sleep 4242"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&sleeps.stdout), "", "nothing is left");
+}
+
+#[test]
+fn a_list_of_hosts_is_refused_where_it_cannot_be_kept_and_a_refused_host_is_reported() {
+    if !has_sandbox() {
+        return;
+    }
+    let mut surroundings = Surroundings::new(&[]);
+    surroundings.sandbox_args = ["--host", "example.org"].map(str::to_owned).to_vec();
+    let refused = surroundings.run(Some("basic"), "project", "echo started");
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        errors.contains("a list of hosts for the network needs the sandbox level `full`"),
+        "{errors}"
+    );
+    assert!(errors.contains("use `network: true`"), "{errors}");
+    assert!(refused.stdout.is_empty() && refused.status.code() != Some(0), "{refused:?}");
+    let ask = "curl -s http://169.254.169.254/latest; curl -s --proxytunnel https://evil.example || echo $?; env";
+    let answered = surroundings.run(Some("full"), "project", ask);
+    let text = String::from_utf8_lossy(&answered.stdout);
+    assert!(text.contains("agent-worker: `169.254.169.254:80` is not among the hosts"), "{text}");
+    assert!(text.contains("add `169.254.169.254` to the hosts"), "{text}");
+    for name in ["HTTP_PROXY=", "https_proxy=", "ALL_PROXY=", "NODE_USE_ENV_PROXY=1", "NO_PROXY="] {
+        assert!(text.contains(name), "{text}");
+    }
+    let mut loud = Command::new(env!("CARGO_BIN_EXE_agent-worker"));
+    loud.args(["sandbox", "--host", "example.org", "--", "curl", "-s", "http://other.example/"]);
+    let shown = loud.current_dir(surroundings.base().join("project")).output().unwrap();
+    let lines = String::from_utf8_lossy(&shown.stderr);
+    assert!(lines.contains("the sandbox refused a connection: `other.example:80`"), "{lines}");
+}
+
+#[test]
+fn processes_that_use_too_much_memory_together_are_killed_and_the_command_says_so() {
+    if !has_sandbox() {
+        return;
+    }
+    let mut surroundings = Surroundings::new(&[]);
+    surroundings.sandbox_args = ["--memory", "128MiB"].map(str::to_owned).to_vec();
+    let each = "python3 -c 'import os,time;b=os.urandom(60<<20);time.sleep(600)'";
+    let script = format!("{each} & {each} & {each} & wait");
+    for level in ["full", "basic"] {
+        let began = Instant::now();
+        let ended = surroundings.run(Some(level), "project", &script);
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert!(
+            errors.contains("more than the limit of 128MiB, and were killed"),
+            "{level}: {errors}"
+        );
+        assert!(began.elapsed() < Duration::from_mins(1), "{level}");
+    }
+    let left = Command::new("pgrep").args(["-f", "urandom(60<<20)"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "nothing is left");
 }

@@ -1,6 +1,14 @@
 //! Agents with `sandbox:`: their program, its tools and its files, from a workflow file.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Command,
+    thread,
+};
 
 use serde_json::Value;
 
@@ -82,6 +90,75 @@ fn the_program_of_an_agent_reads_and_changes_only_what_its_sandbox_has() {
         assert_eq!(fs::read_to_string(world.project().join("made")).unwrap(), "x\n");
         assert!(!world.project().join(".claude").exists(), "no placeholder stays");
     }
+}
+
+/// Answers with what it reached: a tool of the team, a listed port of this machine, the daemon and a host.
+const NETWORK_AGENT: &str = r#"#!/bin/bash
+cat > /dev/null
+call='{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"channel_send","arguments":{"message":"from inside"}}}'
+token=$(cat "$AGENT_WORKER_MCP_TOKEN_FILE")
+tool=$(curl --silent --header "Authorization: Bearer $token" --header "Content-Type: application/json" --data "$call" "$AGENT_WORKER_MCP_URL" | grep -c seq)
+status() { curl --silent --output /dev/null --write-out '%{http_code}' "$@"; }
+echo "tool $tool listed $(status http://127.0.0.1:LISTED/) other $(status http://127.0.0.1:OTHER/) host $(status http://other.example/)" \
+  "by proxy $(status --noproxy '' http://127.0.0.1:OTHER/)"
+"#;
+
+/// Answers every request with an empty page, and returns the port.
+fn empty_pages() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    port
+}
+
+#[test]
+fn a_program_with_a_list_of_hosts_reaches_these_and_the_tools_of_its_team() {
+    if !has("full") {
+        return;
+    }
+    let (listed, other) = (empty_pages(), empty_pages());
+    for (network, expected) in [
+        (format!("[\"127.0.0.1:{listed}\"]"), "tool 1 listed 200 other 000 host 403 by proxy 403"),
+        ("true".to_owned(), "tool 1 listed 200 other 200 host 000 by proxy 200"),
+    ] {
+        let world = world_with(&format!("{{ mode: full, network: {network} }}"));
+        let agent = NETWORK_AGENT.replace("LISTED", &listed.to_string());
+        world.file("agent.sh", &agent.replace("OTHER", &other.to_string()));
+        let (messages, in_force) = run(&world);
+        assert_eq!(messages.last().unwrap(), expected, "{messages:?}");
+        let ask = Ask { method: "GET", path: "/events?target=@team&after=0", ..Ask::default() };
+        let events = ask.events(&world, |event| event["kind"] == "run.ended");
+        let text = format!("{events:?}");
+        let is_list = network != "true";
+        assert_eq!(text.contains("the sandbox refused a connection: `other.example:80`"), is_list);
+        assert_eq!(in_force.to_string().contains("the hosts that `network` lists"), is_list);
+    }
+}
+
+#[test]
+fn a_program_that_uses_too_much_memory_fails_its_attempt_with_the_reason() {
+    if !has("basic") {
+        return;
+    }
+    let world = world_with("{ memory: 128MiB }");
+    let each = "python3 -c 'import os,time;b=os.urandom(60<<20);time.sleep(600)'";
+    world.file(
+        "agent.sh",
+        &format!("cat > /dev/null\n{each} & {each} & {each} & wait\necho done\n"),
+    );
+    let file = fs::read_to_string(world.project().join("team.yaml")).unwrap();
+    world.file("team.yaml", &file.replace("command: [", "retry: { max_attempts: 1 }, command: ["));
+    let ended = world.run(&["run", "team.yaml"]);
+    let shown = ended.stdout + &ended.stderr;
+    assert!(shown.contains("more than the limit of 128MiB, and were killed"), "{shown}");
+    assert_ne!(ended.code, 0, "{shown}");
 }
 
 #[test]

@@ -26,13 +26,11 @@ mod resource_uri;
 mod resources;
 mod rpc;
 mod runs;
-mod schema;
 mod server;
 mod session;
 mod session_registry;
 mod subscription;
 mod tool_execution;
-mod tool_table;
 mod tools;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 
 mod cgroups;
 mod child_registry;
+mod evaluators;
 mod grace_period;
 mod notify_command;
 mod recorded_tree;
@@ -20,6 +21,7 @@ use std::{
     time::Duration,
 };
 
+use agent_worker_expressions::{EvaluationError, EvaluationRequest, ExpressionValue};
 use agent_worker_host::{
     Durability, LockFile, attempt_marks, is_shortage, marked_processes, own_program, run_blocking,
     write_atomically,
@@ -42,6 +44,7 @@ use crate::{
 pub(crate) use cgroups::Cgroups;
 pub use cgroups::Tracking;
 use child_registry::ChildRegistry;
+use evaluators::Evaluators;
 use grace_period::{GraceOverride, GracePeriod};
 pub(crate) use notify_command::{NotifyCommand, NotifyCommandEnd};
 pub(crate) use worker_processes::{WorkerEvidence, WorkerProcesses};
@@ -57,6 +60,7 @@ pub(crate) struct ProcessRunner {
     children: ChildRegistry,
     groups: Cgroups,
     workers: WorkerProcesses,
+    evaluators: Evaluators,
     folder_watcher: FolderWatcher,
     notify_folder: NotifyFolder,
     notify_queue: NotifyQueue,
@@ -75,6 +79,7 @@ impl ProcessRunner {
             children,
             groups,
             workers: WorkerProcesses::default(),
+            evaluators: Evaluators::default(),
             folder_watcher,
             notify_folder,
             notify_queue: NotifyQueue::default(),
@@ -147,6 +152,7 @@ impl Runner for ProcessRunner {
     }
 
     async fn run_close(&self, run: RunId) -> u32 {
+        self.evaluators.close(run);
         let ended = self.sweep(&run.to_string(), &self.grace_period(run)).await;
         self.grace_override.forget_run(run);
         self.workers.remove_tasks(run);
@@ -323,6 +329,15 @@ impl Runner for ProcessRunner {
 
     fn link_target(&self, path: &Path) -> Option<PathBuf> {
         std::fs::read_link(path).ok()
+    }
+
+    async fn expression_evaluate(
+        &self,
+        run: RunId,
+        request: EvaluationRequest<'_>,
+    ) -> Result<ExpressionValue, EvaluationError> {
+        let starter = (self.exe.clone(), self.children.clone());
+        self.evaluators.evaluate(run, request, starter).await
     }
 
     async fn shell_run(

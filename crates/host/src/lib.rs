@@ -23,10 +23,12 @@ mod lock;
 #[cfg(target_os = "macos")]
 mod macos;
 mod mcp_client;
+mod process_memory;
 mod process_tree;
 mod program_search;
 #[cfg(any(target_os = "macos", test))]
 mod ps_output;
+mod public_address;
 mod shortage;
 mod socket_path;
 mod socket_peer;
@@ -51,12 +53,14 @@ pub use inherited_files::close_inherited_files_on_exec;
 pub use keyed_limit::{KeyedLimit, KeyedPlace};
 pub use lock::LockFile;
 pub use mcp_client::{McpAction, McpReply, McpReplyBody};
+pub use process_memory::tree_memory;
 pub use process_tree::{
     ATTEMPT_MARKER, Process, TASK_MARKER, attempt_marks, children, dead_children, descendants,
     environment_value, is_inside_attempt, marked_processes, own_descendants, own_marks,
     process_chain, reap, task_processes,
 };
 pub use program_search::{ProgramDefect, find_program};
+pub use public_address::{is_public, is_remote};
 pub use shortage::{EXIT_SHORTAGE, is_shortage};
 pub use socket_path::MAX_SOCKET_PATH_BYTES;
 pub use socket_peer::SocketPeer;

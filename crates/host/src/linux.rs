@@ -19,5 +19,8 @@ pub(crate) use cgroup_mounts::own_cgroup_folder;
 pub(crate) use own_process::lost_descendants;
 pub(crate) use peer_descriptor::peer_descriptor;
 pub(crate) use process_descriptor::{signal_process, wait_ended};
-pub(crate) use procfs::{all_processes, cgroup_path, environment, environment_values, stat};
+pub(crate) use procfs::{
+    all_processes, cgroup_path, environment, environment_values, proportional_memory,
+    resident_memory, stat,
+};
 pub(crate) use tcp_sockets::find_socket;

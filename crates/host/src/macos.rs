@@ -23,5 +23,5 @@ pub(crate) use control_groups::{cgroup_path, own_cgroup_folder};
 pub(crate) use environments::{environment, environment_values};
 pub(crate) use own_process::lost_descendants;
 pub(crate) use process_events::{signal_process, wait_ended};
-pub(crate) use process_table::{all_processes, stat};
+pub(crate) use process_table::{all_processes, proportional_memory, resident_memory, stat};
 pub(crate) use sockets::{find_socket, peer_descriptor};

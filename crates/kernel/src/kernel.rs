@@ -7,8 +7,8 @@ use std::{
 };
 
 use agent_worker_protocol::{
-    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, RunId, SecretFilter, Sender, Seq,
-    Tag, WorkflowId, api::TokenView, sync,
+    AgentName, AgentSettings, AttemptId, InstanceRef, Limits, MockTool, RunId, SecretFilter,
+    Sender, Seq, Tag, WorkflowId, api::TokenView, sync,
 };
 use agent_worker_store::{
     AgentRow, AttemptRow, Fence, Now, RunQuery, RunRow, Store, WriteActor, WriteContext,
@@ -263,6 +263,12 @@ impl RunContext {
     pub(crate) fn agent(&self, name: &AgentName) -> Result<&AgentSettings> {
         let found = self.agents.iter().find(|agent| agent.name == *name);
         found.ok_or(Error::Store(agent_worker_store::Error::NotFound("agent")))
+    }
+
+    /// Returns the mock tools that the workflow file gives an agent; none for one that joined later.
+    pub(crate) fn file_mock_tools(&self, name: &AgentName) -> &[MockTool] {
+        let found = self.script.workflow.agents.iter().find(|agent| agent.name == *name);
+        found.map_or(&[], |agent| &agent.mock_tools)
     }
 }
 

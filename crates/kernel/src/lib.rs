@@ -12,6 +12,7 @@ mod error;
 mod handles;
 mod kernel;
 mod messaging;
+mod procedure;
 mod runs;
 mod scheduling;
 mod views;
@@ -21,7 +22,7 @@ pub use access::{instance_resolution::InstanceSelector, tokens::Tokens};
 pub use agent_worker_store::{
     ChangeCursor, DocumentBase, ExchangeMode, FileIntent, FileSlot, FileState, PendingConflictFile,
 };
-pub use agent_worker_workflow::{PreparedScript, ValueFile, webhook_problem};
+pub use agent_worker_workflow::{PreparedScript, TeamParts, ValueFile, webhook_problem};
 pub use approvals::{
     Approvals,
     attention::{Attention, AttentionNeed, DeadLetterAction, PendingAttention},
@@ -47,7 +48,6 @@ pub use runs::{
     Runs,
     instances::{FeedbackEntries, Instances},
     members::Agents,
-    team_parts::TeamParts,
 };
 pub use scheduling::{
     Options, RecoverySummary,

@@ -67,11 +67,7 @@ mod search_index;
 mod setup;
 pub(crate) mod shutdown;
 pub(crate) mod spend_limit;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the loader refuses `tasks:` until a loop runs them")
-)]
-mod task_steps;
+pub(crate) mod step_command;
 mod turn;
 pub(crate) mod turn_messages;
 mod watchdog;
@@ -134,11 +130,11 @@ impl Options {
 #[derive(Clone)]
 pub(crate) struct Scheduler {
     pub(crate) options: Options,
-    tracker: TaskTracker,
+    pub(crate) tracker: TaskTracker,
     /// Stops leasing further attempts.
     draining: CancellationToken,
     /// Ends the loops; workers continue.
-    closing: CancellationToken,
+    pub(crate) closing: CancellationToken,
     pub(crate) hold: hold::Hold,
     worker_slots: Arc<Semaphore>,
     pub(crate) indexer: search_index::Indexer,

@@ -1,6 +1,7 @@
 //! Views of runs and agents with their current state, for people.
 
 pub(crate) mod agent_detail;
+pub(crate) mod agent_tools;
 pub(crate) mod events;
 mod imminent_change;
 mod limit_outlook;
@@ -447,6 +448,7 @@ fn ended_reason(outcome: Outcome, error: Option<&RunError>) -> String {
         Some(RunErrorCode::BadFile) => "its run could not use its file".to_owned(),
         Some(RunErrorCode::SetupFailed) => "its run's setup failed".to_owned(),
         Some(RunErrorCode::Verdict) => "its run failed by the team's verdict".to_owned(),
+        Some(RunErrorCode::TaskFailed) => "a task of its run failed".to_owned(),
     }
 }
 

@@ -13,11 +13,12 @@ mod proposals;
 mod report;
 mod runs;
 mod tokens;
+mod tools;
 mod turns;
 
 pub use agents::{
     AgentDetail, AgentFailure, AgentInterrupted, AgentRequest, AgentSession, AgentStopped,
-    AgentView, AttemptView, LastFailure, LogReply, Mail, MockRequest, MockScript,
+    AgentView, AttemptView, LastFailure, LogReply, Mail,
 };
 pub use approvals::{
     ApprovalView, ConsentRequest, GivenGrant, GrantView, PermitReply, PermitRequest, RevokeRequest,
@@ -49,4 +50,8 @@ pub use runs::{
     RunStarted, RunStopped, RunView, StatsView, TeamVerdict, UnheardMention, usd_text,
 };
 pub use tokens::{TokenCreated, TokenRequest, TokenView};
+pub use tools::{
+    AgentMockTool, AgentMocks, AgentTool, AgentToolEffect, AgentTools, MockRequest, ToolPermission,
+    ToolSource,
+};
 pub use turns::{TurnCause, TurnDetail, TurnEntry, TurnEntryBody, TurnView};

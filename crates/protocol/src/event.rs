@@ -26,7 +26,7 @@ pub use self::{
         PermissionGrantData, PermissionUsedData, ProposalActiveData, ProposalEndedData,
         QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData, RunRunningData,
         RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData, SuggestionOpenData,
-        TextData, ToolCallData, ToolResultData,
+        TaskEndedData, TaskStartedData, TextData, ToolCallData, ToolResultData,
     },
 };
 use crate::{

@@ -1,7 +1,7 @@
 //! Types that cross a process boundary or the store, and the only definition of their wire format.
 //!
-//! Names, ids, states, messages, events, the worker's job, the HTTP bodies, the error format, and the list of commands
-//! that run other commands. This crate has no
+//! Names, ids, states, messages, events, the worker's job, the HTTP bodies, the error format, the table of
+//! the team's tools, and the list of commands that run other commands. This crate has no
 //! I/O, no async code, no clock and no randomness. A value of these types has already been validated.
 
 mod agent;
@@ -23,6 +23,7 @@ mod message;
 mod mock;
 mod mock_tool;
 mod name;
+mod network_host;
 mod notify;
 mod problem;
 mod problem_details;
@@ -38,6 +39,7 @@ mod suspension;
 pub mod sync;
 mod target;
 mod task;
+pub mod team_tools;
 mod time;
 mod tool;
 
@@ -64,8 +66,8 @@ pub use event::{
     EventKind, MentionUnheardData, NoteData, NotificationFailedData, PermissionGrantData,
     PermissionUsedData, ProposalActiveData, ProposalEndedData, QuestionData, RetryData,
     RunElectingData, RunEndedData, RunPausedData, RunRunningData, RunSetupData, RunVerdictData,
-    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TextData, ToolCallData,
-    ToolResultData,
+    SetupRanData, SuggestionAnsweredData, SuggestionOpenData, TaskEndedData, TaskStartedData,
+    TextData, ToolCallData, ToolResultData,
 };
 pub use event_line::BadEventLine;
 pub use history::{
@@ -86,6 +88,7 @@ pub use message::{Message, MessageKind, Priority, Receipt, Sender, Usage};
 pub use mock::{MockCall, MockFailure, MockRule};
 pub use mock_tool::{MockTool, MockToolResult};
 pub use name::{AgentName, BadName, DocumentPath, Tag, WorkflowName};
+pub use network_host::{BadHost, HostListing, NetworkHost, NetworkTarget, TargetHost};
 pub use notify::{
     LimitDefaults, Notification, NotifyChannel, NotifyFailure, NotifyFailures, NotifyOccasion,
     NotifySettings, NotifyWhen, RunDefaults,
@@ -97,7 +100,8 @@ pub use proposal::{
     Rule, Terms, TieBreaker, VoteOutcome,
 };
 pub use sandbox::{
-    JobSandbox, SandboxInForce, SandboxLevel, SandboxMode, SandboxNetwork, SandboxSettings,
+    BadMemoryLimit, JobSandbox, MemoryLimit, SandboxInForce, SandboxLevel, SandboxMode,
+    SandboxNetwork, SandboxSettings,
 };
 pub use scope::{
     BadPattern, FolderScope, InstancePattern, NoSuchPermission, Permission, Scopes,

@@ -13,6 +13,7 @@ pub struct MockTool {
     /// Name that models call.
     pub name: String,
     /// Description for models.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// JSON schema of the arguments; absent: any object.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
 /// Place of a task in its procedure: names of tasks, or positions from 1 in their lists, such as `reviews/2`. The tasks
 /// of `else` are beneath `else`, those of `finally` beneath `finally`; both are no names of tasks. The path is the same
 /// whenever the file is the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct TaskPath(String);
 
@@ -21,6 +24,11 @@ impl TaskPath {
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns true for a setup command, whose output is stored as that of a task: `setup/1`.
+    pub fn is_setup(&self) -> bool {
+        self.0.starts_with("setup/")
     }
 
     /// Returns the path of a task in this one.
@@ -50,6 +58,7 @@ impl fmt::Display for TaskPath {
     Ord,
     Serialize,
     Deserialize,
+    JsonSchema,
     EnumString,
     IntoStaticStr,
     Display,

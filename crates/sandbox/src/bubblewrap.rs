@@ -4,7 +4,10 @@ use std::path::Path;
 
 use agent_worker_protocol::SandboxNetwork;
 
-use crate::policy::{PathAccess, SandboxPolicy};
+use crate::{
+    gateway::{GATEWAY_SOCKET, GatewayPlan},
+    policy::{PathAccess, SandboxPolicy},
+};
 
 /// Namespaces and capabilities of every sandbox of level `full`.
 const NAMESPACE_ARGS: [&str; 12] = [
@@ -23,11 +26,15 @@ const NAMESPACE_ARGS: [&str; 12] = [
 ];
 
 /// Returns the arguments before the program.
-pub(crate) fn bubblewrap_args(policy: &SandboxPolicy) -> Vec<String> {
+pub(crate) fn bubblewrap_args(
+    policy: &SandboxPolicy,
+    gateway: Option<&GatewayPlan>,
+) -> Vec<String> {
     let mut args: Vec<String> = NAMESPACE_ARGS.map(str::to_owned).to_vec();
     let mut add = |words: &[&str]| args.extend(words.iter().map(|word| (*word).to_owned()));
-    if policy.network == SandboxNetwork::Off {
-        add(&["--unshare-net"]);
+    match policy.network {
+        SandboxNetwork::Off | SandboxNetwork::Hosts(_) => add(&["--unshare-net"]),
+        SandboxNetwork::Open => {}
     }
     for (path, access) in &policy.rules {
         let path = text(path);
@@ -38,6 +45,9 @@ pub(crate) fn bubblewrap_args(policy: &SandboxPolicy) -> Vec<String> {
             PathAccess::Empty | PathAccess::HiddenFolder => add(&["--tmpfs", &path]),
             PathAccess::HiddenFile => add(&["--ro-bind", "/dev/null", &path]),
         }
+    }
+    if let Some(GatewayPlan { socket, .. }) = gateway {
+        add(&["--bind", &text(socket), GATEWAY_SOCKET]);
     }
     // Only after the mounts below it exist.
     for (path, access) in &policy.rules {

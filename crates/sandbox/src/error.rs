@@ -24,6 +24,23 @@ pub enum SandboxError {
         /// The missing part.
         why: String,
     },
+    /// A list of hosts is required and impossible.
+    #[error(
+        "a list of hosts for the network needs the sandbox level `full`: {why}; correct that, or use `network: true` for the \
+         whole network or `network: false` for none"
+    )]
+    NoHostList {
+        /// The missing part.
+        why: String,
+    },
+    /// A port of this machine that the list names cannot be offered inside.
+    #[error("could not offer the port {port} of this machine in the sandbox: {error}")]
+    Forward {
+        /// Number of the port.
+        port: u16,
+        /// The report of the system.
+        error: io::Error,
+    },
     /// The working folder would expose the files that the sandbox hides.
     #[error(
         "the working folder `{folder}` cannot be in a sandbox: {why}; use a folder of the project"

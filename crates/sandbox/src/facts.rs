@@ -41,6 +41,8 @@ pub struct SandboxRequest {
     pub outside: Vec<PathBuf>,
     /// Folders that never exist inside: the home of agent-worker.
     pub hidden: Vec<PathBuf>,
+    /// Ports of this machine that the program reaches although `network` lists hosts: the server of the team's tools.
+    pub ports: Vec<u16>,
 }
 
 /// The kind of a path, without following a link.

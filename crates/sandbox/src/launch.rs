@@ -21,10 +21,13 @@ use crate::{
     bubblewrap::bubblewrap_args,
     error::SandboxError,
     facts::SandboxRequest,
+    gateway::{GatewayPlan, NetworkGateway, pass_listeners},
+    guard::SandboxGuard,
     landlock_rules::{folder_entries, landlock_rules},
     level::SandboxSupport,
     placeholders::HeldPlaceholders,
     policy::SandboxPolicy,
+    proxy_variables::proxy_variables,
     system::{drop_capabilities, limit_resources, restrict_calls, restrict_thread},
 };
 
@@ -35,8 +38,21 @@ const SANDBOX_EXEC_COMMAND: &str = "sandbox-exec";
 #[derive(Debug)]
 pub struct SandboxLaunch {
     plan: SandboxPlan,
+    /// Folder for the sockets of gateways.
+    private: PathBuf,
+    /// Ports of this machine that a list of hosts does not close.
+    ports: Vec<u16>,
     /// Removed with this value.
     _placeholders: Option<HeldPlaceholders>,
+}
+
+/// The start of one process in a sandbox.
+#[derive(Debug)]
+pub struct SandboxStart {
+    /// Arguments of our binary before the program and its own arguments.
+    pub args: [String; 3],
+    /// Guards the process while it runs.
+    pub guard: SandboxGuard,
 }
 
 /// The plan of one sandbox, as an argument of its process.
@@ -46,6 +62,8 @@ struct SandboxPlan {
     /// Present in the first step of level `full`.
     bubblewrap: Option<PathBuf>,
     policy: SandboxPolicy,
+    /// Present if the hosts of the network are listed.
+    gateway: Option<GatewayPlan>,
 }
 
 impl SandboxLaunch {
@@ -55,6 +73,7 @@ impl SandboxLaunch {
         level: SandboxLevel,
         support: &SandboxSupport,
     ) -> Result<Self, SandboxError> {
+        support.require_for(&request.settings.network, level)?;
         let mut policy = request.policy()?;
         let (bubblewrap, temporary) = match level {
             SandboxLevel::Full => (support.bubblewrap.clone(), PathBuf::from("/tmp")),
@@ -71,8 +90,9 @@ impl SandboxLaunch {
             }
             SandboxLevel::Basic => None,
         };
-        let plan = SandboxPlan { level, bubblewrap, policy };
-        Ok(Self { plan, _placeholders: placeholders })
+        let plan = SandboxPlan { level, bubblewrap, policy, gateway: None };
+        let (private, ports) = (request.private.clone(), request.ports.clone());
+        Ok(Self { plan, private, ports, _placeholders: placeholders })
     }
 
     /// Returns the level of the sandbox.
@@ -81,13 +101,23 @@ impl SandboxLaunch {
     }
 
     /// Returns the network of the sandbox.
-    pub fn network(&self) -> SandboxNetwork {
-        self.plan.policy.network
+    pub fn network(&self) -> &SandboxNetwork {
+        &self.plan.policy.network
     }
 
-    /// Returns the arguments of our binary before the program and its own arguments.
-    pub fn args(&self) -> Result<[String; 3], SandboxError> {
-        Ok([SANDBOX_EXEC_COMMAND.to_owned(), self.plan.text()?, "--".to_owned()])
+    /// Prepares the start of one process.
+    pub fn start(&self) -> Result<SandboxStart, SandboxError> {
+        let (gateway, plan) = match self.network().hosts() {
+            Some(hosts) => {
+                let (gateway, plan) = NetworkGateway::open(&self.private, hosts, &self.ports)?;
+                (Some(gateway), Some(plan))
+            }
+            None => (None, None),
+        };
+        let plan = SandboxPlan { gateway: plan, ..self.plan.clone() };
+        let args = [SANDBOX_EXEC_COMMAND.to_owned(), plan.text()?, "--".to_owned()];
+        let guard = SandboxGuard::new(gateway, self.plan.policy.memory);
+        Ok(SandboxStart { args, guard })
     }
 }
 
@@ -105,7 +135,7 @@ impl SandboxPlan {
             .map_err(SandboxError::during("keep our own program open"))?;
         let mut wrapped = Command::new(bubblewrap);
         wrapped
-            .args(bubblewrap_args(&inside.policy))
+            .args(bubblewrap_args(&inside.policy, inside.gateway.as_ref()))
             .arg(format!("/proc/self/fd/{}", binary.as_raw_fd()))
             .args([SANDBOX_EXEC_COMMAND, &inside.text()?, "--"])
             .args(command);
@@ -115,12 +145,14 @@ impl SandboxPlan {
     /// Restricts this process and becomes the program.
     fn become_program(&self, command: &[OsString]) -> Result<(), SandboxError> {
         let Some((program, args)) = command.split_first() else { return Ok(()) };
-        let Self { level, policy, .. } = self;
-        limit_resources(*level)?;
+        let Self { level, policy, gateway, .. } = self;
+        // First: the rules close the socket.
+        let proxy_port = gateway.as_ref().map(pass_listeners).transpose()?;
+        limit_resources(*level, policy.memory)?;
         drop_capabilities()?;
         let rules = landlock_rules(policy, *level, &folder_entries)?;
-        restrict_thread(&rules, policy.network, *level)?;
-        restrict_calls(policy.network, *level)?;
+        restrict_thread(&rules, &policy.network, *level)?;
+        restrict_calls(&policy.network, *level)?;
         let mut inner = Command::new(program);
         inner.args(args);
         for (name, value) in &policy.variables {
@@ -129,6 +161,7 @@ impl SandboxPlan {
                 None => inner.env_remove(name),
             };
         }
+        inner.envs(proxy_port.into_iter().flat_map(proxy_variables));
         Err(start_error(program)(inner.exec()))
     }
 }

@@ -41,7 +41,7 @@ pub fn sandbox_parts(level: SandboxLevel) -> &'static str {
 }
 
 /// Returns the accesses that stay possible at a level, for people.
-pub fn sandbox_gaps(level: SandboxLevel, network: SandboxNetwork) -> Vec<&'static str> {
+pub fn sandbox_gaps(level: SandboxLevel, network: &SandboxNetwork) -> Vec<&'static str> {
     let by_level: &[&str] = match level {
         // The system does not count the processes of root.
         SandboxLevel::Full if getuid().is_root() => &["the number of processes"],
@@ -55,6 +55,7 @@ pub fn sandbox_gaps(level: SandboxLevel, network: SandboxNetwork) -> Vec<&'stati
     };
     let by_network: &[&str] = match network {
         SandboxNetwork::Off => &[],
+        SandboxNetwork::Hosts(_) => &["the hosts that `network` lists"],
         SandboxNetwork::Open => &["the network, with services on this machine"],
     };
     [by_level, by_network].concat()
@@ -95,6 +96,23 @@ impl SandboxSupport {
                 Err(SandboxError::NotFull { why: why() })
             }
             (SandboxMode::On | SandboxMode::Full, Some(level)) => Ok(Some(level)),
+        }
+    }
+
+    /// Refuses a list of hosts at a level that cannot keep it.
+    pub fn require_for(
+        &self,
+        network: &SandboxNetwork,
+        level: SandboxLevel,
+    ) -> Result<(), SandboxError> {
+        match (network, level) {
+            (SandboxNetwork::Hosts(_), SandboxLevel::Basic) => {
+                let why = self.missing.clone();
+                let why = why.unwrap_or_else(|| "the level `basic` is required".to_owned());
+                Err(SandboxError::NoHostList { why })
+            }
+            (SandboxNetwork::Hosts(_), SandboxLevel::Full)
+            | (SandboxNetwork::Off | SandboxNetwork::Open, _) => Ok(()),
         }
     }
 }

@@ -8,7 +8,9 @@
 mod bubblewrap;
 mod error;
 mod facts;
+mod gateway;
 mod git_layout;
+mod guard;
 mod landlock_rules;
 mod launch;
 mod level;
@@ -16,9 +18,11 @@ mod level;
 mod linux;
 #[cfg(target_os = "macos")]
 mod macos;
+mod memory_watch;
 mod path_table;
 mod placeholders;
 mod policy;
+mod proxy_variables;
 
 #[cfg(target_os = "linux")]
 use linux as system;
@@ -27,5 +31,7 @@ use macos as system;
 
 pub use error::SandboxError;
 pub use facts::SandboxRequest;
-pub use launch::{SandboxLaunch, exec_in_sandbox};
+pub use guard::SandboxGuard;
+pub use launch::{SandboxLaunch, SandboxStart, exec_in_sandbox};
 pub use level::{SandboxSupport, sandbox_gaps, sandbox_parts};
+pub use memory_watch::MemoryExcess;

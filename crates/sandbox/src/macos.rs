@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 
-use agent_worker_protocol::{SandboxLevel, SandboxNetwork};
+use agent_worker_protocol::{MemoryLimit, SandboxLevel, SandboxNetwork};
+
+use rustix::net::RecvFlags;
 
 use crate::{error::SandboxError, landlock_rules::LandlockRight};
 
+/// Flags for receiving descriptors, which no sandbox sends here.
+pub(crate) const RECEIVE_FLAGS: RecvFlags = RecvFlags::empty();
 const NO_SANDBOX: &str = "this is macOS";
 
 /// Returns the reason against a sandbox.
@@ -16,7 +20,7 @@ pub(crate) fn landlock_version() -> Result<u8, String> {
 /// Fails: there is no sandbox.
 pub(crate) fn restrict_thread(
     _rules: &[(PathBuf, LandlockRight)],
-    _network: SandboxNetwork,
+    _network: &SandboxNetwork,
     _level: SandboxLevel,
 ) -> Result<(), SandboxError> {
     Err(no_sandbox())
@@ -24,14 +28,17 @@ pub(crate) fn restrict_thread(
 
 /// Fails: there is no sandbox.
 pub(crate) fn restrict_calls(
-    _network: SandboxNetwork,
+    _network: &SandboxNetwork,
     _level: SandboxLevel,
 ) -> Result<(), SandboxError> {
     Err(no_sandbox())
 }
 
 /// Fails: there is no sandbox.
-pub(crate) fn limit_resources(_level: SandboxLevel) -> Result<(), SandboxError> {
+pub(crate) fn limit_resources(
+    _level: SandboxLevel,
+    _memory: MemoryLimit,
+) -> Result<(), SandboxError> {
     Err(no_sandbox())
 }
 

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use agent_worker_protocol::SandboxNetwork;
+use agent_worker_protocol::{MemoryLimit, SandboxNetwork};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -35,6 +35,8 @@ pub(crate) struct SandboxPolicy {
     pub(crate) variables: BTreeMap<String, Option<String>>,
     /// The network inside.
     pub(crate) network: SandboxNetwork,
+    /// Limit of the memory of all processes inside.
+    pub(crate) memory: MemoryLimit,
     /// Missing paths that must stay missing for programs outside.
     pub(crate) placeholders: Vec<Placeholder>,
 }
@@ -90,7 +92,8 @@ pub(crate) fn sandbox_policy(facts: &SandboxFacts<'_>) -> Result<SandboxPolicy, 
         work: facts.work.to_owned(),
         rules,
         variables: variables(facts),
-        network: facts.settings.network,
+        network: facts.settings.network.clone(),
+        memory: facts.settings.memory,
         placeholders,
     })
 }

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::Base64Bytes;
+use agent_worker_host::is_public;
+use agent_worker_protocol::{Base64Bytes, NetworkHost, NetworkTarget};
 use reqwest::{
     Client, ClientBuilder, Response,
     dns::{Addrs, Name, Resolve, Resolving},
@@ -26,7 +27,6 @@ use url::{Host, Url};
 use crate::{
     html_text::html_text,
     image_format::image_media_type,
-    public_address::is_public,
     tool_output::{ToolError, ToolImage, ToolOutput, ToolStep, beginning, read_arguments},
 };
 
@@ -50,6 +50,8 @@ pub struct PageFetcher(Arc<FetcherParts>);
 struct FetcherParts {
     /// Servers that may have any address.
     listed: Vec<Url>,
+    /// The only other hosts, if the network of the sandbox is a list.
+    hosts: Option<Vec<NetworkHost>>,
     /// Client for all other servers.
     public: OnceCell<Client>,
     /// Client for listed servers.
@@ -73,10 +75,14 @@ struct PageBody {
 
 impl PageFetcher {
     /// Creates a fetcher that may also reach these servers, whatever their addresses: URLs of which scheme, host and port
-    /// count.
-    pub fn new<'a>(listed: impl IntoIterator<Item = &'a str>) -> Self {
+    /// count. With a list of hosts it reaches no others.
+    pub fn new<'a>(
+        listed: impl IntoIterator<Item = &'a str>,
+        hosts: Option<&[NetworkHost]>,
+    ) -> Self {
         let listed = listed.into_iter().filter_map(|text| Url::parse(text).ok()).collect();
-        Self(Arc::new(FetcherParts { listed, ..FetcherParts::default() }))
+        let hosts = hosts.map(<[NetworkHost]>::to_vec);
+        Self(Arc::new(FetcherParts { listed, hosts, ..FetcherParts::default() }))
     }
 
     /// Fetches a page.
@@ -107,6 +113,7 @@ impl PageFetcher {
         let is_listed = self.0.listed.iter().any(|listed| listed.origin() == url.origin());
         if !is_listed {
             check_target(url)?;
+            check_list(url, self.0.hosts.as_deref())?;
         }
         let client = if is_listed {
             self.0.any.get_or_try_init(|| async { client_builder().build() }).await
@@ -134,6 +141,19 @@ fn check_target(url: &Url) -> ToolStep<()> {
     match address {
         Some(address) if !is_public(address) => Err(private_address(&address.to_string()).into()),
         Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses a URL that the list of the sandbox does not name.
+fn check_list(url: &Url, hosts: Option<&[NetworkHost]>) -> ToolStep<()> {
+    let Some(hosts) = hosts else { return Ok(()) };
+    let name = url.host_str().unwrap_or_default();
+    let target = NetworkTarget::parse(name, url.port_or_known_default());
+    match target.map(|target| hosts.iter().any(|host| host.listing(&target).is_some())) {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(_) => {
+            Err(format!("`{name}` is not among the hosts of the sandbox's `network`").into())
+        }
     }
 }
 
@@ -281,7 +301,7 @@ mod tests {
         let refused = fetch(&PageFetcher::default(), &named).await;
         let ToolOutput::Failed(why) = refused else { panic!("{refused:?}") };
         assert!(why.contains("`localhost` is this machine"), "{why}");
-        let listed = PageFetcher::new([page.as_str()]);
+        let listed = PageFetcher::new([page.as_str()], None);
         let (done, ()) = tokio::join!(fetch(&listed, &page), served);
         assert_eq!(done, ToolOutput::Done(format!("[{page}]\nHello\n")));
     }
@@ -290,7 +310,7 @@ mod tests {
     async fn a_redirect_is_followed_to_the_same_host_alone_and_checked_again() {
         let same = response("302 Found\r\nlocation: /there", "");
         let (url, served) = serve(vec![same, response("200 OK", "text")]).await;
-        let listed = PageFetcher::new([url.as_str()]);
+        let listed = PageFetcher::new([url.as_str()], None);
         let (done, ()) = tokio::join!(fetch(&listed, &url), served);
         assert_eq!(done, ToolOutput::Done(format!("[{url}/there]\ntext")));
         for (target, part) in [
@@ -300,7 +320,7 @@ mod tests {
         ] {
             let (url, served) =
                 serve(vec![response(&format!("302 Found\r\nlocation: {target}"), "")]).await;
-            let listed = PageFetcher::new([url.as_str()]);
+            let listed = PageFetcher::new([url.as_str()], None);
             let (done, ()) = tokio::join!(fetch(&listed, &url), served);
             let ToolOutput::Failed(why) = done else { panic!("{done:?}") };
             assert!(why.contains(part), "{why}");
@@ -312,7 +332,7 @@ mod tests {
         let long = "x".repeat(MAX_PAGE_BYTES + 1);
         let (url, served) =
             serve(vec![response("200 OK", &long), response("404 Not Found", "gone")]).await;
-        let listed = PageFetcher::new([url.as_str()]);
+        let listed = PageFetcher::new([url.as_str()], None);
         let client = async { (fetch(&listed, &url).await, fetch(&listed, &url).await) };
         let ((done, failed), ()) = tokio::join!(client, served);
         let ToolOutput::Done(text) = done else { panic!("{done:?}") };

@@ -17,7 +17,6 @@ mod html_text;
 mod image_format;
 mod list_files;
 mod messages;
-mod public_address;
 mod read_file;
 mod search_code;
 mod tool_output;

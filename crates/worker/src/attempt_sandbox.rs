@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use agent_worker_host::own_program;
-use agent_worker_protocol::{FailureClass, JobSandbox, SandboxInForce, SandboxLevel, WorkerJob};
+use agent_worker_host::{Process, descendants, own_program};
+use agent_worker_protocol::{
+    FailureClass, JobSandbox, NetworkHost, SandboxInForce, SandboxLevel, WorkerJob,
+};
 use agent_worker_sandbox::{
-    SandboxError, SandboxLaunch, SandboxRequest, SandboxSupport, sandbox_gaps,
+    SandboxError, SandboxGuard, SandboxLaunch, SandboxRequest, SandboxSupport, sandbox_gaps,
 };
 
 use crate::{
     attachments::attachment_folder,
+    event_reporter::EventReporter,
     turn::{TurnContext, TurnFailure, TurnFolders},
 };
 
@@ -29,27 +32,36 @@ impl AttemptSandbox {
         let Some(sandbox) = job.sandbox.clone() else { return Ok(None) };
         let support = SandboxSupport::detect();
         let level = support.level_for(sandbox.settings.mode)?;
+        if let Some(level) = level {
+            support.require_for(&sandbox.settings.network, level)?;
+        }
         let daemon_home = job.socket.parent().map(Path::to_owned);
         Ok(level.map(|level| Self { job: sandbox, level, support, daemon_home }))
     }
 
     /// Returns the description for the first event of the attempt.
     pub(crate) fn in_force(&self) -> SandboxInForce {
-        let open = sandbox_gaps(self.level, self.job.settings.network);
+        let open = sandbox_gaps(self.level, &self.job.settings.network);
         SandboxInForce { level: self.level, open: open.into_iter().map(str::to_owned).collect() }
     }
 
-    /// Prepares the sandbox for a program, which can also change `writable`.
+    /// Returns the hosts that the sandbox may reach, if they are listed.
+    pub(crate) fn hosts(&self) -> Option<&[NetworkHost]> {
+        self.job.settings.network.hosts()
+    }
+
+    /// Prepares the sandbox for a program, which can also change `writable` and reach the port of its tools.
     pub(crate) fn prepare(
         &self,
         program: &Path,
         writable: Vec<PathBuf>,
+        tool_port: Option<u16>,
         context: &TurnContext,
     ) -> Result<SandboxLaunch, TurnFailure> {
         let TurnFolders { attempt, keep } = &context.folders;
         let read = program_paths(program).chain([attempt.clone()]).collect();
         let write = writable.into_iter().chain([keep.clone()]).collect();
-        self.launch(read, write, context)
+        self.launch(read, write, tool_port, context)
     }
 
     /// Prepares the sandbox for the built-in tools, which read the attached files and nothing else of the attempt.
@@ -61,13 +73,14 @@ impl AttemptSandbox {
         // A rule for the file holds also where the process finds it by `/proc/self/exe`.
         let own = own_program().canonicalize().ok();
         let read = own.into_iter().chain(attached).collect();
-        self.launch(read, Vec::new(), context)
+        self.launch(read, Vec::new(), None, context)
     }
 
     fn launch(
         &self,
         read: Vec<PathBuf>,
         write: Vec<PathBuf>,
+        port: Option<u16>,
         context: &TurnContext,
     ) -> Result<SandboxLaunch, TurnFailure> {
         let TurnContext { child_env, folders, .. } = context;
@@ -81,9 +94,34 @@ impl AttemptSandbox {
             read_only: self.job.read_only.clone(),
             outside: self.job.outside.clone(),
             hidden: self.daemon_home.iter().cloned().collect(),
+            ports: port.into_iter().collect(),
         };
         SandboxLaunch::prepare(&request, self.level, &self.support).map_err(sandbox_failure)
     }
+}
+
+/// The sandbox of a running program. Keep it until the program has ended.
+pub(crate) struct RunningSandbox {
+    pub(crate) launch: SandboxLaunch,
+    pub(crate) guard: SandboxGuard,
+}
+
+impl RunningSandbox {
+    /// Guards the program while `work` runs. A program that uses too much memory fails the turn.
+    pub(crate) async fn run<T>(
+        self,
+        reporter: &EventReporter,
+        work: impl Future<Output = Result<T, TurnFailure>>,
+    ) -> Result<T, TurnFailure> {
+        let Self { launch: _launch, guard } = self;
+        let done = guard.run(processes_of_worker, |line| reporter.record_note(line), work).await;
+        done.unwrap_or_else(|excess| Err(TurnFailure::new(FailureClass::Crash, excess.to_string())))
+    }
+}
+
+/// Returns every process below this worker: those of the sandbox, also if they have lost their parents.
+pub(crate) fn processes_of_worker() -> Vec<Process> {
+    descendants(std::process::id())
 }
 
 /// Converts the reason why a sandbox is impossible. A retry finds the same.

@@ -48,11 +48,12 @@ impl BuiltinTools {
             log: turn.log.clone(),
         };
         let listed = listed_servers(&turn.permissions);
+        let hosts = turn.sandbox.as_ref().and_then(|sandbox| sandbox.hosts());
         Ok(Self(Arc::new(BuiltinToolParts {
             offered,
             permissions: turn.permissions.clone(),
             approvals: turn.approvals.clone(),
-            fetcher: PageFetcher::new(listed.iter().map(String::as_str)),
+            fetcher: PageFetcher::new(listed.iter().map(String::as_str), hosts),
             host: ToolHostClient::new(launch),
         })))
     }

@@ -329,20 +329,17 @@ impl ProgramBackend {
         recorder: &EventRecorder<'_>,
     ) -> Result<TurnAnswer, TurnFailure> {
         loop {
-            let (command, _sandbox) =
-                self.launch.sandboxed_command(path, turn.mode, turn.context)?;
+            let (command, sandbox) = self.launch.sandboxed_command(path, &turn)?;
             let mut adapter = (self.new_adapter)(turn.session.as_ref());
             let invocation =
                 adapter.invocation(&turn).map_err(io_failure("write the program's settings"))?;
-            match process::run_program(
-                command,
-                invocation,
-                adapter.as_mut(),
-                turn.context,
-                recorder,
-            )
-            .await?
-            {
+            let work =
+                process::run_program(command, invocation, adapter.as_mut(), turn.context, recorder);
+            let outcome = match sandbox {
+                Some(sandbox) => Box::pin(sandbox.run(&turn.context.reporter, work)).await?,
+                None => work.await?,
+            };
+            match outcome {
                 ProgramOutcome::Answered(text) => return Ok(text.into()),
                 ProgramOutcome::Failed(failure) => return Err(failure),
                 ProgramOutcome::SessionLost if turn.session.take().is_some() => {

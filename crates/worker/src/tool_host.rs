@@ -14,7 +14,7 @@ use std::{
 
 use agent_worker_host::own_program;
 use agent_worker_protocol::sync;
-use agent_worker_sandbox::SandboxLaunch;
+use agent_worker_sandbox::{SandboxGuard, SandboxLaunch, SandboxStart};
 use agent_worker_tools::{HostCall, HostReply, HostRequest, ToolOutput};
 use serde_json::{Map, Value};
 use tokio::{
@@ -26,6 +26,7 @@ use tokio::{
 };
 
 use crate::{
+    attempt_sandbox::processes_of_worker,
     child_env::{ChildEnv, OutputTail},
     event_reporter::EventReporter,
     worker_log::WorkerLog,
@@ -128,32 +129,45 @@ impl ToolHostClient {
         if let Some(host) = running.as_ref().filter(|host| host.connection.is_open()) {
             return Ok(host.connection.clone());
         }
-        let child =
-            self.command().and_then(|mut command| command.spawn().map_err(|e| e.to_string()));
-        let child =
-            child.map_err(|why| format!("the process of the tools could not start: {why}"))?;
+        let started = self.command().and_then(|(mut command, guard)| {
+            command.spawn().map(|child| (child, guard)).map_err(|error| error.to_string())
+        });
+        let (child, guard) =
+            started.map_err(|why| format!("the process of the tools could not start: {why}"))?;
         let (requests, waiting_requests) = mpsc::unbounded_channel();
         let connection = HostConnection { requests, waiting: WaitingCalls::default() };
         let mut task = JoinSet::new();
         let (reporter, log) = (self.launch.reporter.clone(), self.launch.log.clone());
-        task.spawn(serve_host(
-            child,
-            waiting_requests,
-            Arc::clone(&connection.waiting),
-            (reporter, log),
-        ));
+        let waiting = Arc::clone(&connection.waiting);
+        task.spawn(async move {
+            let notes = reporter.clone();
+            let served = serve_host(child, waiting_requests, &waiting, (reporter, log));
+            let ended = match guard {
+                Some(guard) => {
+                    guard.run(processes_of_worker, |line| notes.record_note(line), served).await
+                }
+                None => Ok(served.await),
+            };
+            let why = ended.unwrap_or_else(|excess| format!(": {excess}"));
+            let mut table = sync::lock(&waiting);
+            table.ended = Some(why);
+            table.calls.clear();
+        });
         *running = Some(RunningHost { connection: connection.clone(), _task: task });
         Ok(connection)
     }
 
-    fn command(&self) -> Result<Command, String> {
+    fn command(&self) -> Result<(Command, Option<SandboxGuard>), String> {
         let HostLaunch { child_env, sandbox, .. } = &self.launch;
         let mut command = child_env.command(own_program());
-        if let Some(sandbox) = sandbox {
-            command.args(sandbox.args().map_err(|error| error.to_string())?).arg(own_program());
-        }
+        let start = sandbox.as_ref().map(SandboxLaunch::start).transpose();
+        let guard =
+            start.map_err(|error| error.to_string())?.map(|SandboxStart { args, guard }| {
+                command.args(args).arg(own_program());
+                guard
+            });
         command.arg(TOOL_HOST_COMMAND).stdin(Stdio::piped()).kill_on_drop(true);
-        Ok(command)
+        Ok((command, guard))
     }
 }
 
@@ -163,14 +177,16 @@ impl HostConnection {
     }
 }
 
-/// Passes requests to the host and replies to their callers until the host ends.
+/// Passes requests to the host and replies to their callers until the host ends. Returns the reason, after a colon.
 async fn serve_host(
     mut child: Child,
     mut requests: mpsc::UnboundedReceiver<HostRequest>,
-    waiting: WaitingCalls,
+    waiting: &Mutex<UnansweredCalls>,
     (reporter, log): (EventReporter, WorkerLog),
-) {
-    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else { return };
+) -> String {
+    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return String::new();
+    };
     let mut errors = OutputTail::default();
     let errors_read = errors.read(child.stderr.take(), &reporter, &log);
     let write = async {
@@ -187,7 +203,7 @@ async fn serve_host(
         let mut output = BufReader::new(output);
         while let Some(line) = read_reply(&mut output, MAX_REPLY_BYTES).await? {
             if let Ok(HostReply { id, output }) = serde_json::from_slice(&line)
-                && let Some(caller) = sync::lock(&waiting).calls.remove(&id)
+                && let Some(caller) = sync::lock(waiting).calls.remove(&id)
             {
                 // The caller may have stopped waiting.
                 let _ = caller.send(output);
@@ -213,14 +229,11 @@ async fn serve_host(
         }
     };
     let text = errors.text();
-    let why = match (ended, text.trim()) {
+    match (ended, text.trim()) {
         (Err(why), _) => format!(": {why}"),
         (Ok(()), "") => String::new(),
         (Ok(()), words) => format!(": {words}"),
-    };
-    let mut table = sync::lock(&waiting);
-    table.ended = Some(why);
-    table.calls.clear();
+    }
 }
 
 /// Reads one line of at most `most` bytes; none at the end.

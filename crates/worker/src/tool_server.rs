@@ -24,7 +24,7 @@ use agent_worker_protocol::mcp_wire::{
 use axum::{
     Json, Router,
     extract::{ConnectInfo, DefaultBodyLimit, Request, State},
-    http::{StatusCode, header::AUTHORIZATION},
+    http::{StatusCode, Uri, header::AUTHORIZATION},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse as _, Response, Sse},
     routing::post,
@@ -63,6 +63,13 @@ pub(crate) struct ToolServerEndpoint {
     pub(crate) url: String,
     /// The program gets the token in its environment or in a private file; every user can read arguments.
     pub(crate) token: String,
+}
+
+impl ToolServerEndpoint {
+    /// Returns the port of the server.
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.url.parse::<Uri>().ok()?.port_u16()
+    }
 }
 
 /// The shared state of the server.

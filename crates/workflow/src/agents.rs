@@ -11,6 +11,7 @@ pub(crate) mod permissions;
 pub(crate) mod prompt;
 pub(crate) mod sandbox;
 pub(crate) mod standalone;
+pub(crate) mod team_parts;
 pub(crate) mod tool_list;
 
 use std::{

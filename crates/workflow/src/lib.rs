@@ -19,11 +19,12 @@ mod template;
 mod yaml;
 
 pub use agents::backend::{NO_DEFAULT as NO_DEFAULT_BACKEND, backend_choices as backend_choice};
-pub use agents::mock_tools::complete_mock_tool;
+pub use agents::mock_tools::{MockToolChange, change_mock_tools, changed_mock_tools};
 pub use agents::standalone::{
     AgentDraft, AgentDraftError, check_mock_rules, parse_live_mock_script, parse_mock_script,
 };
-pub use agents::tool_list::{AgentTool, AgentToolEffect, ToolPermission, ToolSource, agent_tools};
+pub use agents::team_parts::TeamParts;
+pub use agents::tool_list::{ToolFacts, agent_tools};
 pub use definition::agent_problems::{AgentProblem, locate_agent_problems};
 pub use definition::answers::AnswerHandling;
 pub use definition::context::{DocumentOwner, Documents, Provider, WorkflowContext};

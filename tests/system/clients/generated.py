@@ -76,6 +76,7 @@ turns = call("get", "/turns", **team)
 values = {
     "/turns/{id}": {"id": turns.items[0].turn},
     "/agents/{target}": {"target": "coder@team"},
+    "/agents/{target}/tools": {"target": "coder@team"},
     "/proposals/{id}": {**team, "id": made.proposal},
     "/runs/{id}": {"id": run},
     "/messages/{seq}/receipts": {**team, "seq": sent.seq},

@@ -45,6 +45,7 @@ async function main() {
   const paths = JSON.parse(readFileSync("openapi.json", "utf8")).paths as Record<string, { get?: { operationId: string; description: string } }>;
   const values: Record<string, object> = {
     "/agents/{target}": { path: { target: "coder@team" }, query: { project } },
+    "/agents/{target}/tools": { path: { target: "coder@team" }, query: { project } },
     "/inbox": { query: { target: "coder@team", project } },
     "/proposals/{id}": { path: { id: proposal }, query: team },
     "/runs/{id}": { path: { id: run } },

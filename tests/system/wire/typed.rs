@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 use agent_worker_protocol::{
     Receipt,
     api::{
-        AgentDetail, AgentView, ApprovalView, AttentionItem, DeadLetter, DocumentDiff,
+        AgentDetail, AgentTools, AgentView, ApprovalView, AttentionItem, DeadLetter, DocumentDiff,
         DocumentEntry, DocumentNamed, DocumentText, FeedbackView, GrantView, Health, InboxReply,
         InstanceView, ListPage, LogReply, MessagesReply, ProposalView, ProposalsReply,
         QuestionView, ResourceEntry, ResourceText, RunView, StatsView, StoreReport, SuggestionView,
@@ -88,6 +88,7 @@ pub(super) fn check_reply(path: &str, body: &str) {
     let check: fn(&str) -> Result<(), serde_json::Error> = match segments[..] {
         ["agents"] => is::<ListPage<AgentView>>,
         ["agents", _] => is::<AgentDetail>,
+        ["agents", _, "tools"] => is::<ListPage<AgentTools>>,
         ["logs"] => is::<LogReply>,
         ["approvals"] => is::<ListPage<ApprovalView>>,
         ["grants"] => is::<ListPage<GrantView>>,

@@ -41,6 +41,7 @@ pub(super) fn views(tape: &mut Tape, instance: &str, agent: &str, run: &str) {
     }
     tape.get(&format!("/runs/{run}"));
     tape.get(&format!("/agents/{member}"));
+    tape.get(&format!("/agents/{member}/tools"));
     tape.get(&format!("/inbox?target={member}"));
     tape.get(&format!("/logs?target={member}"));
     commands(tape, instance, &member);

@@ -5,7 +5,10 @@
 use std::{fs, path::Path, time::Duration};
 
 use agent_worker_host::DaemonSocket;
-use agent_worker_protocol::{Message, Target, api::TurnView};
+use agent_worker_protocol::{
+    InstanceRef, Message, Target,
+    api::{ToolSource, TurnView},
+};
 use clap::Arg;
 use tokio::time::timeout;
 
@@ -138,10 +141,15 @@ async fn values(line: &TypedLine<'_>, arg: &Arg, ctx: &CommandContext<'_>) -> Ve
     if is_file(&line.path, value_name(arg)) {
         return files(&ctx.settings.cwd, line.word);
     }
+    let mut found = match value_name(arg) {
+        "TARGET|FILE" => files(&ctx.settings.cwd, line.word),
+        _ => Vec::new(),
+    };
     let client = DaemonClient::new(DaemonSocket::at(ctx.settings.socket()));
     let scope = ctx.scope(typed_target(line), ScopeReach::CurrentProject);
     let asked = timeout(DAEMON_TIMEOUT, stored_values(line, value_name(arg), &client, &scope));
-    asked.await.ok().flatten().unwrap_or_default()
+    found.extend(asked.await.ok().flatten().unwrap_or_default());
+    found
 }
 
 /// Returns true if a value is the path of a file that the command reads or writes.
@@ -165,12 +173,13 @@ async fn stored_values(
     let numbered = |id: &dyn std::fmt::Display, about: &str| Candidate::new(id.to_string(), about);
     Some(match (line.path.as_slice(), name) {
         (["send" | "ask"], _) if name.contains('>') && !line.values.is_empty() => Vec::new(),
-        (_, "TARGET" | "AGENT" | "TARGET> <MESSAGE") => targets(client, scope).await?,
+        (["tool", "mock"], _) if name.contains('>') => mock_words(line, client, scope).await?,
+        (_, "TARGET" | "AGENT" | "TARGET|FILE" | "TARGET> <MESSAGE") => {
+            targets(client, scope).await?
+        }
         (_, "TAG") => {
             let all = client.instances(scope).await.ok()?;
-            let tag = |one: agent_worker_protocol::InstanceRef| {
-                Candidate::new(one.tag.to_string(), one.name.to_string())
-            };
+            let tag = |one: InstanceRef| Candidate::new(one.tag.to_string(), one.name.to_string());
             all.into_iter().map(|one| tag(one.instance)).collect()
         }
         (["doc", ..], "FILE") => {
@@ -233,6 +242,23 @@ async fn targets(client: &DaemonClient, scope: &CommandScope) -> Option<Vec<Cand
         Candidate::new(target, agent.state.to_string())
     });
     Some(agents.chain(instances).collect())
+}
+
+/// Returns the targets, and after one the tools of the agent whose results a person can give.
+async fn mock_words(
+    line: &TypedLine<'_>,
+    client: &DaemonClient,
+    scope: &CommandScope,
+) -> Option<Vec<Candidate>> {
+    let target = match line.values.as_slice() {
+        [] => return targets(client, scope).await,
+        [target] => target,
+        _ => return None,
+    };
+    let agents = client.agent_tools(&target.parse().ok()?, scope).await.ok()?;
+    let tools = agents.into_iter().flat_map(|agent| agent.tools);
+    let own = tools.filter(|tool| tool.source != ToolSource::Team);
+    Some(own.map(|tool| Candidate::new(tool.name, tool.source.word())).collect())
 }
 
 async fn newest_messages(client: &DaemonClient, scope: &CommandScope) -> Option<Vec<Candidate>> {

@@ -175,7 +175,7 @@ fn sandbox_finding(support: &SandboxSupport) -> DoctorFinding {
     match &support.missing {
         None => DoctorFinding::ok("sandbox", message),
         Some(why) => {
-            let open = sandbox_gaps(level, SandboxNetwork::Off).join("; ");
+            let open = sandbox_gaps(level, &SandboxNetwork::Off).join("; ");
             let message = format!("{message}; open: {open}");
             DoctorFinding::note("sandbox", message).with_hint(one_line(why))
         }

@@ -8,7 +8,7 @@ use std::{
 
 use agent_worker_protocol::{
     MockCall, MockRule, Target,
-    api::{MockRequest, MockScript},
+    api::{AgentMocks, MockRequest},
 };
 use agent_worker_workflow::parse_live_mock_script;
 use serde_json::Value;
@@ -104,8 +104,9 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     };
     let client = ctx.connect_existing().await?;
     let scope = ctx.scope(None, ScopeReach::CurrentProject);
+    let request = MockRequest { rules: Some(rules), ..MockRequest::default() };
     let key = Uuid::now_v7().to_string();
-    let script = client.agent_mock(&key, &target, &MockRequest { rules }, &scope).await?;
+    let script = client.agent_mock(&key, &target, &request, &scope).await?;
     match format {
         Format::Json => ctx.console.print_json(&script)?,
         Format::Text => ctx.console.print_line(&changed_line(script))?,
@@ -113,8 +114,8 @@ pub(crate) async fn run(args: Args, ctx: &mut CommandContext<'_>) -> Result<RunV
     Ok(RunVerdict::Done)
 }
 
-fn changed_line(script: MockScript) -> StyledLine {
-    let MockScript { agent, instance, rules } = script;
+fn changed_line(script: AgentMocks) -> StyledLine {
+    let AgentMocks { agent, instance, rules, .. } = script;
     let rules = match rules.len() {
         1 => "1 rule".to_owned(),
         count => format!("{count} rules"),

@@ -285,7 +285,7 @@ impl Commands {
             Self::Doctor(args) => doctor::run(&args, ctx).await,
             Self::Backends(args) => backends::run(&args, ctx).await,
             Self::Providers(args) => Box::pin(providers::run(&args, ctx)).await,
-            Self::Tool(args) => Box::pin(tool::run(&args, ctx)).await,
+            Self::Tool(args) => Box::pin(tool::run(args, ctx)).await,
             Self::Mcp(args) => mcp::run(args, ctx).await,
             Self::Token(args) => token::run(args, ctx).await,
             Self::Feedback(args) => feedback::run(args, ctx).await,

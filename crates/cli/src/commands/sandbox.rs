@@ -7,16 +7,19 @@ use std::{
     process::{ExitCode, ExitStatus},
 };
 
+use agent_worker_host::{Process, descendants};
 use agent_worker_protocol::{
-    Keyword as _, SandboxLevel, SandboxMode, SandboxNetwork, SandboxSettings,
+    Keyword as _, MemoryLimit, NetworkHost, SandboxLevel, SandboxMode, SandboxNetwork,
+    SandboxSettings,
 };
 use agent_worker_sandbox::{
-    SandboxError, SandboxLaunch, SandboxRequest, SandboxSupport, sandbox_gaps, sandbox_parts,
+    SandboxError, SandboxLaunch, SandboxRequest, SandboxStart, SandboxSupport, sandbox_gaps,
+    sandbox_parts,
 };
 use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::json;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use crate::{
     error::{CliError, CliErrorKind},
@@ -40,8 +43,8 @@ const EXIT_SIGNAL_BASE: i32 = 128;
 /// Run a program in the sandbox of an agent, or show what the sandbox protects here
 ///
 /// The program can change the current folder, a private `/tmp` and what --write names. It can read the system, the
-/// toolchains in your home folder and what --read names. Nothing else exists for it, and it has no network. Its exit
-/// code is the exit code of this command. Without a program, prints the level of this machine and what stays open.
+/// toolchains in your home folder and what --read names. Nothing else exists for it, and it has no network except for
+/// what --host names. Its exit code is the exit code of this command. Without a program, prints the level of this machine and what stays open.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: agent-worker sandbox -- npm test")]
 pub struct SandboxArgs {
@@ -60,6 +63,12 @@ pub struct SandboxArgs {
     /// Give the program the network of this machine
     #[arg(long)]
     network: bool,
+    /// Host that the program can reach, such as `registry.npmjs.org`, `*.example.com` or `localhost:8080`; repeatable (level full)
+    #[arg(long, value_name = "HOST", conflicts_with = "network")]
+    host: Vec<NetworkHost>,
+    /// Limit of the memory of the program and everything that it starts, such as 512MiB [default: 4GiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<MemoryLimit>,
     /// Print nothing but the output of the program
     #[arg(long, short)]
     quiet: bool,
@@ -116,7 +125,9 @@ pub fn exec_sandboxed(plan: &str, command: &[OsString], console: &mut Console) -
 fn show_support(args: &SandboxArgs, console: &mut Console) -> Result<(), CliError> {
     let support = SandboxSupport::detect();
     let level = chosen_level(args, &support)?;
-    let open = sandbox_gaps(level, network_of(args));
+    let network = network_of(args);
+    support.require_for(&network, level).map_err(refused)?;
+    let open = sandbox_gaps(level, &network);
     if args.output.format() == Format::Json {
         return console.print_json(&SandboxReport { level: Some(level), support, open });
     }
@@ -149,6 +160,7 @@ fn run_program(
             read: args.read.clone(),
             write: args.write.clone(),
             network: network_of(args),
+            memory: args.memory.unwrap_or_default(),
         },
         hidden: vec![settings.home.clone()],
         ..SandboxRequest::default()
@@ -157,16 +169,30 @@ fn run_program(
     if !args.quiet {
         let network = match launch.network() {
             SandboxNetwork::Off => "no network",
+            SandboxNetwork::Hosts(_) => "network with the listed hosts",
             SandboxNetwork::Open => "network open",
         };
         let line = format!("sandbox {}: {}, {network}", level.word(), sandbox_parts(level));
         console.eprint_line(&StyledLine::new(Tone::Dim, line))?;
     }
-    wait_for_program(&launch, &args.command, &settings.exe).map(|status| exit_code(status).into())
+    let report = |line: String| {
+        // The program has the refusal, too.
+        let _ = if args.quiet {
+            Ok(())
+        } else {
+            console.eprint_line(&StyledLine::new(Tone::Dim, line))
+        };
+    };
+    let status = wait_for_program(&launch, &args.command, &settings.exe, report)?;
+    Ok(exit_code(status).into())
 }
 
 fn network_of(args: &SandboxArgs) -> SandboxNetwork {
-    if args.network { SandboxNetwork::Open } else { SandboxNetwork::Off }
+    match (args.network, args.host.is_empty()) {
+        (true, _) => SandboxNetwork::Open,
+        (false, true) => SandboxNetwork::Off,
+        (false, false) => SandboxNetwork::Hosts(args.host.clone()),
+    }
 }
 
 fn chosen_level(args: &SandboxArgs, support: &SandboxSupport) -> Result<SandboxLevel, CliError> {
@@ -183,15 +209,30 @@ async fn wait_for_program(
     launch: &SandboxLaunch,
     command: &[OsString],
     exe: &Path,
+    report: impl FnMut(String),
 ) -> Result<ExitStatus, CliError> {
     // The terminal sends its signals to the program, too; this process has to outlive it to remove what it created.
     let _signals = InterruptSignals::listen_or_fail()?;
-    let mut wrapped = Command::new(exe);
-    wrapped.args(launch.args().map_err(refused)?).args(command);
-    let status = wrapped.status().await;
-    status.map_err(|error| {
-        CliError::with_source(CliErrorKind::Failed, "could not start the sandbox", error)
-    })
+    let SandboxStart { args, guard } = launch.start().map_err(refused)?;
+    let failed =
+        |error| CliError::with_source(CliErrorKind::Failed, "could not start the sandbox", error);
+    let mut child = Command::new(exe).args(args).args(command).spawn().map_err(failed)?;
+    let tree = process_tree(&child);
+    let status = guard.run(tree, report, child.wait()).await;
+    status
+        .map_err(|excess| CliError::new(CliErrorKind::Failed, excess.to_string()))?
+        .map_err(failed)
+}
+
+/// Returns a function that finds the processes of a sandbox.
+pub(super) fn process_tree(
+    child: &Child,
+) -> impl Fn() -> Vec<Process> + Clone + Send + Sync + 'static {
+    let root = child.id();
+    move || {
+        let own = root.and_then(Process::of);
+        own.into_iter().chain(root.into_iter().flat_map(descendants)).collect()
+    }
 }
 
 fn exit_code(status: ExitStatus) -> u8 {

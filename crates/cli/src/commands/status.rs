@@ -5,7 +5,8 @@ use std::time::Duration;
 use agent_worker_protocol::{
     Keyword as _, Millis, RunMode, Target,
     api::{
-        AgentDetail, AgentFailure, AgentSession, AttemptView, Mail, RunView, TeamVerdict, usd_text,
+        AgentDetail, AgentFailure, AgentMockTool, AgentSession, AttemptView, Mail, RunView,
+        TeamVerdict, usd_text,
     },
 };
 
@@ -112,6 +113,9 @@ fn show_agent(
         facts.push(("session", one_line(id)));
         facts.extend(open.as_ref().map(|open| ("open it", one_line(open))));
     }
+    if !agent.mock_tools.is_empty() {
+        facts.push(("mock tools", mock_tools_text(&agent.mock_tools)));
+    }
     if let Some(system) = &agent.system {
         facts.push(("system", one_line(system)));
     }
@@ -127,6 +131,14 @@ fn show_agent(
         }
     }
     ctx.console.print_facts(&facts)
+}
+
+fn mock_tools_text(tools: &[AgentMockTool]) -> String {
+    let text = |tool: &AgentMockTool| {
+        let changed = if tool.changed { " (changed)" } else { "" };
+        format!("{}{changed}", tool.name)
+    };
+    one_line(&tools.iter().map(text).collect::<Vec<_>>().join(", "))
 }
 
 fn pending_mail_text(mail: &Mail) -> String {

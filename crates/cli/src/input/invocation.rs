@@ -598,7 +598,7 @@ mod tests {
     }
 
     /// Commands that act on no existing agent or instance, or only on that of the caller's shell.
-    const WITHOUT_TARGET: [&str; 49] = [
+    const WITHOUT_TARGET: [&str; 48] = [
         "run",
         "start",
         "up",
@@ -628,7 +628,6 @@ mod tests {
         "mock call",
         "mock rules",
         "tool",
-        "tool list",
         "tool call",
         "mcp",
         "mcp install",

@@ -25,8 +25,8 @@ use self::{
     event_text::{
         agent_notice, cause_of, conflict_notice, dead_notice, dropped_notice, grant_use_notice,
         granted_notice, is_tool_failure, message_lines_in_tone, retry_text, revoked_notice,
-        setup_text, tool_call_text, tool_result_text, unheard_notice, unsent_notice,
-        verdict_notice, vote_text, written_text,
+        setup_text, task_end_notice, task_start_text, tool_call_text, tool_result_text,
+        unheard_notice, unsent_notice, verdict_notice, vote_text, written_text,
     },
 };
 pub(crate) use self::{
@@ -41,7 +41,7 @@ use crate::output::{
 };
 
 /// Words about a mock agent with another script.
-const SCRIPT_CHANGED: &str = "has another script from its next turn on";
+const MOCKS_CHANGED: &str = "has another script or other mock tools from its next turn on";
 
 /// The level of detail in addition to messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +178,8 @@ impl RunProgress {
             EventBody::MentionUnheard(data) => unheard_notice(event, data),
             EventBody::AgentStopped => self.agent_stopped(event),
             EventBody::SetupRan(data) => self.verbose_notice(event, &setup_text(data)),
+            EventBody::TaskStarted(data) => self.verbose_notice(event, &task_start_text(data)),
+            EventBody::TaskEnded(data) => task_end_notice(event, data),
             EventBody::Retry(_) => self.verbose_notice(event, &retry_text(event)),
             EventBody::Note(data) => self.verbose_notice(event, &one_line(&data.text)),
             EventBody::ChannelCleared(_) => self.verbose_notice(event, "the channel was cleared"),
@@ -197,7 +199,7 @@ impl RunProgress {
             }
             EventBody::AgentAdded => self.change_activity(event, AgentActivity::Idle, "joined"),
             EventBody::AgentResumed => self.change_activity(event, AgentActivity::Idle, "resumed"),
-            EventBody::AgentMockChanged => agent_notice(event, Tone::Plain, SCRIPT_CHANGED),
+            EventBody::AgentMockChanged => agent_notice(event, Tone::Plain, MOCKS_CHANGED),
             EventBody::AgentRemoved => self.agent_removed(event),
             EventBody::QuestionOpen(data) => self.question_opened(event, data.question),
             EventBody::QuestionAnswered(data) => self.question_answered(event, data.question),

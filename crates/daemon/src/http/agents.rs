@@ -2,12 +2,12 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent_worker_kernel::InstanceSelector;
+use agent_worker_kernel::{InstanceSelector, PageRequest};
 use agent_worker_protocol::{
     AttemptId, Target,
     api::{
-        AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView, ListPage, LogReply,
-        MockRequest, MockScript,
+        AgentDetail, AgentInterrupted, AgentMocks, AgentRequest, AgentStopped, AgentTools,
+        AgentView, ListPage, LogReply, MockRequest,
     },
 };
 use axum::{Json, extract::State};
@@ -36,6 +36,18 @@ pub(super) struct LogPageQuery {
     /// Byte offset to start at.
     #[serde(default)]
     after: u64,
+}
+
+/// Selects a page of the agents whose tools are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToolPageQuery {
+    /// The caller's folder: its project's instances come first.
+    project: Option<PathBuf>,
+    /// Maximum number of agents, up to 1000. Absent: 100.
+    limit: Option<u32>,
+    /// Cursor: the `next` of the page before.
+    after: Option<String>,
 }
 
 /// Handles `GET /agents`.
@@ -69,6 +81,19 @@ pub(super) async fn show(
 ) -> HandlerResult<AgentDetail> {
     let agent = app.kernel.agents().detail(&who, &near.with_target(target)).await?;
     Ok(Json(agent.into_detail(wakes_when)))
+}
+
+/// Handles `GET /agents/{target}/tools`.
+pub(super) async fn tools(
+    State(app): State<Arc<AppState>>,
+    Requester(who): Requester,
+    UrlPath(target): UrlPath<Target>,
+    UrlQuery(query): UrlQuery<ToolPageQuery>,
+) -> HandlerResult<ListPage<AgentTools>> {
+    let ToolPageQuery { project, limit, after } = query;
+    let place = InstanceSelector { target: Some(target), project };
+    let page = PageRequest::new(limit, after)?;
+    Ok(Json(app.kernel.agents().tools(&who, &place, &page).await?))
 }
 
 /// Handles `DELETE /agents/{target}`.
@@ -124,7 +149,7 @@ pub(super) async fn mock(
     UrlQuery(near): UrlQuery<ProjectQuery>,
     key: IdempotencyKey,
     JsonBody(request): JsonBody<MockRequest>,
-) -> HandlerResult<MockScript> {
+) -> HandlerResult<AgentMocks> {
     let near = near.with_target(target);
     let key = key.effect(
         "agent_mock",

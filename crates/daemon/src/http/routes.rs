@@ -8,14 +8,14 @@ use agent_worker_protocol::{
     Permission::{Agents, Approve, Letters, Read, Run, Send, Shutdown},
     ProposalId, QuestionId, Receipt, RunId, Seq, Target,
     api::{
-        AckReply, AckRequest, AgentDetail, AgentInterrupted, AgentRequest, AgentStopped, AgentView,
-        AnswerRequest, AttentionItem, CancelRequest, DeadLetter, DeadReply, DeadRequest,
-        FeedbackRequest, FeedbackView, Health, InboxReply, InstanceCleared, InstanceRemoved,
-        InstanceRequest, InstanceView, ListPage, LogReply, MessagesReply, MockRequest, MockScript,
-        ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply, QuestionView,
-        ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView, SendReply,
-        SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated, TokenRequest,
-        TokenView, VoteRequest,
+        AckReply, AckRequest, AgentDetail, AgentInterrupted, AgentMocks, AgentRequest,
+        AgentStopped, AgentTools, AgentView, AnswerRequest, AttentionItem, CancelRequest,
+        DeadLetter, DeadReply, DeadRequest, FeedbackRequest, FeedbackView, Health, InboxReply,
+        InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView, ListPage, LogReply,
+        MessagesReply, MockRequest, ProposalOutcome, ProposalRequest, ProposalView, ProposalsReply,
+        QuestionView, ResumeRequest, RunReport, RunRequest, RunStarted, RunStopped, RunView,
+        SendReply, SendRequest, ShutdownRequest, StatsView, StoreReport, TokenCreated,
+        TokenRequest, TokenView, VoteRequest,
     },
 };
 use axum::http::StatusCode;
@@ -164,6 +164,16 @@ fn agents() -> Vec<Route> {
         .path_param::<Target>()
         .query_params::<extractors::ProjectQuery>()
         .returns::<AgentDetail>(),
+        Route::new(
+            Read,
+            Get,
+            "/agents/{target}/tools",
+            agents::tools,
+            "Lists the tools of an agent, or of each agent of an instance.",
+        )
+        .path_param::<Target>()
+        .query_params::<agents::ToolPageQuery>()
+        .returns::<ListPage<AgentTools>>(),
     ]
 }
 
@@ -214,12 +224,12 @@ fn agent() -> Vec<Route> {
             Post,
             "/agents/{target}/mock",
             agents::mock,
-            "Gives a mock agent another script, which its next turn uses.",
+            "Gives an agent another script or other mock tools, which its next turn uses.",
         )
         .path_param::<Target>()
         .query_params::<extractors::ProjectQuery>()
         .idempotent_body::<MockRequest>()
-        .returns::<MockScript>(),
+        .returns::<AgentMocks>(),
         Route::new(User, Get, "/logs", agents::log, "Returns the output of an agent's worker.")
             .query_params::<agents::LogPageQuery>()
             .returns::<LogReply>(),

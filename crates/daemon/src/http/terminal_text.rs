@@ -141,6 +141,7 @@ mod tests {
         ] {
             let agent = AgentExplanation {
                 conversation: Vec::new(),
+                mock_tools: Vec::new(),
                 view: AgentView {
                     name: "coder".parse().unwrap(),
                     instance: "team".parse().unwrap(),

@@ -3,7 +3,13 @@
 use std::sync::LazyLock;
 
 use agent_worker_kernel::{DeadLetterAction, Error, Kernel, Principal};
-use agent_worker_protocol::{Code, Keyword as _, Permission, Problem, ToolName};
+use agent_worker_protocol::{
+    Code, Keyword as _, Permission, Problem, ToolName,
+    team_tools::{
+        AGENT_TOOL_SPECS, CLIENT_TOOL_SPECS, ToolEffect, ToolField, ToolFieldKind, ToolSpec,
+        optional, output_schema,
+    },
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,8 +19,6 @@ use super::{
     channel, documents, feedback, proposals, resources,
     rpc::JsonObject,
     runs,
-    schema::{self, ToolField, ToolFieldKind, optional},
-    tool_table::{AGENT_TOOL_SPECS, ToolEffect, ToolSpec, client_tools},
 };
 use crate::http::client_problem;
 
@@ -115,7 +119,7 @@ fn require_permission(who: &Principal, tool: ToolName, needs: Permission) -> Res
 
 /// Returns the permission that the caller of a tool needs.
 pub(crate) fn tool_permission(tool: ToolName) -> Option<Permission> {
-    tool_spec(tool).map(|spec| spec.permission)
+    ToolSpec::of(tool).map(|spec| spec.permission)
 }
 
 /// Returns the names of a tool's inputs that are whole numbers.
@@ -132,13 +136,8 @@ fn input_names(
     tool: ToolName,
     is_wanted: fn(ToolFieldKind) -> bool,
 ) -> impl Iterator<Item = &'static str> {
-    let fields = tool_spec(tool).into_iter().flat_map(|spec| spec.input);
+    let fields = ToolSpec::of(tool).into_iter().flat_map(|spec| spec.input);
     fields.filter(move |field| is_wanted(field.kind)).map(|field| field.name)
-}
-
-fn tool_spec(tool: ToolName) -> Option<&'static ToolSpec> {
-    let mut specs = AGENT_TOOL_SPECS.iter().chain(&client_tools::CLIENT_TOOL_SPECS);
-    specs.find(|spec| spec.name == tool)
 }
 
 /// Returns true if agents have a tool. They may not call the others even where the kernel would answer, because the
@@ -181,7 +180,7 @@ pub(super) async fn list_for(
         let now = optional("now", ToolFieldKind::Flag)
             .about("end the running turn of the recipients; needs the permission `agents`");
         let theirs = AGENT_TOOL_SPECS.iter().filter(|spec| !is_agent_only(spec.name));
-        let theirs = theirs.chain(&client_tools::CLIENT_TOOL_SPECS);
+        let theirs = theirs.chain(&CLIENT_TOOL_SPECS);
         theirs
             .map(|spec| {
                 // A run is started from a file; no instance is named.
@@ -227,21 +226,11 @@ fn agent_output_fields(spec: &ToolSpec) -> &'static [ToolField] {
 }
 
 fn build_tool(spec: &ToolSpec, more: &[ToolField], gives: &[ToolField]) -> McpTool {
-    let key = optional("idempotency_key", ToolFieldKind::Text);
-    let mut takes = [spec.input, more].concat();
-    match spec.effect {
-        ToolEffect::Reads | ToolEffect::Starts => {}
-        ToolEffect::Writes | ToolEffect::Ends => takes.push(key),
-    }
     McpTool {
         name: spec.name.word(),
         description: spec.description,
-        input_schema: schema::input_schema(&takes),
-        output_schema: if gives.is_empty() {
-            JsonObject::new()
-        } else {
-            schema::output_schema(gives)
-        },
+        input_schema: spec.input_schema(more),
+        output_schema: if gives.is_empty() { JsonObject::new() } else { output_schema(gives) },
         annotations: annotations(spec.effect),
         tool_name: spec.name,
         permission: spec.permission,
@@ -265,7 +254,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_listed_once_and_in_the_order_of_their_names() {
-        let told = AGENT_TOOL_SPECS.iter().chain(&client_tools::CLIENT_TOOL_SPECS);
+        let told = AGENT_TOOL_SPECS.iter().chain(&CLIENT_TOOL_SPECS);
         let told: Vec<_> = told.map(|spec| spec.name).collect();
         assert_eq!(told, ToolName::ALL);
         let of_agents = ToolName::ALL.iter().copied().filter(|tool| tool.is_for_agents());

@@ -36,7 +36,9 @@ fn valid_get(fixture: &DaemonFixture, path: &str) -> (String, u16) {
         // No attempt has this id; the response is the same for every caller that may ask.
         "/turns/{id}" => ("/turns/ffffffff".to_owned(), 404),
         "/runs/{id}" => (format!("/runs/{}", fixture.run), 200),
-        "/agents/{target}" => ("/agents/coder%40team".to_owned(), 200),
+        "/agents/{target}" | "/agents/{target}/tools" => {
+            (path.replace("{target}", "coder%40team"), 200)
+        }
         "/logs" | "/inbox" => (format!("{path}?target=coder@team"), 200),
         // A stream has no end; a request for an unknown target is refused at once.
         "/events" => ("/events?target=@nowhere".to_owned(), 404),

@@ -33,6 +33,22 @@ pub(crate) fn stat(pid: u32) -> Option<Stat> {
     parse_stat(pid, &read(&format!("/proc/{pid}/stat")).ok()?)
 }
 
+/// Returns the resident memory of a process in bytes.
+pub(crate) fn resident_memory(pid: u32) -> Option<u64> {
+    let sizes = read(&format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = std::str::from_utf8(&sizes).ok()?.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * u64::try_from(rustix::param::page_size()).ok()?)
+}
+
+/// Returns the memory of a process in bytes, with its part of each shared page; none if the process hides it.
+pub(crate) fn proportional_memory(pid: u32) -> Option<u64> {
+    let sizes = read(&format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let sizes = String::from_utf8_lossy(&sizes);
+    let line = sizes.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
 /// Returns the name of a process: the first 15 bytes of its program's name, or the name that it gave itself.
 pub fn process_name(pid: u32) -> Option<String> {
     let name = read(&format!("/proc/{pid}/comm")).ok()?;

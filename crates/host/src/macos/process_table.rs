@@ -28,6 +28,16 @@ pub fn process_name(pid: u32) -> Option<String> {
     record_of(pid).map(|record| record.name)
 }
 
+/// Returns none: no sandbox exists here, so the memory of its processes is not measured.
+pub(crate) fn resident_memory(_pid: u32) -> Option<u64> {
+    None
+}
+
+/// Returns none, for the same reason.
+pub(crate) fn proportional_memory(_pid: u32) -> Option<u64> {
+    None
+}
+
 /// Returns the entry of one process, if it exists.
 pub(super) fn record_of(pid: u32) -> Option<ProcessRecord> {
     all_records().into_iter().find(|record| record.stat.pid == pid)

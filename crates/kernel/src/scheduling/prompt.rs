@@ -6,10 +6,10 @@ use agent_worker_protocol::{
     AgentName, AttemptId, InstanceRef, JobAttachment, Message, Priority, size_text,
 };
 use agent_worker_store::{JournalEntry, Lease};
-use agent_worker_workflow::AnswerHandling;
+use agent_worker_workflow::{AnswerHandling, TeamParts};
 use serde_json::Value;
 
-use crate::{messaging::attachments::attached_files, runs::team_parts::TeamParts};
+use crate::messaging::attachments::attached_files;
 
 /// Maximum number of named teammates; in a larger team the agent asks for the rest.
 const MAX_NAMED_TEAMMATES: usize = 20;

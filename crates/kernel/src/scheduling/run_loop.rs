@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_protocol::{AgentName, Limits, RunId, sync};
-use agent_worker_store::{ChangeCursor, Now, Retention, RunStep, StoreTime};
+use agent_worker_protocol::{AgentName, Limits, RunId, RunState, sync};
+use agent_worker_store::{ChangeCursor, Now, Retention, RunFacts, RunStep, StoreTime};
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     error::Result,
     kernel::{Kernel, RunContext},
+    procedure::{ProcedureState, RunTasks},
     scheduling::{
         counted_time::PollGaps,
         retry_policy::WorkerStopReason,
@@ -119,6 +120,21 @@ struct LimitInstants {
 struct PollState {
     timer: LimitTimer,
     gaps: PollGaps,
+    /// None if the file has no tasks.
+    tasks: Option<Arc<RunTasks>>,
+    procedure: ProcedureState,
+    /// Ends the work of the tasks with the loop.
+    stop: CancellationToken,
+}
+
+impl PollState {
+    /// Completes when a task has changed.
+    async fn task_changed(tasks: Option<&RunTasks>) {
+        match tasks {
+            Some(tasks) => tasks.changed.notified().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// The state of a run after a settlement.
@@ -147,10 +163,18 @@ impl Kernel {
         let mut seen = ChangeCursor::default();
         let mut next = Instant::now();
         let mut people = self.viewers.subscribe();
-        let mut state = PollState { timer: LimitTimer::default(), gaps: self.poll_gaps() };
+        let tasks = RunTasks::of(&run_context.script.workflow).map(Arc::new);
+        let mut state = PollState {
+            timer: LimitTimer::default(),
+            gaps: self.poll_gaps(),
+            procedure: tasks.as_ref().map_or(ProcedureState::Absent, |_| ProcedureState::OPEN),
+            tasks: tasks.clone(),
+            stop: stop.clone(),
+        };
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = PollState::task_changed(tasks.as_deref()) => {}
                 change = self.store.change_wait(run_context.workflow, seen) => seen = change,
                 () = busy.freed.notified() => {}
                 // The kernel owns the sender, so the channel does not close.
@@ -173,21 +197,21 @@ impl Kernel {
         &self,
         run: RunId,
         busy: &BusyAgents,
-        PollState { timer, gaps }: &mut PollState,
+        state: &mut PollState,
     ) -> Result<PollOutcome> {
         let run_context = &self.run_context(run).await?;
         let now = self.now();
         self.report_clock_jump(now).await?;
-        if let Some(suspended) = gaps.observe(now.store) {
+        if let Some(suspended) = state.gaps.observe(now.store) {
             self.skip_time(run, suspended, now).await?;
         }
         let mut next = now.store.plus(self.scheduler.options.sweep_interval.duration());
         if self.scheduler.is_draining() {
             // Nothing starts any more. The live turns still have the time of their run.
-            if timer.is_due(&run_context.limits, now.store) {
-                self.settle_run(run_context, timer, now).await?;
+            if state.timer.is_due(&run_context.limits, now.store) {
+                self.settle_run(run_context, state, now).await?;
             }
-            let next = timer.instant(now.store).map_or(next, |due| next.min(due));
+            let next = state.timer.instant(now.store).map_or(next, |due| next.min(due));
             return Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)));
         }
         // A proposal that is overdue after that is damaged and stays open: the sweep handles it early enough.
@@ -197,8 +221,8 @@ impl Kernel {
             next = next.min(due);
         }
         // At the wall limit no turn starts: the settlement comes first.
-        let limit_due = timer.is_due(&run_context.limits, now.store);
-        if limit_due && self.settle_run(run_context, timer, now).await? == RunSettled::Ended {
+        let limit_due = state.timer.is_due(&run_context.limits, now.store);
+        if limit_due && self.settle_run(run_context, state, now).await? == RunSettled::Ended {
             return Ok(PollOutcome::RunEnded);
         }
         // Agents without a worker wait for a slot: if their run is paused, no time counts.
@@ -206,17 +230,20 @@ impl Kernel {
         if let Some(due) = self.start_ready_turns(run_context, busy, now).await? {
             next = next.min(due);
         }
+        if let Some(tasks) = &state.tasks {
+            state.procedure = self.advance_procedure(run_context, tasks, &state.stop).await?;
+        }
         // While an agent is busy, the run cannot have ended; only all agents may wait for a person.
         let may_change = busy.is_empty()
             || all_wait_for_slots
             || self.approval_waits.is_present(run_context.run);
         if !limit_due
             && may_change
-            && self.settle_run(run_context, timer, now).await? == RunSettled::Ended
+            && self.settle_run(run_context, state, now).await? == RunSettled::Ended
         {
             return Ok(PollOutcome::RunEnded);
         }
-        let next = timer.instant(now.store).map_or(next, |due| next.min(due));
+        let next = state.timer.instant(now.store).map_or(next, |due| next.min(due));
         Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)))
     }
 
@@ -250,30 +277,39 @@ impl Kernel {
     async fn settle_run(
         &self,
         run_context: &RunContext,
-        timer: &mut LimitTimer,
+        state: &mut PollState,
         now: Now,
     ) -> Result<RunSettled> {
         let is_there = self.viewers.is_present(run_context.run);
         let person = if is_there { HumanPresence::Present } else { HumanPresence::Absent };
         let draining = self.scheduler.is_draining();
-        let found = Arc::new(Mutex::new(LimitInstants { wall: WallStep::Wait, resume: None }));
-        let step = Arc::clone(&found);
-        let decide = Box::new(move |facts: &_| {
-            *sync::lock(&step) = LimitInstants {
+        let unknown = LimitInstants { wall: WallStep::Wait, resume: None };
+        let found = Arc::new(Mutex::new((unknown, false)));
+        let cell = Arc::clone(&found);
+        let procedure = state.procedure.clone();
+        let number = state.tasks.as_ref().map(|tasks| tasks.begin_settlement());
+        let decide = Box::new(move |facts: &RunFacts| {
+            let is_idle = facts.is_idle() && facts.state == RunState::Running;
+            let instants = LimitInstants {
                 wall: wall_limit::wall_step(facts, now.store),
                 resume: run_step::resume_at(facts, now),
             };
-            let step = run_step::decide_run_step(facts, person, now);
+            *sync::lock(&cell) = (instants, is_idle);
+            let step = run_step::decide_run_step(facts, &procedure, person, now);
             if draining { run_step::draining_step(step) } else { step }
         });
         let settled = self.store.run_settle(run_context.run, decide, now).await?;
-        let step = *sync::lock(&found);
+        let (instants, is_idle) = *sync::lock(&found);
+        if let (Some(tasks), Some(number)) = (&state.tasks, number) {
+            tasks.end_settlement(number, is_idle);
+        }
         // After a change of the state the COMMIT wakes this loop, and the next settlement computes the instant.
         let is_known = settled == RunStep::Stay;
-        timer.wall = is_known.then_some((run_context.limits, step.wall));
-        timer.resume = step.resume.filter(|_| is_known);
-        if step.wall == WallStep::StopTurns {
+        state.timer.wall = is_known.then_some((run_context.limits, instants.wall));
+        state.timer.resume = instants.resume.filter(|_| is_known);
+        if instants.wall == WallStep::StopTurns {
             self.request_stops(&WorkerSelector::Run(run_context.run), &WorkerStopReason::WallLimit);
+            state.tasks.iter().for_each(|tasks| tasks.interrupt());
         }
         Ok(match settled {
             RunStep::End { .. } => RunSettled::Ended,

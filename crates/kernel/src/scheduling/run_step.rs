@@ -6,6 +6,7 @@ use agent_worker_protocol::{
 };
 use agent_worker_store::{Now, RunFacts, RunStep, StoreTime, StoredVerdict};
 
+use crate::procedure::ProcedureState;
 use crate::scheduling::{
     limits::{self, TurnCount},
     spend_limit::SpendCount,
@@ -20,7 +21,12 @@ pub(crate) enum HumanPresence {
 }
 
 /// Decides about a run from its current facts.
-pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now) -> RunStep {
+pub(crate) fn decide_run_step(
+    facts: &RunFacts,
+    procedure: &ProcedureState,
+    person: HumanPresence,
+    now: Now,
+) -> RunStep {
     match &facts.state {
         RunState::Running => {}
         RunState::Electing => {
@@ -37,7 +43,7 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
         {
             return RunStep::Resume;
         }
-        state if state.refuses_work() => return limited_step(facts, now),
+        state if state.refuses_work() => return limited_step(facts, procedure, now),
         RunState::Setup | RunState::Paused { .. } | RunState::Ended { .. } => {
             return RunStep::Stay;
         }
@@ -46,13 +52,18 @@ pub(crate) fn decide_run_step(facts: &RunFacts, person: HumanPresence, now: Now)
         return RunStep::Pause(cause);
     }
     // Live turns finish. An idle run has nothing left that a limit refuses.
-    let has_work = facts.mode == RunMode::Start || !facts.is_idle();
+    let is_over = facts.is_idle() && procedure.is_over();
+    let has_work = facts.mode == RunMode::Start || !is_over;
     if has_work && let Some(cause) = SpendCount::of_run(facts, now).limit_cause() {
         return RunStep::Pause(cause);
     }
     match facts.mode {
-        RunMode::Run if facts.is_idle() => end_step(facts),
-        RunMode::Run if facts.waits_only_for_people() && person == HumanPresence::Absent => {
+        RunMode::Run if is_over => end_step(facts, procedure),
+        RunMode::Run
+            if facts.waits_only_for_people()
+                && !procedure.is_working()
+                && person == HumanPresence::Absent =>
+        {
             RunStep::Pause(PauseCause::Human)
         }
         RunMode::Run | RunMode::Start => RunStep::Stay,
@@ -67,13 +78,13 @@ pub(crate) fn resume_at(facts: &RunFacts, now: Now) -> Option<StoreTime> {
 
 /// Decides about a run that is paused at a limit that refuses work. The time of its live turns counts for the wall limit,
 /// also if they have finished since the last decision, so a run whose time is up does not end as done.
-fn limited_step(facts: &RunFacts, now: Now) -> RunStep {
+fn limited_step(facts: &RunFacts, procedure: &ProcedureState, now: Now) -> RunStep {
     if let Some(cause) = wall_limit_reached(facts, now.store) {
         return RunStep::Pause(cause);
     }
     // The limit refused no work: the live turns have finished, and nothing is left.
     match facts.mode {
-        RunMode::Run if facts.is_idle() => end_step(facts),
+        RunMode::Run if facts.is_idle() && procedure.is_over() => end_step(facts, procedure),
         RunMode::Run | RunMode::Start => RunStep::Stay,
     }
 }
@@ -106,7 +117,17 @@ pub(crate) fn pause_step(facts: &RunFacts) -> RunStep {
     }
 }
 
-fn end_step(facts: &RunFacts) -> RunStep {
+fn end_step(facts: &RunFacts, procedure: &ProcedureState) -> RunStep {
+    if let ProcedureState::Ended { failures } = procedure
+        && let [first, others @ ..] = failures.as_slice()
+    {
+        let why = match others.len() {
+            0 => first.clone(),
+            more => format!("{first} (and {more} more)"),
+        };
+        let error = Some(RunError { code: RunErrorCode::TaskFailed, message: failures.join("\n") });
+        return RunStep::End { outcome: Outcome::Failed, why, error };
+    }
     let count = |n: u32, what: &str, why: &str| {
         let plural = if n == 1 { "" } else { "s" };
         (n > 0).then(|| format!("{n} {what}{plural}{why}"))
@@ -206,6 +227,7 @@ mod tests {
     fn step_text_with(person: HumanPresence, facts: &RunFacts, now: i64) -> String {
         match decide_run_step(
             facts,
+            &ProcedureState::Absent,
             person,
             Now { store: StoreTime::new(now), wall: Millis::new(now + HOUR) },
         ) {
@@ -424,7 +446,9 @@ mod tests {
     fn a_stopping_daemon_pauses_a_run_at_its_wall_limit_and_does_nothing_else() {
         let now = |store| Now { store: StoreTime::new(store), wall: Millis::new(store) };
         let decide = |facts: &RunFacts, at| {
-            draining_step(decide_run_step(facts, HumanPresence::Absent, now(at)))
+            let step =
+                decide_run_step(facts, &ProcedureState::Absent, HumanPresence::Absent, now(at));
+            draining_step(step)
         };
         let busy = RunFacts { waking: 1, attempts: 1, ..sample_facts() };
         assert!(matches!(decide(&busy, 100_000), RunStep::Pause(_)));

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_worker_expressions::{EvaluationError, EvaluationRequest, ExpressionValue};
 use agent_worker_protocol::{
     AttemptId, NumberedEvent, RunId, Span, WorkerJob, api::ProcessTracking,
 };
@@ -116,6 +117,13 @@ pub trait Runner: Send + Sync {
     fn link_target(&self, _path: &Path) -> Option<PathBuf> {
         None
     }
+
+    /// Evaluates an expression of a run outside of this process.
+    async fn expression_evaluate(
+        &self,
+        run: RunId,
+        request: EvaluationRequest<'_>,
+    ) -> Result<ExpressionValue, EvaluationError>;
 
     /// Runs a shell command of a run to its end.
     async fn shell_run(

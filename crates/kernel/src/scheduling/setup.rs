@@ -4,14 +4,14 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use agent_worker_protocol::{
     EventBody, Outcome, ProposalKind, ProposalOption, Role, Rule, RunId, RunMode, RunState, Sender,
-    SetupRanData, Terms, TieBreaker,
+    SetupRanData, TaskState, Terms, TieBreaker,
     api::{RunError, RunErrorCode},
 };
 use agent_worker_store::{
-    Error as StoreError, HopContext, NewMessage, NewProposal, Now, RunStep, StoreTime, WriteActor,
-    WriteContext,
+    Error as StoreError, HopContext, NewMessage, NewProposal, Now, RunStep, StoreTime, TaskEnd,
+    TaskKey, WriteActor, WriteContext,
 };
-use agent_worker_workflow::{DocumentOwner, SetupStep, TemplateScope};
+use agent_worker_workflow::{DocumentOwner, SetupStep, TaskFormat, TemplateScope};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -24,14 +24,11 @@ use crate::{
         recipients::{RecipientSpec, resolve_recipients},
         size_limits::{self, MessageText},
     },
-    scheduling::runner::{ShellCommand, ShellOutcome},
+    procedure::setup_path,
+    scheduling::{runner::ShellOutcome, step_command::failure_text},
     voting::{notices, proposals::default_electorate},
 };
 
-/// Maximum size of a failing command's error output that is shown.
-const MAX_STDERR_BYTES: usize = 2000;
-/// Length of the shortest value that is hidden in error output: a shorter one occurs in ordinary words.
-const MIN_REDACTED_BYTES: usize = 4;
 /// Time limit for the election of the documents' owner.
 const ELECTION_DURATION: Duration = Duration::from_mins(10);
 
@@ -129,8 +126,17 @@ impl Kernel {
     ) -> Result<(), RunError> {
         let mut scope =
             self.template_scope(run_context).await.map_err(|error| setup_failure(&error))?;
-        for step in &run_context.script.workflow.setup {
-            self.run_setup_step(run_context, step, &mut scope, stop).await?;
+        let mut outputs = Vec::new();
+        for (nth, step) in run_context.script.workflow.setup.iter().enumerate() {
+            let output = self.run_setup_step(run_context, step, &mut scope, stop).await?;
+            if let Some(output) = output {
+                let stored = self.setup_output(run_context, nth, output).await;
+                outputs.push(stored.map_err(|error| setup_failure(&error))?);
+            }
+        }
+        if !run_context.script.workflow.tasks.is_empty() {
+            let stored = self.store.task_setup(run_context.run, outputs, self.now()).await;
+            stored.map_err(|error| setup_failure(&error.into()))?;
         }
         // An agent may have joined meanwhile.
         let run_context =
@@ -144,7 +150,8 @@ impl Kernel {
         started.map_err(|error| setup_failure(&error.into()))
     }
 
-    async fn template_scope(&self, run_context: &RunContext) -> Result<TemplateScope> {
+    /// Returns the values of a run that no command makes.
+    pub(crate) async fn template_scope(&self, run_context: &RunContext) -> Result<TemplateScope> {
         let env = self.runner.run_env(run_context.run).await.map_err(Error::RunFolder)?;
         let script = &run_context.script;
         let folder = script.file.as_deref().and_then(Path::parent).unwrap_or(&script.cwd);
@@ -157,36 +164,20 @@ impl Kernel {
         step: &SetupStep,
         scope: &mut TemplateScope,
         halt: &CancellationToken,
-    ) -> Result<(), RunError> {
+    ) -> Result<Option<String>, RunError> {
         let began = Instant::now();
         let failed = |message| RunError { code: RunErrorCode::SetupFailed, message };
         let line = step.line;
-        let prepared = step.shell.prepare(scope).map_err(|error| failed(error.summary()))?;
-        let env = self.runner.run_env(run_context.run).await;
-        let env =
-            env.map_err(|error| failed(format!("cannot read the run's environment: {error}")))?;
-        let env = run_context.script.workflow.setup_env(step, env, scope);
-        let env = env.map_err(|error| failed(format!("line {line}: {}", error.summary())))?;
-        let secrets: Vec<(String, String)> = step
-            .env_with_values()
-            .filter_map(|name| Some((name.to_owned(), env.get(name)?.clone())))
-            .collect();
-        let (program, options) = step.interpreter();
-        let command = ShellCommand {
-            run: run_context.run,
-            prepared,
-            program: run_context.setup_program(program),
-            options: options.iter().map(|option| (*option).to_owned()).collect(),
-            cwd: run_context.setup_cwd(step),
-            env,
-        };
+        let prepared = self.step_command(run_context, step, scope).await;
+        let (command, secrets) = prepared.map_err(|why| failed(format!("line {line}: {why}")))?;
         let end = self.runner.shell_run(command, halt.clone()).await;
         let end = end.map_err(|error| {
             failed(format!("the setup command on line {line} could not be started: {error}"))
         })?;
         self.record_setup_step(run_context.run, step, &end, began.elapsed()).await;
         if end.status != Some(0) {
-            return Err(failed(setup_failure_text(line, &end, &secrets)));
+            let command = format!("the setup command on line {line}");
+            return Err(failed(failure_text(&command, &end, &secrets)));
         }
         size_limits::check(
             "the output of a setup command",
@@ -194,11 +185,30 @@ impl Kernel {
             size_limits::MAX_RESOURCE_BYTES,
         )
         .map_err(|error| failed(format!("line {line}: {error}")))?;
-        if let Some(name) = &step.name {
-            let value = String::from_utf8_lossy(&end.stdout);
-            scope.insert_output(name.clone(), value.trim_end_matches('\n').to_owned());
-        }
-        Ok(())
+        let Some(name) = &step.name else { return Ok(None) };
+        let value = String::from_utf8_lossy(&end.stdout).trim_end_matches('\n').to_owned();
+        scope.insert_output(name.clone(), value.clone());
+        Ok(Some(value))
+    }
+
+    /// Stores an output for the tasks, which read it also after a restart of the daemon.
+    async fn setup_output(
+        &self,
+        run_context: &RunContext,
+        nth: usize,
+        output: String,
+    ) -> Result<TaskEnd> {
+        let output = self.task_output(run_context, output, TaskFormat::Text).await;
+        let output = output.map_err(|error| Error::BadRequest(error.to_string()))?;
+        Ok(TaskEnd {
+            key: TaskKey::of(setup_path(nth)),
+            state: TaskState::Done,
+            condition: None,
+            output: Some(output),
+            exit_code: Some(0),
+            error: None,
+            stderr: None,
+        })
     }
 
     async fn record_setup_step(
@@ -233,9 +243,12 @@ impl Kernel {
         mode: RunMode,
     ) -> Result<Option<NewMessage>, RunError> {
         let nobody = |message: String| RunError { code: RunErrorCode::NobodyWoken, message };
+        let has_tasks = !run_context.script.workflow.tasks.is_empty();
         let Some(template) = &run_context.script.workflow.kickoff else {
             return match mode {
                 RunMode::Start => Ok(None),
+                // The tasks begin at once.
+                RunMode::Run if has_tasks => Ok(None),
                 RunMode::Run => Err(nobody("the file has no kickoff, so no agent is woken".into())),
             };
         };
@@ -245,7 +258,7 @@ impl Kernel {
         let address = RecipientSpec { text: &body, data: &data, ..RecipientSpec::default() };
         let reached = resolve_recipients(&address, &Sender::User, &run_context.team)
             .map_err(|unknown| bad(format!("there is no agent `{}`", unknown.name)))?;
-        if mode == RunMode::Run && reached.woken().is_empty() {
+        if mode == RunMode::Run && !has_tasks && reached.woken().is_empty() {
             let meant = reached.unknown.iter().map(|unknown| match &unknown.suggestion {
                 Some(name) => {
                     format!("; `@{}` is not an agent, did you mean `@{name}`?", unknown.name)
@@ -314,79 +327,4 @@ fn setup_failure(error: &Error) -> RunError {
 fn wall_limit_error() -> RunError {
     let message = "the setup took longer than the run's time limit (`limits: wall`)".to_owned();
     RunError { code: RunErrorCode::SetupFailed, message }
-}
-
-/// Describes the failure of a command. Its error output is stored, so values of its `env:` do not appear in it.
-fn setup_failure_text(line: usize, end: &ShellOutcome, secrets: &[(String, String)]) -> String {
-    let how = match end.status {
-        Some(status) => format!("ended with status {status}"),
-        None => "was killed by a signal".to_owned(),
-    };
-    let stderr = redact(&end.stderr, secrets);
-    let from = stderr.ceil_char_boundary(stderr.len().saturating_sub(MAX_STDERR_BYTES));
-    let printed = stderr[from..].trim();
-    let printed =
-        if printed.is_empty() { "it printed no error".to_owned() } else { printed.to_owned() };
-    format!("the setup command on line {line} {how}: {printed}")
-}
-
-/// Replaces the values of variables, and the lines of a value, by the names of the variables. The runner keeps only the
-/// end of a long output, which may start within a value.
-fn redact(text: &str, secrets: &[(String, String)]) -> String {
-    let mut hidden: Vec<(&str, &str)> = secrets
-        .iter()
-        .flat_map(|(name, value)| {
-            value.lines().chain([value.as_str()]).map(move |part| (part.trim(), name.as_str()))
-        })
-        .filter(|(part, _)| part.len() >= MIN_REDACTED_BYTES)
-        .collect();
-    hidden.sort_by_key(|(part, _)| std::cmp::Reverse(part.len()));
-    hidden.dedup();
-    let is_long = text.len() > MAX_STDERR_BYTES;
-    let cut = hidden.iter().filter(|_| is_long).filter_map(|(part, name)| {
-        let tails = part.char_indices().skip(1).map(|(at, _)| &part[at..]);
-        let mut tails = tails.take_while(|tail| tail.len() >= MIN_REDACTED_BYTES);
-        Some((tails.find(|tail| text.starts_with(tail))?.len(), *name))
-    });
-    let mut redacted = match cut.max() {
-        Some((bytes, name)) => format!("[{name}]{}", &text[bytes..]),
-        None => text.to_owned(),
-    };
-    for (part, name) in hidden {
-        redacted = redacted.replace(part, &format!("[{name}]"));
-    }
-    redacted
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_error_of_a_setup_command_contains_no_value_of_its_env() {
-        let secrets = [
-            ("TOKEN", "hunter2-hunter2"),
-            ("KEY", "-----BEGIN-----\nabcdef\n"),
-            ("SHORT", "a"),
-            ("PREFIX", "hunter2"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
-        for (stderr, expected) in [
-            ("bad hunter2-hunter2!", "bad [TOKEN]!"),
-            ("bad hunter2", "bad [PREFIX]"),
-            ("abcdef is no key", "[KEY] is no key"),
-            ("a bad value", "a bad value"),
-            ("ter2-hunter2 was refused", "ter2-[PREFIX] was refused"),
-            ("fine", "fine"),
-        ] {
-            assert_eq!(redact(stderr, &secrets), expected, "{stderr}");
-        }
-        let rest = "x".repeat(MAX_STDERR_BYTES);
-        assert_eq!(redact(&format!("ter2-hunter2{rest}"), &secrets), format!("[TOKEN]{rest}"));
-        let long =
-            format!("{}hunter2-hunter2{}", "x".repeat(500), "y".repeat(MAX_STDERR_BYTES - 5));
-        let end = ShellOutcome { status: Some(1), stdout: Vec::new(), stderr: long };
-        let text = setup_failure_text(3, &end, &secrets);
-        assert!(!text.contains("unter2"), "{text}");
-    }
 }

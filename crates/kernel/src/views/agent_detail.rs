@@ -8,8 +8,8 @@ use agent_worker_protocol::{
     AgentName, AgentSettings, AgentState, ApprovalId, AttemptId, Backend, Millis, Permission,
     Priority, QuestionId, ResourceId, RunId, RunState, Seq,
     api::{
-        AgentDetail, AgentSession, AgentView, AttemptView, InboxReply, ListPage, LogReply, Mail,
-        ResumeRequest,
+        AgentDetail, AgentMockTool, AgentSession, AgentView, AttemptView, InboxReply, ListPage,
+        LogReply, Mail, ResumeRequest,
     },
 };
 use agent_worker_store::{
@@ -51,6 +51,8 @@ pub struct AgentExplanation {
     pub session: Option<AgentSession>,
     /// The resources with the conversation of an agent with direct access to a model.
     pub conversation: Vec<ResourceId>,
+    /// Its mock tools.
+    pub mock_tools: Vec<AgentMockTool>,
     /// The newest messages that wait for it.
     pub inbox: Vec<Mail>,
     /// Its last attempts, newest first.
@@ -100,7 +102,8 @@ impl AgentExplanation {
     pub fn into_detail(self, words: impl FnOnce(&Self) -> String) -> AgentDetail {
         let wakes_when = words(&self);
         let Self { view, run, run_state, state_since, system, inbox, attempts, .. } = self;
-        let (session, conversation) = (self.session, self.conversation);
+        let (session, conversation, mock_tools) =
+            (self.session, self.conversation, self.mock_tools);
         AgentDetail {
             view,
             run,
@@ -109,6 +112,7 @@ impl AgentExplanation {
             system,
             session,
             conversation,
+            mock_tools,
             inbox,
             attempts,
             wakes_when,
@@ -157,9 +161,9 @@ impl Agents<'_> {
         let rows = self.0.store.agent_list(instance.id).await?;
         let own = rows.iter().find(|row| row.name == agent);
         let settings = own.and_then(views::agent_settings);
-        let shown_session = |session: Option<&Value>| program_session(session, settings.as_ref()?);
-        let session = own.and_then(|row| shown_session(row.session.as_ref()));
         let stored = own.and_then(|row| row.session.as_ref());
+        let shown_session = |session: Option<&Value>| program_session(session, settings.as_ref()?);
+        let session = shown_session(stored);
         let conversation = settings.as_ref().map(|settings| conversation_parts(stored, settings));
         let inbox = self
             .0
@@ -167,6 +171,7 @@ impl Agents<'_> {
             .inbox_pending(instance.id, agent.clone(), ListRange::first(MAX_DETAIL_MESSAGES))
             .await?;
         let attempts = self.0.store.attempt_list(instance.id, agent, MAX_DETAIL_ATTEMPTS).await?;
+        let mock_tools = self.0.mock_tools_in(run, &view.name).await?;
         let times = StateTimes {
             last_attempt_ended: attempts.first().and_then(|last| last.ended_at),
             oldest_wake: oldest_wake(&inbox, view.waiting),
@@ -188,6 +193,7 @@ impl Agents<'_> {
             run_state: outlook.state(row.state),
             session,
             conversation: conversation.unwrap_or_default(),
+            mock_tools,
             inbox: inbox.into_iter().map(mail_view).collect(),
             attempts: attempts
                 .into_iter()

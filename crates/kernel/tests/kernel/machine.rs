@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use agent_worker_kernel::{Kernel, ShellCommand, ShellOutcome, VirtualClock};
+use agent_worker_kernel::{
+    Kernel, ShellCommand, ShellOutcome, TaskCommandEnd, TaskProcess, VirtualClock,
+};
 use agent_worker_protocol::{AgentName, AttemptId, InstanceRef, NumberedEvent, RunId, WorkerJob};
 use agent_worker_store::Now;
 use tokio::sync::watch;
@@ -41,6 +43,7 @@ struct MachineState {
     is_held: bool,
     environments: HashMap<RunId, BTreeMap<String, String>>,
     processes: HashMap<AttemptId, Arc<SimulatedProcess>>,
+    tasks: HashMap<TaskProcess, SimulatedTask>,
     turns: Vec<StartedTurn>,
     peak: PeakConcurrency,
 }
@@ -51,6 +54,13 @@ pub(crate) struct SimulatedProcess {
     instance: InstanceRef,
     pub(crate) journal: Mutex<Vec<NumberedEvent>>,
     life: ProcessLife,
+}
+
+/// One simulated process of a task's command.
+#[derive(Clone)]
+struct SimulatedTask {
+    halt: CancellationToken,
+    end: watch::Receiver<Option<TaskCommandEnd>>,
 }
 
 /// Life and end of a process.

@@ -59,6 +59,7 @@ const WRITE_METHODS: &[&str] = &[
     "message_append",
     "task_start",
     "task_finish",
+    "task_setup",
     "message_index",
     "inbox_show",
     "inbox_ack",
@@ -262,6 +263,7 @@ patient! {
         fn message_thread(workflow: WorkflowId, seq: Seq, after: Seq, limit: u32) -> Vec<Message>;
         fn message_position(workflow: WorkflowId, time: Millis) -> Seq;
         fn message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>;
+        fn message_answers(workflow: WorkflowId, seq: Seq) -> Vec<(AgentName, Seq)>;
         fn inbox_pending(workflow: WorkflowId, agent: AgentName, range: ListRange<InboxKey>) -> Vec<ShownMessage>;
         fn inbox_now(workflow: WorkflowId, agent: AgentName) -> Vec<ShownMessage>;
         fn inbox_after(workflow: WorkflowId, agent: AgentName, after: Seq) -> Vec<ShownMessage>;
@@ -289,6 +291,7 @@ patient! {
     impl TaskStore {
         fn task_start(run: RunId, new: NewTask, now: Now) -> TaskRow;
         fn task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow;
+        fn task_setup(run: RunId, ends: Vec<TaskEnd>, now: Now) -> ();
         fn task_list(run: RunId) -> Vec<TaskRow>;
     }
     impl DecisionStore {
@@ -346,6 +349,7 @@ patient! {
         fn fault_list() -> Vec<StoreFault>;
         fn heartbeat_put(now: StoreTime) -> ();
         fn heartbeat_last() -> Option<StoreTime>;
+        fn effect_is_known(by: WriteContext, workflow: WorkflowId) -> bool;
         fn effect_expire(before: StoreTime) -> u32;
         also {
             fn now(&self) -> Now {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    api::tools::AgentMockTool,
     id::{AttemptId, ResourceId, RunId, Seq},
     message::{Message, Usage},
     mock::MockRule,
@@ -151,6 +152,9 @@ pub struct AgentDetail {
     /// Resources with the conversation that the next turn of an agent with direct access to a model continues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conversation: Vec<ResourceId>,
+    /// Mock tools of the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mock_tools: Vec<AgentMockTool>,
     /// First twenty pending messages, in the order of the inbox.
     pub inbox: Vec<Mail>,
     /// Last attempts of the agent, newest first.
@@ -240,22 +244,4 @@ pub struct LogReply {
     pub text: String,
     /// Offset from which to continue reading.
     pub next: u64,
-}
-
-/// Body of `POST /agents/{target}/mock`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct MockRequest {
-    /// The whole new script; an empty one does nothing.
-    pub rules: Vec<MockRule>,
-}
-
-/// The script of a mock agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MockScript {
-    pub agent: AgentName,
-    /// Instance that the agent belongs to.
-    pub instance: InstanceRef,
-    /// Rules from the next turn on.
-    pub rules: Vec<MockRule>,
 }

@@ -117,7 +117,7 @@ impl RunVerdict {
     pub fn of(view: &RunView) -> Option<Self> {
         let invalid = view.error.as_ref().is_some_and(|error| match error.code {
             RunErrorCode::NobodyWoken | RunErrorCode::BadFile => true,
-            RunErrorCode::SetupFailed | RunErrorCode::Verdict => false,
+            RunErrorCode::SetupFailed | RunErrorCode::Verdict | RunErrorCode::TaskFailed => false,
         });
         match &view.state {
             RunState::Setup | RunState::Electing | RunState::Running => None,

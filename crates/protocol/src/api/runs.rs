@@ -272,6 +272,8 @@ pub enum RunErrorCode {
     BadFile,
     /// The team's own verdict is `failed`.
     Verdict,
+    /// A task failed, or was stopped.
+    TaskFailed,
 }
 
 /// Reply of `POST /runs/{id}/stop`.

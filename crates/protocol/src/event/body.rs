@@ -13,7 +13,7 @@ use super::data::{
     NotificationFailedData, PermissionGrantData, PermissionUsedData, ProposalActiveData,
     ProposalEndedData, QuestionData, RetryData, RunElectingData, RunEndedData, RunPausedData,
     RunRunningData, RunSetupData, RunVerdictData, SetupRanData, SuggestionAnsweredData,
-    SuggestionOpenData, TextData, ToolCallData, ToolResultData,
+    SuggestionOpenData, TaskEndedData, TaskStartedData, TextData, ToolCallData, ToolResultData,
 };
 use crate::message::{Message, Usage};
 
@@ -161,6 +161,10 @@ event_kinds! {
         SuggestionRejected(SuggestionAnsweredData) => "suggestion.rejected",
         /// A setup command ended.
         SetupRan(SetupRanData) => "setup.ran",
+        /// A task started, or started again.
+        TaskStarted(TaskStartedData) => "task.started",
+        /// A task ended, or will not start.
+        TaskEnded(TaskEndedData) => "task.ended",
         /// A proposal was made.
         ProposalActive(ProposalActiveData) => "proposal.active",
         /// A vote was cast or changed.
@@ -211,7 +215,7 @@ event_kinds! {
         AgentStopped => "agent.stopped",
         /// An agent that was stopped is woken again.
         AgentResumed => "agent.resumed",
-        /// A mock agent has another script from its next turn on.
+        /// An agent has another script or other mock tools from its next turn on.
         AgentMockChanged => "agent.mock_changed",
         /// An agent left the run.
         AgentRemoved => "agent.removed",

@@ -15,6 +15,7 @@ use crate::{
     proposal::ProposalState,
     sandbox::SandboxInForce,
     state::{AttemptEnd, Outcome, PauseCause, RunMode, VerdictOutcome},
+    task::{TaskPath, TaskState},
 };
 
 /// Data of `run.setup`.
@@ -200,6 +201,36 @@ pub struct SetupRanData {
     pub bytes: u64,
     /// The duration in milliseconds.
     pub ms: u64,
+}
+
+/// Data of `task.started`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskStartedData {
+    /// The place of the task in the procedure.
+    pub task: TaskPath,
+    /// The number of the item of `for_each`, from 1; absent for the task itself.
+    pub item: Option<u32>,
+    /// The number of the start, from 1.
+    pub attempt: u32,
+    /// The message that the task sent.
+    pub message: Option<Seq>,
+}
+
+/// Data of `task.ended`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskEndedData {
+    /// The place of the task in the procedure.
+    pub task: TaskPath,
+    /// The number of the item of `for_each`, from 1; absent for the task itself.
+    pub item: Option<u32>,
+    /// The state in which the task ended.
+    pub state: TaskState,
+    /// The exit code of the task's command.
+    pub exit_code: Option<i32>,
+    /// The reason of a failure.
+    pub error: Option<String>,
+    /// The duration in milliseconds; absent for a task that did not start.
+    pub ms: Option<u64>,
 }
 
 /// Data of `proposal.active`.

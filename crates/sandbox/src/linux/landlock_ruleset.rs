@@ -16,7 +16,7 @@ const NEWEST_ABI: ABI = ABI::V9;
 /// Restricts the calling thread for good.
 pub(crate) fn restrict_thread(
     rules: &[(PathBuf, LandlockRight)],
-    network: SandboxNetwork,
+    network: &SandboxNetwork,
     level: SandboxLevel,
 ) -> Result<(), SandboxError> {
     let failed = SandboxError::of_library("apply Landlock");
@@ -26,7 +26,7 @@ pub(crate) fn restrict_thread(
         .scope(Scope::from_all(NEWEST_ABI))
         .map_err(&failed)?;
     // At level `full` without a network, the sockets reach only the sandbox itself.
-    if network == SandboxNetwork::Off && level == SandboxLevel::Basic {
+    if *network == SandboxNetwork::Off && level == SandboxLevel::Basic {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST_ABI)).map_err(&failed)?;
     }
     let mut created = ruleset.create().map_err(&failed)?;

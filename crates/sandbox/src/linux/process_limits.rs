@@ -1,6 +1,6 @@
 //! Limits of memory and processes inside, and the capabilities that a program loses.
 
-use agent_worker_protocol::SandboxLevel;
+use agent_worker_protocol::{MemoryLimit, SandboxLevel};
 use rustix::{
     process::{Resource, Rlimit, getrlimit, getuid, setrlimit},
     thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities},
@@ -8,14 +8,15 @@ use rustix::{
 
 use crate::error::SandboxError;
 
-/// Maximum size of the data of one process.
-const MAX_DATA_BYTES: u64 = 4 << 30;
 /// Maximum number of processes and threads inside.
 const MAX_PROCESSES: u64 = 1024;
 
 /// Limits the data of each process and, where the system counts them per sandbox, the number of processes.
-pub(crate) fn limit_resources(level: SandboxLevel) -> Result<(), SandboxError> {
-    lower(Resource::Data, MAX_DATA_BYTES)?;
+pub(crate) fn limit_resources(
+    level: SandboxLevel,
+    memory: MemoryLimit,
+) -> Result<(), SandboxError> {
+    lower(Resource::Data, memory.bytes())?;
     // The system does not count the processes of root, and without a user namespace it counts all those of the user.
     if level == SandboxLevel::Full && !getuid().is_root() {
         lower(Resource::Nproc, MAX_PROCESSES)?;

@@ -87,7 +87,7 @@ type CallTable = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refuses the calls in the calling thread and in everything that it starts.
 pub(crate) fn restrict_calls(
-    network: SandboxNetwork,
+    network: &SandboxNetwork,
     level: SandboxLevel,
 ) -> Result<(), SandboxError> {
     let failed = SandboxError::of_library("build the filter of system calls");
@@ -102,11 +102,11 @@ pub(crate) fn restrict_calls(
 }
 
 /// Returns the families of sockets that a program may create.
-fn allowed_families(network: SandboxNetwork, level: SandboxLevel) -> &'static [u64] {
+fn allowed_families(network: &SandboxNetwork, level: SandboxLevel) -> &'static [u64] {
     match (network, level) {
         // Internet sockets would reach the network of the machine.
         (SandboxNetwork::Off, SandboxLevel::Basic) => &[AF_UNIX, AF_NETLINK],
-        (SandboxNetwork::Off | SandboxNetwork::Open, _) => {
+        (SandboxNetwork::Off | SandboxNetwork::Hosts(_) | SandboxNetwork::Open, _) => {
             &[AF_UNIX, AF_INET, AF_INET6, AF_NETLINK]
         }
     }
@@ -191,7 +191,7 @@ mod tests {
             (SandboxNetwork::Off, SandboxLevel::Basic, false),
             (SandboxNetwork::Open, SandboxLevel::Basic, true),
         ] {
-            let families = allowed_families(network, level);
+            let families = allowed_families(&network, level);
             assert_eq!(families.contains(&AF_INET), internet, "{network:?} {level:?}");
             assert_eq!(families.contains(&AF_INET6), internet, "{network:?} {level:?}");
             assert!(!families.contains(&40), "vsock");
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn every_table_becomes_a_program_of_the_kernel() {
         for network in [SandboxNetwork::Off, SandboxNetwork::Open] {
-            let families = allowed_families(network, SandboxLevel::Basic);
+            let families = allowed_families(&network, SandboxLevel::Basic);
             let table = forbidden_calls(families).unwrap();
             assert!(filter_program(table, libc::EPERM).unwrap().len() < 4096);
         }

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use agent_worker_protocol::{SandboxLevel, SandboxMode, SandboxNetwork, SandboxSettings};
+use agent_worker_protocol::{
+    MemoryLimit, SandboxLevel, SandboxMode, SandboxNetwork, SandboxSettings,
+};
 
 use super::*;
 use crate::{
@@ -259,6 +261,7 @@ fn the_rules_of_a_file_are_added_and_do_not_expose_the_home_of_agent_worker() {
         read: vec!["/data".into()],
         write: vec!["/home/me/notes".into()],
         network: SandboxNetwork::Open,
+        memory: MemoryLimit::default(),
     };
     let policy = machine.policy().unwrap();
     assert_eq!(policy.network, SandboxNetwork::Open);
@@ -274,7 +277,7 @@ fn the_rules_of_a_file_are_added_and_do_not_expose_the_home_of_agent_worker() {
 #[test]
 fn bubblewrap_mounts_a_folder_before_everything_below_it() {
     let policy = machine(&REPOSITORY).policy().unwrap();
-    let args = bubblewrap_args(&policy);
+    let args = bubblewrap_args(&policy, None);
     insta::assert_snapshot!(args.join(" ").replace(" --", "\n--"), @"
     --unshare-user
     --unshare-pid
@@ -314,7 +317,7 @@ fn bubblewrap_mounts_a_folder_before_everything_below_it() {
     --
     ");
     let open = SandboxPolicy { network: SandboxNetwork::Open, ..policy };
-    assert!(!bubblewrap_args(&open).contains(&"--unshare-net".to_owned()));
+    assert!(!bubblewrap_args(&open, None).contains(&"--unshare-net".to_owned()));
 }
 
 /// Returns the Landlock rules at level `basic`; `/etc` has two entries.

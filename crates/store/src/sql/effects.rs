@@ -42,6 +42,15 @@ pub(crate) fn once<T: Serialize + DeserializeOwned>(
     Ok(Once::New(value))
 }
 
+/// Returns true if the effect of a write with this key has happened. The caller then needs no decision for it.
+pub(crate) fn is_known(tx: &Tx<'_>, by: &WriteContext, workflow: WorkflowId) -> Result<bool> {
+    let locked = LockedInstance::lock(tx, workflow)?;
+    let author = Author::authorize(&locked, &by.actor)?;
+    let slot = by.key.as_ref().map(|key| EffectSlot::of(&author, key));
+    let result = slot.map(|slot| slot.find_result(&locked)).transpose()?;
+    Ok(result.flatten().is_some())
+}
+
 /// The key of a stored result.
 struct EffectSlot<'a> {
     scope: String,

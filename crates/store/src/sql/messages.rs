@@ -403,13 +403,7 @@ pub(crate) fn receipts_sql() -> String {
 }
 
 pub(crate) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>> {
-    require_message(db, workflow, seq)?;
-    let receipts = db
-        .prepare_cached(&receipts_sql())?
-        .query_map([workflow.get(), seq.get()], |row| {
-            Ok((read_receipt(row)?, read_answer_seq(row)?))
-        })?
-        .collect::<db::Result<Vec<_>>>()?;
+    let receipts = receipts_with_answers(db, workflow, seq)?;
     let seqs: Vec<_> = receipts.iter().filter_map(|(_, answer)| *answer).collect();
     let answers = load_bodies(db, workflow, &seqs)?;
     let with_answer = |(receipt, answer): (Receipt, Option<i64>)| {
@@ -417,6 +411,29 @@ pub(crate) fn receipts(db: &Connection, workflow: WorkflowId, seq: Seq) -> Resul
         Receipt { answer, ..receipt }
     };
     Ok(receipts.into_iter().map(with_answer).collect())
+}
+
+/// Returns the recipients that acted on a message, each with its answer.
+pub(crate) fn answers(
+    db: &Connection,
+    workflow: WorkflowId,
+    seq: Seq,
+) -> Result<Vec<(AgentName, Seq)>> {
+    let receipts = receipts_with_answers(db, workflow, seq)?.into_iter();
+    Ok(receipts.filter_map(|(receipt, answer)| Some((receipt.agent, Seq::new(answer?)))).collect())
+}
+
+fn receipts_with_answers(
+    db: &Connection,
+    workflow: WorkflowId,
+    seq: Seq,
+) -> Result<Vec<(Receipt, Option<i64>)>> {
+    require_message(db, workflow, seq)?;
+    let mut statement = db.prepare_cached(&receipts_sql())?;
+    let receipts = statement.query_map([workflow.get(), seq.get()], |row| {
+        Ok((read_receipt(row)?, read_answer_seq(row)?))
+    })?;
+    Ok(receipts.collect::<db::Result<Vec<_>>>()?)
 }
 
 /// Reads the number of the message with the answer.

@@ -15,7 +15,7 @@ use super::{
     limit_use,
     locked_instance::{LiveRun, LockedInstance},
     proposal_rows::select_proposals,
-    proposals, run_results, runs, spend,
+    proposals, run_results, runs, spend, tasks,
     transaction::Tx,
 };
 use crate::{
@@ -233,6 +233,7 @@ fn end_run(
     for agent in dropped.iter().map(|(_, agent, _)| agent).collect::<BTreeSet<_>>() {
         effects::clear_if_settled(locked.tx, locked.workflow, agent)?;
     }
+    tasks::stop_running(locked, live.number, why, now)?;
     if let Some(error) = error {
         let error = serde_json::to_string(error)?;
         runs::set_text_column(locked.tx, (locked.workflow, live.number), "error", Some(&error))?;

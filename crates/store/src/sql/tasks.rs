@@ -4,13 +4,15 @@
 //! has started. A final state never changes.
 
 use agent_worker_protocol::{
-    Hash, Keyword as _, Millis, ResourceId, RunId, RunState, Sender, Seq, TaskPath, TaskState,
+    EventBody, Hash, Keyword as _, Millis, ResourceId, RunId, RunState, Sender, Seq, TaskEndedData,
+    TaskPath, TaskStartedData, TaskState,
 };
 
 use super::{
     author::Author,
     checksum::TASK,
     columns::{self, RunNo},
+    events::EventEntry,
     locked_instance::LockedInstance,
     transaction::Tx,
 };
@@ -47,6 +49,7 @@ pub(crate) fn start(tx: &Tx<'_>, run: RunId, new: &NewTask, now: Now) -> Result<
             ..empty_row(&new.key, TaskState::Running, new.condition)
         };
         insert(&locked, number, &row)?;
+        record_start(&mut locked, &row, now)?;
         locked.save()?;
         return Ok(row);
     };
@@ -54,8 +57,10 @@ pub(crate) fn start(tx: &Tx<'_>, run: RunId, new: &NewTask, now: Now) -> Result<
         return Ok(found);
     }
     update(&locked, number, &new.key, "attempts = attempts + 1", &[])?;
+    let row = TaskRow { attempts: found.attempts + 1, ..found };
+    record_start(&mut locked, &row, now)?;
     locked.save()?;
-    Ok(TaskRow { attempts: found.attempts + 1, ..found })
+    Ok(row)
 }
 
 /// Ends a task of the live run. A task without a row gets one: it has not started and never will. A task that has ended
@@ -64,7 +69,7 @@ pub(crate) fn finish(tx: &Tx<'_>, run: RunId, end: &TaskEnd, now: Now) -> Result
     if !end.state.is_final() {
         return Err(Error::InvalidValue("a task ends in a final state".to_owned()));
     }
-    let (locked, number) = lock_live_run(tx, run)?;
+    let (mut locked, number) = lock_live_run(tx, run)?;
     let found = find(&locked, number, &end.key)?;
     let row = TaskRow {
         state: end.state,
@@ -97,8 +102,89 @@ pub(crate) fn finish(tx: &Tx<'_>, run: RunId, end: &TaskEnd, now: Now) -> Result
         ];
         update(&locked, number, &end.key, set, &values)?;
     }
+    record_end(&mut locked, &row, now)?;
     locked.save()?;
     Ok(row)
+}
+
+/// Stores the outputs of the setup commands as tasks that are done. A setup that runs again replaces them; a run that
+/// has left its setup keeps what it has.
+pub(crate) fn record_setup(tx: &Tx<'_>, run: RunId, ends: &[TaskEnd], now: Now) -> Result<()> {
+    let (locked, number) = lock_live_run(tx, run)?;
+    if locked.live_run()?.state != RunState::Setup {
+        return Ok(());
+    }
+    tx.prepare_cached("DELETE FROM task WHERE workflow = ?1 AND run = ?2")?
+        .execute(params![locked.workflow.get(), number.0])?;
+    for end in ends {
+        let row = TaskRow {
+            attempts: 1,
+            output: end.output.clone(),
+            exit_code: end.exit_code,
+            ended: Some(now.wall),
+            ..empty_row(&end.key, end.state, None)
+        };
+        insert(&locked, number, &row)?;
+    }
+    locked.save()
+}
+
+pub(crate) const RUNNING_SQL: &str =
+    "SELECT path, item FROM task WHERE workflow = ?1 AND run = ?2 AND state = 'running'";
+
+/// Stops the running tasks of the live run, which ends.
+pub(crate) fn stop_running(
+    locked: &mut LockedInstance<'_>,
+    run: RunNo,
+    why: &str,
+    now: Now,
+) -> Result<()> {
+    let running = locked
+        .tx
+        .prepare_cached(RUNNING_SQL)?
+        .query_map(params![locked.workflow.get(), run.0], |row| {
+            Ok(TaskKey { path: TaskPath::new(row.get::<String>(0)?), item: row.get(1)? })
+        })?
+        .collect::<db::Result<Vec<_>>>()?;
+    for key in running {
+        let set = "state = ?5, error = ?6, ended = ?7";
+        let state = TaskState::Stopped;
+        update(locked, run, &key, set, &[&state.word(), &why, &now.wall.get()])?;
+        // A damaged row stays damaged, and does not keep its run from ending.
+        match find(locked, run, &key) {
+            Ok(row) => row.iter().try_for_each(|row| record_end(locked, row, now))?,
+            Err(Error::Damaged(damaged)) => damage::report_skipped(damaged),
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(())
+}
+
+fn record_start(locked: &mut LockedInstance<'_>, row: &TaskRow, now: Now) -> Result<()> {
+    let body = EventBody::TaskStarted(TaskStartedData {
+        task: row.key.path.clone(),
+        item: item_number(&row.key),
+        attempt: row.attempts,
+        message: row.message,
+    });
+    locked.append_event(&EventEntry::new(body), now)
+}
+
+fn record_end(locked: &mut LockedInstance<'_>, row: &TaskRow, now: Now) -> Result<()> {
+    let ms = row.started.map(|started| now.wall.get().saturating_sub(started.get()));
+    let body = EventBody::TaskEnded(TaskEndedData {
+        task: row.key.path.clone(),
+        item: item_number(&row.key),
+        state: row.state,
+        exit_code: row.exit_code,
+        error: row.error.clone(),
+        ms: ms.map(|ms| u64::try_from(ms).unwrap_or_default()),
+    });
+    locked.append_event(&EventEntry::new(body), now)
+}
+
+fn item_number(key: &TaskKey) -> Option<u32> {
+    Some(key.item).filter(|item| *item > 0)
 }
 
 /// Lists the tasks of a run that have started or will not start.

@@ -64,6 +64,8 @@ pub trait AdminStore: Send + Sync {
     async fn heartbeat_put(&self, now: StoreTime) -> Result<()>;
     /// Returns the time of the last heartbeat.
     async fn heartbeat_last(&self) -> Result<Option<StoreTime>>;
+    /// Returns true if the effect of a write with this key has happened in an instance with a live run.
+    async fn effect_is_known(&self, by: WriteContext, workflow: WorkflowId) -> Result<bool>;
     /// Deletes the keys of users and clients from before `before`.
     async fn effect_expire(&self, before: StoreTime) -> Result<u32>;
 }
@@ -79,6 +81,8 @@ store_methods! {
         write of_home() feedback_put(entry: FeedbackView) -> () = move |tx| feedback::put_feedback(tx, &entry);
         write of_workflow(workflow) feedback_submit(by: WriteContext, workflow: WorkflowId, entry: FeedbackView, now: Now) -> Once<FeedbackView>
             = move |tx| feedback::submit(tx, &by, workflow, &entry, now);
+        write of_workflow(workflow) effect_is_known(by: WriteContext, workflow: WorkflowId) -> bool
+            = move |tx| effects::is_known(tx, &by, workflow);
         read of_home() heartbeat_last() -> Option<StoreTime> = tokens::last_heartbeat;
     }
     database {

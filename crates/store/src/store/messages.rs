@@ -52,6 +52,12 @@ pub trait MessageStore: Send + Sync {
     async fn message_index(&self, most: u32) -> Result<bool>;
     /// Returns the state of each delivery of a message.
     async fn message_receipts(&self, workflow: WorkflowId, seq: Seq) -> Result<Vec<Receipt>>;
+    /// Returns the recipients that acted on a message, each with the message that is its answer.
+    async fn message_answers(
+        &self,
+        workflow: WorkflowId,
+        seq: Seq,
+    ) -> Result<Vec<(AgentName, Seq)>>;
     /// Reads the pending messages of an agent: waking first, urgent first, then by age. Acks nothing.
     async fn inbox_pending(
         &self,
@@ -111,6 +117,8 @@ store_methods! {
             = move |db| messages::position(db, workflow, time);
         read of_workflow(workflow) message_receipts(workflow: WorkflowId, seq: Seq) -> Vec<Receipt>
             = move |db| messages::receipts(db, workflow, seq);
+        read of_workflow(workflow) message_answers(workflow: WorkflowId, seq: Seq) -> Vec<(AgentName, Seq)>
+            = move |db| messages::answers(db, workflow, seq);
         read of_workflow(workflow) inbox_pending(workflow: WorkflowId, agent: AgentName, range: ListRange<InboxKey>) -> Vec<ShownMessage>
             = move |db| inbox::pending(db, workflow, &agent, range);
         read of_workflow(workflow) inbox_now(workflow: WorkflowId, agent: AgentName) -> Vec<ShownMessage>

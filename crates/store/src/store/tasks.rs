@@ -22,6 +22,8 @@ pub trait TaskStore: Send + Sync {
     async fn task_start(&self, run: RunId, new: NewTask, now: Now) -> Result<TaskRow>;
     /// Ends a task of a live run, also one that never starts. Returns the row. A task that has ended stays as it is.
     async fn task_finish(&self, run: RunId, end: TaskEnd, now: Now) -> Result<TaskRow>;
+    /// Stores the outputs of the setup commands of a run as tasks that are done; replaces those of an earlier try.
+    async fn task_setup(&self, run: RunId, ends: Vec<TaskEnd>, now: Now) -> Result<()>;
     /// Lists the tasks of a run in the order of their paths.
     async fn task_list(&self, run: RunId) -> Result<Vec<TaskRow>>;
 }
@@ -33,6 +35,8 @@ store_methods! {
             = move |tx| tasks::start(tx, run, &new, now);
         write of_run(run) task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow
             = move |tx| tasks::finish(tx, run, &end, now);
+        write of_run(run) task_setup(run: RunId, ends: Vec<TaskEnd>, now: Now) -> ()
+            = move |tx| tasks::record_setup(tx, run, &ends, now);
         read of_run(run) task_list(run: RunId) -> Vec<TaskRow> = move |db| tasks::list(db, run);
     }
     database {}

@@ -100,6 +100,12 @@ pub(crate) async fn a_new_script_replaces_the_settings_of_an_agent_once(store: A
     let event = team.events().await.pop().unwrap();
     assert_eq!((event.body.kind_word(), event.by.as_deref()), ("agent.mock_changed", Some("user")));
     assert!(matches!(set("z", "{}").await, Err(Error::NotFound("agent"))));
+    let by = |key: &str| keyed(user(), key, "args");
+    let is_known = async |key: &str| store.effect_is_known(by(key), team.workflow).await.unwrap();
+    assert!(!is_known("k").await && !store.effect_is_known(user(), team.workflow).await.unwrap());
+    let new = NewAgent { settings: "{}".to_owned(), ..new_agent("b") };
+    store.agent_mock_set(by("k"), team.workflow, new, NOW).await.unwrap();
+    assert!(is_known("k").await && !is_known("other").await);
     team.settle(end(Outcome::Stopped)).await;
     assert!(matches!(set("a", "{}").await, Err(Error::NoRun)));
 }

@@ -104,8 +104,15 @@ impl AcpBackend {
             gate: &gate,
             session: self.launch.session(context),
         };
-        let (command, _sandbox) = self.launch.sandboxed_command(&path, turn.mode, context)?;
-        let work = async { run_agent(self.preset, &turn, command).await.map(TurnAnswer::from) };
+        let (command, sandbox) = self.launch.sandboxed_command(&path, &turn)?;
+        let work = async {
+            let run = run_agent(self.preset, &turn, command);
+            let answer = match sandbox {
+                Some(sandbox) => Box::pin(sandbox.run(&context.reporter, run)).await,
+                None => run.await,
+            };
+            answer.map(TurnAnswer::from)
+        };
         let served = serve_tools(tools, context, work).await;
         served.require_tool_listing(self.launch.name())
     }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use agent_worker_backends::{install_command, settings_paths};
 use agent_worker_host::{ProgramDefect, own_program};
 use agent_worker_protocol::{CredentialMode, FailureClass, SessionPolicy};
-use agent_worker_sandbox::SandboxLaunch;
+use agent_worker_sandbox::SandboxStart;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::{endpoint::ModelEndpoint, io_failure};
+use super::{ProgramTurn, endpoint::ModelEndpoint, io_failure};
 use crate::{
-    attempt_sandbox::sandbox_failure,
+    attempt_sandbox::{RunningSandbox, sandbox_failure},
     child_env::ChildEnv,
     tool_server::ToolServer,
     turn::{TurnAnswer, TurnContext, TurnFailure},
@@ -99,14 +99,13 @@ impl ProgramLaunch {
         command
     }
 
-    /// Returns the command at `path` in the sandbox of the attempt, if it has one. Keep the sandbox until the program
-    /// has ended.
+    /// Returns the command at `path` in the sandbox of the attempt, if it has one. The program has to run in it.
     pub(super) fn sandboxed_command(
         &self,
         path: &Path,
-        mode: CredentialMode,
-        context: &TurnContext,
-    ) -> Result<(Command, Option<SandboxLaunch>), TurnFailure> {
+        turn: &ProgramTurn<'_>,
+    ) -> Result<(Command, Option<RunningSandbox>), TurnFailure> {
+        let ProgramTurn { context, mode, tool_server, .. } = turn;
         let Some(sandbox) = &context.sandbox else {
             return Ok((self.command(path, &context.child_env), None));
         };
@@ -114,11 +113,12 @@ impl ProgramLaunch {
             (CredentialMode::Login, Some(agent)) => user_settings(agent, &context.child_env),
             (CredentialMode::Login | CredentialMode::Isolated, _) => Vec::new(),
         };
-        let launch = sandbox.prepare(path, settings, context)?;
+        let launch = sandbox.prepare(path, settings, tool_server.port(), context)?;
+        let SandboxStart { args, guard } = launch.start().map_err(sandbox_failure)?;
         let mut command = context.child_env.command(own_program());
-        command.args(launch.args().map_err(sandbox_failure)?).arg(path);
+        command.args(args).arg(path);
         command.args(self.command.iter().skip(1).chain(&self.args));
-        Ok((command, Some(launch)))
+        Ok((command, Some(RunningSandbox { launch, guard })))
     }
 
     /// Returns the mode of the workflow file; without one, a key decides.

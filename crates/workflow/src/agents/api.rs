@@ -128,7 +128,7 @@ pub(crate) fn with_defaults(model: Option<&str>) -> Result<Api, BackendChoiceErr
         context_window: None,
         temperature: None,
         extra: Map::new(),
-        tools: builtin_tools::default_names(&Permissions::default(), SandboxNetwork::Off),
+        tools: builtin_tools::default_names(&Permissions::default(), &SandboxNetwork::Off),
     })
 }
 

@@ -85,7 +85,7 @@ fn read_entry(field: &YamlField<'_>) -> Result<Vec<&'static BuiltinToolSpec>, Di
 
 /// Returns the tools of an agent without `tools:`: all that its rules may allow, and `fetch_url` only if the network is open or
 /// a rule names it.
-pub(crate) fn default_names(rules: &Permissions, network: SandboxNetwork) -> Vec<String> {
+pub(crate) fn default_names(rules: &Permissions, network: &SandboxNetwork) -> Vec<String> {
     let is_named = |row: &BuiltinToolSpec, patterns: &[ToolPattern]| {
         patterns.iter().any(|pattern| names_same_tool(pattern.tool(), row.name))
     };
@@ -100,7 +100,7 @@ pub(crate) fn default_names(rules: &Permissions, network: SandboxNetwork) -> Vec
         _ if is_wanted(row) => true,
         // They act on a command that another tool has started.
         BuiltinEffect::Follows => false,
-        BuiltinEffect::Fetches if network == SandboxNetwork::Off => false,
+        BuiltinEffect::Fetches if *network != SandboxNetwork::Open => false,
         BuiltinEffect::Fetches
         | BuiltinEffect::Reads
         | BuiltinEffect::Edits
@@ -119,7 +119,7 @@ pub(crate) fn default_names(rules: &Permissions, network: SandboxNetwork) -> Vec
 /// and with a sandbox they need no approval unless the file has rules.
 pub(crate) fn complete(settings: &mut AgentSettings, keys: ToolKeys<'_>) {
     let Backend::Api(api) = &mut settings.backend else { return };
-    let network = if keys.has_sandbox { settings.sandbox.network } else { SandboxNetwork::Off };
+    let network = if keys.has_sandbox { &settings.sandbox.network } else { &SandboxNetwork::Off };
     api.tools = match keys.tools {
         Some(names) => names.to_vec(),
         None => default_names(&settings.permissions, network),

@@ -4,16 +4,22 @@
 
 use std::collections::BTreeMap;
 
-use agent_worker_backends::{BackendKind, BackendSpec, find_builtin_tool};
-use agent_worker_protocol::{Backend, MockTool, MockToolResult, SHELL_TOOL, ToolName};
+use agent_worker_backends::{BUILTIN_TOOLS, BackendKind, BackendSpec, find_builtin_tool};
+use agent_worker_protocol::{
+    AgentSettings, Backend, MockTool, MockToolResult, SHELL_TOOL, ToolName,
+};
 use serde_json::Value;
 
 use crate::{
     agents::{backend::BackendChoiceError, output_schema, standalone::AgentDraftError},
-    diagnostics::diagnostic::{Diagnostic, Diagnostics},
+    diagnostics::{
+        diagnostic::{Diagnostic, Diagnostics},
+        spelling::nearest,
+    },
     yaml::{
         Yaml,
         fields::{AllowedKeys, YamlField, YamlFields},
+        text_file::MAX_FILE_BYTES,
     },
 };
 
@@ -180,27 +186,135 @@ fn read_result(
     Some(MockToolResult { when: BTreeMap::new(), result, error })
 }
 
-/// Checks a mock tool for a live agent, and completes it from the built-in tool that it replaces.
-pub fn complete_mock_tool(tool: MockTool, backend: &Backend) -> Result<MockTool, AgentDraftError> {
+/// A change of the mock tools of a live agent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MockToolChange {
+    /// Tools to add, or to replace by their names.
+    pub set: Vec<MockTool>,
+    /// Names of tools that become as in the workflow file again.
+    pub clear: Vec<String>,
+}
+
+/// Returns the mock tools of an agent after a change; `file` are those of the workflow file. No change removes one of these, because
+/// the rules of the file may allow calls only for the reason that they have no effect.
+pub fn change_mock_tools(
+    agent: &AgentSettings,
+    file: &[MockTool],
+    change: MockToolChange,
+) -> Result<Vec<MockTool>, AgentDraftError> {
     let refuse = |(message, hint): BackendChoiceError| AgentDraftError { message, hint };
-    match backend {
-        Backend::Api(_) | Backend::Mock { .. } => {}
-        Backend::Native(_) | Backend::Acp(_) | Backend::Command { .. } => {
-            return Err(refuse((
-                format!("an agent with the backend `{}` has no mock tools", backend.word()),
-                "they are for `backend: api` and `backend: mock`".to_owned(),
-            )));
+    if change == MockToolChange::default() {
+        return Ok(agent.mock_tools.clone());
+    }
+    check_backend(agent).map_err(refuse)?;
+    let mut tools = agent.mock_tools.clone();
+    for name in &change.clear {
+        clear_tool(&mut tools, file, agent, name).map_err(refuse)?;
+    }
+    for tool in change.set {
+        let tool = complete_mock_tool(tool, &tools, agent).map_err(refuse)?;
+        match tools.iter_mut().find(|old| old.name == tool.name) {
+            Some(old) => *old = tool,
+            None => tools.push(tool),
         }
     }
-    check_name(&tool.name).map_err(refuse)?;
+    let bytes = serde_json::to_vec(&tools).map_or(usize::MAX, |text| text.len());
+    if bytes > MAX_FILE_BYTES {
+        let message = format!(
+            "the mock tools of `{}` would have {bytes} bytes of JSON; at most {MAX_FILE_BYTES} are allowed",
+            agent.name
+        );
+        return Err(refuse((message, "give shorter results".to_owned())));
+    }
+    Ok(tools)
+}
+
+/// Returns the names of the mock tools that differ from those of the workflow file.
+pub fn changed_mock_tools<'a>(tools: &'a [MockTool], file: &[MockTool]) -> Vec<&'a str> {
+    tools.iter().filter(|tool| !file.contains(tool)).map(|tool| tool.name.as_str()).collect()
+}
+
+fn check_backend(agent: &AgentSettings) -> Result<(), BackendChoiceError> {
+    match agent.backend {
+        Backend::Api(_) | Backend::Mock { .. } => Ok(()),
+        Backend::Native(_) | Backend::Acp(_) | Backend::Command { .. } => Err((
+            format!(
+                "`{}` has the backend `{}`, whose tools cannot be mocked",
+                agent.name,
+                agent.backend.word()
+            ),
+            "mock tools are for `backend: api` and `backend: mock`".to_owned(),
+        )),
+    }
+}
+
+fn clear_tool(
+    tools: &mut Vec<MockTool>,
+    file: &[MockTool],
+    agent: &AgentSettings,
+    word: &str,
+) -> Result<(), BackendChoiceError> {
+    let name = call_name(word);
+    let changed = changed_mock_tools(tools, file);
+    if !changed.contains(&name) {
+        let message = if file.iter().any(|tool| tool.name == name) {
+            format!("the mock tool `{name}` of `{}` is that of the workflow file", agent.name)
+        } else {
+            format!("`{}` has no mock tool `{word}`", agent.name)
+        };
+        let hint = match changed.as_slice() {
+            [] => "none of its mock tools was changed, so there is nothing to clear".to_owned(),
+            changed => format!("the changed ones are: {}", changed.join(", ")),
+        };
+        return Err((message, hint));
+    }
+    match file.iter().find(|tool| tool.name == name) {
+        Some(own) => {
+            for tool in tools.iter_mut().filter(|tool| tool.name == name) {
+                *tool = own.clone();
+            }
+        }
+        None => tools.retain(|tool| tool.name != name),
+    }
+    Ok(())
+}
+
+/// Checks a mock tool for a live agent, and completes it from the mock tool or the built-in tool that it replaces.
+fn complete_mock_tool(
+    tool: MockTool,
+    tools: &[MockTool],
+    agent: &AgentSettings,
+) -> Result<MockTool, BackendChoiceError> {
+    check_name(&tool.name)?;
     let is_one = |result: &MockToolResult| result.result.is_some() != result.error.is_some();
     if tool.results.is_empty() || !tool.results.iter().all(is_one) {
         let message = "each result of a mock tool has a `result` or an `error`".to_owned();
-        return Err(refuse((message, "give one of the two".to_owned())));
+        return Err((message, "give one of the two".to_owned()));
     }
-    let Some(row) = find_builtin_tool(&tool.name) else { return Ok(tool) };
-    let description =
-        if tool.description.is_empty() { row.description.to_owned() } else { tool.description };
-    let schema = tool.schema.or_else(|| serde_json::from_str(row.schema).ok());
-    Ok(MockTool { name: row.name.to_owned(), description, schema, ..tool })
+    let name = call_name(&tool.name);
+    let old = tools.iter().find(|old| old.name == name);
+    let row = find_builtin_tool(name);
+    let (own, schema) = match (old, row) {
+        (Some(old), _) => (old.description.clone(), old.schema.clone()),
+        (None, Some(row)) => (row.description.to_owned(), serde_json::from_str(row.schema).ok()),
+        (None, None) => (String::new(), None),
+    };
+    let description = if tool.description.is_empty() { own } else { tool.description };
+    if description.is_empty() && old.is_none() {
+        return Err(unknown_tool(name, tools, agent));
+    }
+    let schema = tool.schema.or(schema);
+    Ok(MockTool { name: name.to_owned(), description, schema, results: tool.results })
+}
+
+/// Returns the error for a new tool without a description, which is more often a misspelt one.
+fn unknown_tool(word: &str, tools: &[MockTool], agent: &AgentSettings) -> BackendChoiceError {
+    let builtin = BUILTIN_TOOLS
+        .iter()
+        .flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied()));
+    let hint = match nearest(word, builtin.chain(tools.iter().map(|tool| tool.name.as_str()))) {
+        Some(near) => format!("did you mean `{near}`? a new tool needs a description"),
+        None => "a new tool needs a description".to_owned(),
+    };
+    (format!("`{}` has no tool `{word}`", agent.name), hint)
 }

@@ -210,6 +210,11 @@ impl TaskDefinition {
         }
     }
 
+    /// Returns true if the task only holds other tasks.
+    pub fn is_group(&self) -> bool {
+        matches!(self.action, TaskAction::Parallel(_) | TaskAction::Sequence(_))
+    }
+
     /// Returns true if the task may run after a failure: its `if` calls `failure()` or `always()`.
     pub fn handles_failure(&self) -> bool {
         self.condition.as_ref().is_some_and(Expression::handles_failure)

@@ -197,6 +197,16 @@ pub(crate) fn parse_reference(inner: &str) -> Result<(Reference, ReferenceForm),
     Ok((name.parse()?, form))
 }
 
+impl Reference {
+    /// Returns the values that the reference reads: itself, or those that its expression names.
+    pub fn values_read(&self) -> Vec<Self> {
+        match self {
+            Self::Expression(expression) => expression::references(expression).collect(),
+            plain => vec![plain.clone()],
+        }
+    }
+}
+
 impl FromStr for Reference {
     type Err = ReferenceFlaw;
 

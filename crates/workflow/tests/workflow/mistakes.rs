@@ -250,9 +250,9 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "the built-in tools are bash, ",
     ),
     (
-        "agents:\n  a: { model: opus, backend: api, sandbox: { network: [crates.io] } }\n",
-        "2:55",
-        "a list of hosts in `network`",
+        "agents:\n  a: { model: opus, backend: api, sandbox: { network: [http://crates.io] } }\n",
+        "2:56",
+        "`http://crates.io` names no host",
         "",
     ),
     (

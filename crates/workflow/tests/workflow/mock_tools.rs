@@ -1,7 +1,7 @@
 //! Tools with scripted results: `mock_tools`.
 
-use agent_worker_protocol::{AgentSettings, Backend, PermissionAction};
-use agent_worker_workflow::RenderStyle;
+use agent_worker_protocol::{AgentSettings, Backend, MockTool, PermissionAction};
+use agent_worker_workflow::{MockToolChange, RenderStyle, change_mock_tools, changed_mock_tools};
 use serde_json::{Value, json};
 
 use crate::read;
@@ -124,4 +124,48 @@ fn a_mistake_in_a_mock_tool_has_its_place() {
         foreign.contains("`mock_tools` is for `backend: api` and `backend: mock`"),
         "{foreign}"
     );
+}
+
+fn mock(name: &str, result: &str) -> MockTool {
+    serde_json::from_value(json!({"name": name, "results": [{"result": result}]})).unwrap()
+}
+
+fn set(agent: &AgentSettings, file: &[MockTool], tool: MockTool) -> Vec<MockTool> {
+    let change = MockToolChange { set: vec![tool], clear: Vec::new() };
+    change_mock_tools(agent, file, change).unwrap()
+}
+
+#[test]
+fn a_changed_mock_tool_keeps_its_description_and_its_schema() {
+    let tool =
+        "{ name: deploy, description: D, schema: { type: object, properties: {} }, result: a }";
+    let found = agent(&format!("model: sonnet, backend: api, mock_tools: [{tool}]"));
+    let file = &found.mock_tools;
+    let changed = set(&found, file, mock("deploy", "b"));
+    assert_eq!(changed.len(), 1);
+    assert_eq!(
+        (&changed[0].description, &changed[0].schema),
+        (&file[0].description, &file[0].schema)
+    );
+    assert_eq!(changed_mock_tools(&changed, file), ["deploy"]);
+    assert!(changed_mock_tools(&set(&found, file, mock("deploy", "a")), file).is_empty());
+    let described = MockTool { description: "New.".to_owned(), ..mock("deploy", "b") };
+    let changed = set(&found, file, described);
+    assert_eq!((changed[0].description.as_str(), &changed[0].schema), ("New.", &file[0].schema));
+    let bash = set(&found, file, mock("Bash", "b")).remove(1);
+    assert_eq!(bash.name, "bash");
+    assert!(bash.description.starts_with("Runs a shell command") && bash.schema.is_some());
+}
+
+#[test]
+fn no_change_lets_a_built_in_tool_act_that_the_file_mocks() {
+    let keys = "model: sonnet, backend: api, sandbox: off, tools: [bash], mock_tools: [{ name: bash, result: a }]";
+    let mut found = agent(keys);
+    assert_eq!(found.permissions.default, Some(PermissionAction::Allow));
+    let file = found.mock_tools.clone();
+    let clear = || MockToolChange { set: Vec::new(), clear: vec!["Bash".to_owned()] };
+    let refused = change_mock_tools(&found, &file, clear()).unwrap_err();
+    assert_eq!(refused.message, "the mock tool `bash` of `a` is that of the workflow file");
+    found.mock_tools = set(&found, &file, mock("bash", "b"));
+    assert_eq!(change_mock_tools(&found, &file, clear()).unwrap(), file);
 }

@@ -3,10 +3,10 @@
 use agent_worker_protocol::{
     AttemptId, RunId, Seq, Target,
     api::{
-        AgentDetail, AgentInterrupted, AgentStopped, AgentView, DeadLetter, DeadReply, DeadRequest,
-        InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView, ListPage, LogReply,
-        MAX_PAGE_ITEMS, MessagesReply, MockRequest, MockScript, ResumeRequest, RunStopped, RunView,
-        StatsView, TurnDetail, TurnView,
+        AgentDetail, AgentInterrupted, AgentMocks, AgentStopped, AgentTools, AgentView, DeadLetter,
+        DeadReply, DeadRequest, InstanceCleared, InstanceRemoved, InstanceRequest, InstanceView,
+        ListPage, LogReply, MAX_PAGE_ITEMS, MessagesReply, MockRequest, ResumeRequest, RunStopped,
+        RunView, StatsView, TurnDetail, TurnView,
     },
 };
 use serde_json::json;
@@ -46,6 +46,15 @@ impl DaemonClient {
         self.daemon.get(&agent_url(who, "", scope)).await
     }
 
+    /// Sends `GET /agents/{target}/tools`, for every page.
+    pub(crate) async fn agent_tools(
+        &self,
+        who: &Target,
+        scope: &CommandScope,
+    ) -> ClientResult<Vec<AgentTools>> {
+        self.get_list(agent_url_builder(who, "/tools", scope)).await
+    }
+
     /// Sends `POST /agents/{target}/stop`.
     pub(crate) async fn agent_stop(
         &self,
@@ -82,7 +91,7 @@ impl DaemonClient {
         who: &Target,
         request: &MockRequest,
         scope: &CommandScope,
-    ) -> ClientResult<MockScript> {
+    ) -> ClientResult<AgentMocks> {
         self.daemon.post_once(&agent_url(who, "/mock", scope), key, request).await
     }
 

@@ -6,9 +6,12 @@
 use std::path::{Path, PathBuf};
 
 use agent_worker_backends::{BuiltinTool, BuiltinToolSpec, find_builtin_tool};
-use agent_worker_protocol::{AgentName, AgentSettings, PermissionAction, PermissionMode, ToolName};
+use agent_worker_protocol::{
+    AgentName, AgentSettings, PermissionAction, PermissionMode, ToolName,
+    api::{ToolPermission, ToolSource},
+};
 use agent_worker_tools::{PageFetcher, ToolOutput};
-use agent_worker_workflow::{ToolPermission, agent_tools, nearest};
+use agent_worker_workflow::nearest;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -63,8 +66,8 @@ struct ToolCallReport {
 /// Runs the command.
 pub(super) async fn run(args: &Args, ctx: &mut CommandContext<'_>) -> Result<RunVerdict, CliError> {
     let call_args = parse_args(&args.arguments)?;
-    let owner = read_agent(&args.file, Some(&args.agent), ctx)?;
-    let tool = checked_tool(&owner.agent, &args.tool)?;
+    let owner = read_agent(&args.file, &args.agent, ctx)?;
+    let tool = checked_tool(&owner, &args.tool)?;
     let output = carry_out(&owner, &tool, call_args, ctx).await?;
     let (text, image) = match output {
         ToolOutput::Done(text) => (text, None),
@@ -97,15 +100,16 @@ fn parse_args(text: &str) -> Result<Map<String, Value>, CliError> {
 }
 
 /// Returns the name of a tool that the agent may call.
-fn checked_tool(agent: &AgentSettings, word: &str) -> Result<String, CliError> {
+fn checked_tool(owner: &FileAgent, word: &str) -> Result<String, CliError> {
+    let agent = &owner.agent;
     if ToolName::find(word).is_some() {
         return Err(usage(format!("`{word}` is a tool of the team, which the daemon carries out"))
             .with_hint(
                 "call it through `agent-worker mcp`, or use a command such as `agent-worker send`",
             ));
     }
-    let tools = agent_tools(agent);
-    let own = || tools.iter().filter(|tool| tool.schema_bytes.is_some());
+    let tools = owner.tools().tools;
+    let own = || tools.iter().filter(|tool| tool.source != ToolSource::Team);
     let name = find_builtin_tool(word).map_or(word, |row| row.name);
     let Some(tool) = own().find(|tool| tool.name == name) else {
         let hint = match nearest(word, own().map(|tool| tool.name.as_str())) {
@@ -157,7 +161,9 @@ async fn carry_out(
     }
     match find_builtin_tool(tool) {
         Some(BuiltinToolSpec { tool: BuiltinTool::FetchUrl, .. }) => {
-            Ok(PageFetcher::new(std::iter::empty()).fetch(args).await)
+            let settings = &owner.agent.sandbox;
+            let hosts = settings.network.hosts().filter(|_| !settings.is_off());
+            Ok(PageFetcher::new(std::iter::empty(), hosts).fetch(args).await)
         }
         Some(row) => call_in_host(owner, row, args, ctx.settings).await,
         None => Ok(ToolOutput::Failed(format!("there is no tool `{tool}`"))),

@@ -4,17 +4,19 @@ use std::{collections::BTreeMap, process::Stdio};
 
 use agent_worker_backends::{BuiltinTool, BuiltinToolSpec, builtin_tool};
 use agent_worker_protocol::BASE_ENV;
-use agent_worker_sandbox::{SandboxLaunch, SandboxRequest, SandboxSupport};
+use agent_worker_sandbox::{
+    SandboxGuard, SandboxLaunch, SandboxRequest, SandboxStart, SandboxSupport,
+};
 use agent_worker_tools::{HostCall, HostReply, HostRequest, ToolOutput};
 use serde_json::{Map, Value};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    process::Command,
+    process::{Child, Command},
 };
 
 use super::{call::working_folder, file_agent::FileAgent};
 use crate::{
-    commands::sandbox::{PrivateFolder, refused},
+    commands::sandbox::{PrivateFolder, process_tree, refused},
     error::{CliError, CliErrorKind},
     input::settings::CliSettings,
 };
@@ -30,10 +32,30 @@ pub(super) async fn call_in_host(
     settings: &CliSettings,
 ) -> Result<ToolOutput, CliError> {
     let private = PrivateFolder::create()?;
-    let mut command = host_command(owner, &private, settings)?;
+    let (mut command, sandbox) = host_command(owner, &private, settings)?;
     let failed =
         |error| CliError::with_source(CliErrorKind::Failed, "could not call the tool", error);
     let mut child = command.spawn().map_err(failed)?;
+    let tree = process_tree(&child);
+    let work = exchange_lines(&mut child, row, args);
+    match sandbox {
+        // The result names the host that was refused.
+        Some((_launch, guard)) => {
+            let done = guard.run(tree, |_| (), work).await;
+            done.map_err(|excess| CliError::new(CliErrorKind::Failed, excess.to_string()))?
+        }
+        None => work.await,
+    }
+}
+
+/// Writes the calls to a host and reads their results until the host ends.
+async fn exchange_lines(
+    child: &mut Child,
+    row: &BuiltinToolSpec,
+    args: Map<String, Value>,
+) -> Result<ToolOutput, CliError> {
+    let failed =
+        |error| CliError::with_source(CliErrorKind::Failed, "could not call the tool", error);
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(CliError::new(CliErrorKind::Failed, "the process of the tools has no pipes"));
     };
@@ -64,7 +86,7 @@ fn host_command(
     owner: &FileAgent,
     private: &PrivateFolder,
     settings: &CliSettings,
-) -> Result<Command, CliError> {
+) -> Result<(Command, Option<(SandboxLaunch, SandboxGuard)>), CliError> {
     let work = working_folder(owner, &settings.cwd);
     let is_passed =
         |name: &String| BASE_ENV.contains(&name.as_str()) || owner.agent.env.contains(name);
@@ -74,6 +96,7 @@ fn host_command(
     let level = support.level_for(owner.agent.sandbox.mode).map_err(refused)?;
     let mut command = Command::new(&settings.exe);
     command.current_dir(&work).env_clear().envs(&env);
+    let mut guarded = None;
     if let Some(level) = level {
         let request = SandboxRequest {
             work,
@@ -86,8 +109,10 @@ fn host_command(
             ..SandboxRequest::default()
         };
         let launch = SandboxLaunch::prepare(&request, level, &support).map_err(refused)?;
-        command.args(launch.args().map_err(refused)?).arg(&settings.exe);
+        let SandboxStart { args, guard } = launch.start().map_err(refused)?;
+        command.args(args).arg(&settings.exe);
+        guarded = Some((launch, guard));
     }
     command.arg(TOOL_HOST_COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-    Ok(command)
+    Ok((command, guarded))
 }

@@ -1,19 +1,20 @@
 //! Formats events and messages: one line for an event, one or more for a message.
 
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, path::Path, time::Duration};
 
 use agent_worker_protocol::{
     AgentName, ApprovalOpenData, Attachment, BallotCastData, DocumentPath, DocumentWrittenData,
     Event, EventBody, MentionUnheardData, Message, MessageKind, NotificationFailedData,
     PermissionGrantData, PermissionUsedData, Problem, RunVerdictData, SHELL_TOOL, Seq,
-    SetupRanData, ToolCallData, ToolResultData, VerdictOutcome, size_text,
+    SetupRanData, TaskEndedData, TaskPath, TaskStartedData, TaskState, ToolCallData,
+    ToolResultData, VerdictOutcome, size_text,
 };
 
 use super::{AgentStatusRow, TranscriptLine};
 use crate::output::{
     call_text::call_text,
     styled_line::{StyledLine, Tone},
-    text::{self, cut, escape_invisible, one_line},
+    text::{self, cut, escape_invisible, format_elapsed, one_line},
 };
 
 /// Maximum width of a tool's arguments, in columns.
@@ -146,6 +147,37 @@ pub(super) fn is_tool_failure(data: &ToolResultData) -> bool {
 pub(super) fn setup_text(data: &SetupRanData) -> String {
     let status = data.status.map_or_else(|| "null".to_owned(), |status| status.to_string());
     format!("setup command on line {} ended with status {status}", data.line)
+}
+
+/// Formats the start of a task.
+pub(super) fn task_start_text(data: &TaskStartedData) -> String {
+    let again = match data.attempt {
+        ..=1 => String::new(),
+        attempt => format!(" again (attempt {attempt})"),
+    };
+    format!("task `{}` starts{again}", task_text(&data.task, data.item))
+}
+
+/// Formats the end of a task.
+pub(super) fn task_end_notice(event: &Event, data: &TaskEndedData) -> Vec<TranscriptLine> {
+    let tone = match data.state {
+        TaskState::Done => Tone::Good,
+        TaskState::Failed => Tone::Bad,
+        TaskState::Stopped => Tone::Warn,
+        TaskState::Skipped | TaskState::Waiting | TaskState::Running => Tone::Dim,
+    };
+    let took = data
+        .ms
+        .map(|ms| format!(" ({})", format_elapsed(Duration::from_millis(ms))))
+        .unwrap_or_default();
+    let why = data.error.as_deref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
+    let words = format!("task `{}` {}{took}{why}", task_text(&data.task, data.item), data.state);
+    agent_notice(event, tone, &words)
+}
+
+fn task_text(task: &TaskPath, item: Option<u32>) -> String {
+    let item = item.map(|item| format!("[{item}]")).unwrap_or_default();
+    format!("{}{item}", one_line(task.as_str()))
 }
 
 /// Formats the new revision of a document.

@@ -7,16 +7,19 @@ use std::{
     time::Duration,
 };
 
+use agent_worker_expressions::{
+    EvaluationError, EvaluationRequest, ExpressionValue, NamedValue, ValueContent,
+};
 use agent_worker_kernel::{
     AttemptPaths, EventTail, ProcessMark, Runner, ShellCommand, ShellOutcome, TaskCommandEnd,
     TaskProcess, WorkerExit, WorkerLiveness,
 };
 use agent_worker_protocol::{AttemptId, RunId, Span, WorkerEvent, WorkerJob};
 use async_trait::async_trait;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{Machine, ProcessLife, ShellScript, SimulatedProcess, WorkerScript};
+use super::{Machine, ProcessLife, ShellScript, SimulatedProcess, SimulatedTask, WorkerScript};
 use crate::scripted_worker::{ScriptEnd, ScriptedWorker};
 
 /// Time until the exit of a process is noticed.
@@ -139,34 +142,68 @@ impl Runner for Machine {
 
     async fn task_run(
         &self,
-        _process: TaskProcess,
+        process: TaskProcess,
         command: ShellCommand,
         timeout: Option<Span>,
         stop: CancellationToken,
     ) -> io::Result<Option<TaskCommandEnd>> {
-        let limit = async {
-            match timeout {
-                Some(timeout) => tokio::time::sleep(timeout.duration()).await,
-                None => std::future::pending().await,
-            }
-        };
-        let halt = stop.child_token();
-        let began = tokio::time::Instant::now();
-        let mut running = self.shell_run(command, halt.clone());
-        let (outcome, timed_out) = tokio::select! {
-            outcome = &mut running => (outcome?, false),
-            () = limit => {
-                halt.cancel();
-                (running.await?, true)
-            }
-        };
-        let ms = u64::try_from(began.elapsed().as_millis()).unwrap();
-        let stopped = stop.is_cancelled();
-        Ok(Some(TaskCommandEnd { outcome, timed_out, stopped, ms }))
+        let (said, end) = watch::channel(None);
+        let task = SimulatedTask { halt: CancellationToken::new(), end };
+        self.state().tasks.insert(process.clone(), task.clone());
+        let (machine, halt) = (self.clone(), task.halt);
+        self.tracker.spawn(async move {
+            let began = tokio::time::Instant::now();
+            let timed_out = halt.child_token();
+            let limit = async {
+                match timeout {
+                    Some(timeout) => tokio::time::sleep(timeout.duration()).await,
+                    None => std::future::pending().await,
+                }
+                timed_out.cancel();
+                std::future::pending::<()>().await;
+            };
+            let outcome = tokio::select! {
+                outcome = machine.shell_run(command, timed_out.clone()) => outcome.unwrap(),
+                () = limit => unreachable!(),
+            };
+            let stopped = halt.is_cancelled();
+            let timed_out = timed_out.is_cancelled() && !stopped;
+            let ms = u64::try_from(began.elapsed().as_millis()).unwrap();
+            said.send_replace(Some(TaskCommandEnd { outcome, timed_out, stopped, ms }));
+        });
+        Ok(self.task_adopt(process, stop).await)
     }
 
-    async fn task_adopt(&self, _: TaskProcess, _: CancellationToken) -> Option<TaskCommandEnd> {
-        None
+    async fn task_adopt(
+        &self,
+        process: TaskProcess,
+        stop: CancellationToken,
+    ) -> Option<TaskCommandEnd> {
+        let mut task = self.state().tasks.get(&process).cloned()?;
+        tokio::select! {
+            ended = task.end.wait_for(Option::is_some) => return ended.ok()?.clone(),
+            () = stop.cancelled() => task.halt.cancel(),
+        }
+        task.end.wait_for(Option::is_some).await.ok()?.clone()
+    }
+
+    /// Knows `true`, `false`, and the names of values.
+    async fn expression_evaluate(
+        &self,
+        _run: RunId,
+        request: EvaluationRequest<'_>,
+    ) -> Result<ExpressionValue, EvaluationError> {
+        let source = request.expression.source().trim();
+        let value = request.values.iter().find(|value| value.path.join(".") == source);
+        Ok(match (source, value) {
+            ("true" | "always()", _) => ExpressionValue::Boolean(true),
+            ("false", _) => ExpressionValue::Boolean(false),
+            ("failure()", _) => ExpressionValue::Boolean(request.has_failed),
+            (_, Some(NamedValue { content: ValueContent::Text(text), .. })) => {
+                ExpressionValue::Text((*text).to_owned())
+            }
+            (other, _) => panic!("the machine cannot evaluate `{other}`"),
+        })
     }
 }
 

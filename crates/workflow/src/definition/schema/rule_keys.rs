@@ -48,6 +48,8 @@ pub(super) fn permissions() -> Value {
 pub(super) fn sandbox() -> Value {
     let words = sandbox::SANDBOX_MODES.map(|(word, _)| word);
     let paths = |description: &str| list(description, &text(""));
+    let hosts =
+        list("", &text("`example.org`, `*.example.org`, or with a port: `localhost:8080`."));
     let settings = mapping(
         "Sandbox with further paths.",
         &[],
@@ -57,8 +59,12 @@ pub(super) fn sandbox() -> Value {
             ("write", paths("Further files and folders that the program can change.")),
             (
                 "network",
-                json!({ "type": "boolean", "description": "The network is open (true; for `api` false)." }),
+                json!({
+                    "description": "The network is open (true; for `api` false), or the hosts that can be reached.",
+                    "anyOf": [{ "type": "boolean" }, hosts],
+                }),
             ),
+            ("memory", text("Limit of the memory of all processes inside, such as 2GiB (4GiB).")),
         ],
     );
     let backends = agents::limiting_backends(|can| can.sandbox).join(", ");

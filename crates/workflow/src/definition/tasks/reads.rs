@@ -34,8 +34,7 @@ impl TaskDefinition {
     /// Returns the references in the texts of the task itself: its action, `env:`, `if` and `for_each`. An expression is
     /// one reference.
     pub fn references(&self) -> BTreeSet<Reference> {
-        let variables = self.command().into_iter().flat_map(SetupStep::env_references);
-        let texts = self.text_references().into_iter().chain(variables).cloned();
+        let texts = self.action_references().cloned();
         let expressions = self.expressions().map(|one| {
             expression::reference(one.clone()).unwrap_or(Reference::Expression(one.clone()))
         });
@@ -45,11 +44,13 @@ impl TaskDefinition {
     /// Returns the values that these references need, also those in expressions. Some of them may not exist: a name that
     /// an expression declares itself is among them, because it may also be a value.
     pub fn reads(&self) -> BTreeSet<Reference> {
-        let read = |reference: Reference| match reference {
-            Reference::Expression(expression) => expression::references(&expression).collect(),
-            value => vec![value],
-        };
-        self.references().into_iter().flat_map(read).collect()
+        self.references().iter().flat_map(Reference::values_read).collect()
+    }
+
+    /// Returns the references of the action, with those of `env:`.
+    pub fn action_references(&self) -> impl Iterator<Item = &Reference> {
+        let variables = self.command().into_iter().flat_map(SetupStep::env_references);
+        self.text_references().into_iter().chain(variables)
     }
 
     fn command(&self) -> Option<&SetupStep> {

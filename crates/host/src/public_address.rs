@@ -1,15 +1,43 @@
-//! Addresses that a page may be fetched from: those of the public internet. Pure.
+//! Addresses that an agent may reach: those of the public internet, and for a listed name those of a private network. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Returns true for an address of the public internet. This machine, private networks, link-local addresses with the
 /// metadata of clouds, and reserved ranges are none.
-pub(crate) fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
     }
 }
+
+/// Returns true for an address that another machine of a private network can have: neither this machine itself, nor a
+/// service of a cloud for its machines, nor a group of machines.
+pub fn is_remote(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_remote_v4(address),
+        IpAddr::V6(address) => {
+            let segments = address.segments();
+            if let Some(inner) = embedded_v4(segments) {
+                return is_remote_v4(inner);
+            }
+            // `fc00::/7` is private; Amazon has its metadata there.
+            let is_private = segments[0] & 0xfe00 == 0xfc00 && segments[..2] != [0xfd00, 0x0ec2];
+            is_private || is_public_v6(address)
+        }
+    }
+}
+
+fn is_remote_v4(address: Ipv4Addr) -> bool {
+    let [a, b, ..] = address.octets();
+    let is_shared = a == 100 && (64..128).contains(&b) && address != ALIBABA_METADATA;
+    address.is_private() || is_shared || is_public_v4(address)
+}
+
+/// Metadata of Alibaba's cloud, in the range that providers use for translation.
+const ALIBABA_METADATA: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
+/// Service of Microsoft's cloud for its machines, at an address of the public range.
+const AZURE_SERVICE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
@@ -18,6 +46,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_link_local()
         || address.is_documentation()
         || address.is_multicast()
+        || address == AZURE_SERVICE
         || a == 0
         || a >= 240
         // Addresses behind a provider's translation, which clouds use for metadata.
@@ -74,6 +103,7 @@ mod tests {
             ("100.128.0.1", true),
             ("192.0.0.192", false),
             ("198.18.0.1", false),
+            ("168.63.129.16", false),
             ("224.0.0.1", false),
             ("255.255.255.255", false),
             ("::1", false),
@@ -90,6 +120,35 @@ mod tests {
             ("2001:0:7f00:1::", false),
         ] {
             assert_eq!(is_public(address.parse().unwrap()), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_private_network_is_remote_and_this_machine_and_metadata_are_not() {
+        for (address, expected) in [
+            ("93.184.216.34", true),
+            ("10.1.2.3", true),
+            ("192.168.1.1", true),
+            ("100.64.0.1", true),
+            ("fd12::1", true),
+            ("2606:2800:220:1::1", true),
+            ("127.0.0.1", false),
+            ("0.0.0.0", false),
+            ("169.254.169.254", false),
+            ("100.100.100.200", false),
+            ("192.0.0.192", false),
+            ("168.63.129.16", false),
+            ("224.0.0.1", false),
+            ("::1", false),
+            ("::", false),
+            ("::ffff:127.0.0.1", false),
+            ("::ffff:10.1.2.3", true),
+            ("64:ff9b::a9fe:a9fe", false),
+            ("fe80::1", false),
+            ("fd00:ec2::254", false),
+            ("ff02::1", false),
+        ] {
+            assert_eq!(is_remote(address.parse().unwrap()), expected, "{address}");
         }
     }
 }

@@ -1,36 +1,40 @@
-//! The table of tools: name, description, input and output of each.
+//! The table of the team's tools: name, description, input and output of each.
 //!
-//! Every turn of every agent pays for each word here; a test keeps the list under 8 KiB.
+//! The daemon lists and carries them out; other processes read their sizes here. Every turn of every agent pays for each word
+//! here; a test keeps the list under 8 KiB.
 
-pub(super) mod client_tools;
+mod client_tools;
+mod schema;
 
-use agent_worker_protocol::{Permission, ToolName};
+use serde_json::{Map, Value};
 
-use super::schema::{
-    ToolField,
-    ToolFieldKind::{Flag, Number, Numbers, Objects, ObjectsWithFields, Text, Texts},
-    optional, required,
+use self::schema::ToolFieldKind::{Flag, Number, Numbers, Objects, ObjectsWithFields, Text, Texts};
+pub use self::{
+    client_tools::CLIENT_TOOL_SPECS,
+    schema::{ToolField, ToolFieldKind, optional, output_schema, required},
 };
+use crate::{scope::Permission, tool::ToolName};
 
 /// One tool of the table.
-pub(super) struct ToolSpec {
+#[derive(Debug)]
+pub struct ToolSpec {
     /// Name of the tool.
-    pub(super) name: ToolName,
+    pub name: ToolName,
     /// Permission that the caller needs.
-    pub(super) permission: Permission,
+    pub permission: Permission,
     /// Description for the model.
-    pub(super) description: &'static str,
+    pub description: &'static str,
     /// Effect of a call.
-    pub(super) effect: ToolEffect,
+    pub effect: ToolEffect,
     /// Fields of the input.
-    pub(super) input: &'static [ToolField],
+    pub input: &'static [ToolField],
     /// Fields of the output.
-    pub(super) output: &'static [ToolField],
+    pub output: &'static [ToolField],
 }
 
 /// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ToolEffect {
+pub enum ToolEffect {
     /// Changes no state.
     Reads,
     /// Changes the state of a team.
@@ -39,6 +43,23 @@ pub(super) enum ToolEffect {
     Starts,
     /// Ends something permanently.
     Ends,
+}
+
+impl ToolSpec {
+    /// Finds the row of a tool.
+    pub fn of(tool: ToolName) -> Option<&'static Self> {
+        AGENT_TOOL_SPECS.iter().chain(&CLIENT_TOOL_SPECS).find(|spec| spec.name == tool)
+    }
+
+    /// Builds the input schema, with further fields of some callers.
+    pub fn input_schema(&self, more: &[ToolField]) -> Map<String, Value> {
+        let mut takes = [self.input, more].concat();
+        match self.effect {
+            ToolEffect::Reads | ToolEffect::Starts => {}
+            ToolEffect::Writes | ToolEffect::Ends => takes.push(optional("idempotency_key", Text)),
+        }
+        schema::input_schema(&takes)
+    }
 }
 
 /// The described fields of a message; the others are self-explanatory.
@@ -66,7 +87,7 @@ const DOCUMENT_FIELDS: &[ToolField] =
     &[required("file", Text), required("revision", Number), optional("deduplicated", Flag)];
 
 /// Every tool that agents see, in the order of the list.
-pub(super) static AGENT_TOOL_SPECS: [ToolSpec; 21] = [
+pub static AGENT_TOOL_SPECS: [ToolSpec; 21] = [
     ToolSpec {
         name: ToolName::ChannelSend,
         permission: Permission::Send,

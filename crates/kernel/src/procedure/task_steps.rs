@@ -1,5 +1,5 @@
-//! The next steps of a procedure: from its tree and the rows of its tasks. Pure; a loop carries the steps out, stores
-//! their results as rows, and asks again.
+//! The next steps of a procedure: from its tree and the rows of its tasks. Pure; the loop of the run carries the steps
+//! out, stores their results as rows, and asks again.
 //!
 //! A task has no row until its turn comes, which is when all tasks that it waits for have ended. Then it is skipped,
 //! or its `if` is evaluated, or it starts. A task whose `if` is false and that has `else` also has a running row, with
@@ -8,14 +8,14 @@
 //! A task has *failed in effect* if it failed without `continue_on_error`, if it was stopped, or if it was skipped
 //! because of such a task. Tasks that wait for one are skipped, unless their `if` calls `failure()` or `always()`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent_worker_protocol::{TaskPath, TaskState};
-use agent_worker_store::TaskRow;
+use agent_worker_store::{TaskKey, TaskRow};
 use agent_worker_workflow::{TaskAction, TaskDefinition, TaskProcedure};
 
-/// Rows of the tasks of a run by their paths.
-pub(crate) type TaskRows = BTreeMap<TaskPath, TaskRow>;
+/// Rows of the tasks of a run.
+pub(crate) type TaskRows = BTreeMap<TaskKey, TaskRow>;
 
 /// One thing to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,12 +50,14 @@ pub(crate) struct TaskProgress<'t> {
     pub(crate) end: Option<TaskState>,
 }
 
-/// Returns the next steps. Without steps and without an end, the procedure waits for a running task.
+/// Returns the next steps. Without steps and without an end, the procedure waits for a running task. `begun` are the tasks
+/// whose work is under way; the row of such a task may not be written yet.
 pub(crate) fn next_task_steps<'t>(
     procedure: &'t TaskProcedure,
     rows: &TaskRows,
+    begun: &BTreeSet<TaskPath>,
 ) -> TaskProgress<'t> {
-    let mut walk = TaskWalk { rows, steps: Vec::new() };
+    let mut walk = TaskWalk { rows, begun, steps: Vec::new() };
     let list = TaskList { tasks: &procedure.tasks, max: None, fail_fast: false };
     let end = walk.list(&list, Circumstances::default());
     TaskProgress { steps: walk.steps, end }
@@ -97,10 +99,11 @@ impl EarlierTasks {
 
 struct TaskWalk<'t, 'r> {
     rows: &'r TaskRows,
+    begun: &'r BTreeSet<TaskPath>,
     steps: Vec<TaskStep<'t>>,
 }
 
-impl<'t> TaskWalk<'t, '_> {
+impl<'t, 'r> TaskWalk<'t, 'r> {
     /// Adds the steps of a list; returns its final state if every task has ended.
     fn list(&mut self, list: &TaskList<'t>, around: Circumstances) -> Option<TaskState> {
         let failed = |task: &TaskDefinition| self.has_failed_in_effect(task);
@@ -111,12 +114,17 @@ impl<'t> TaskWalk<'t, '_> {
         for (index, task) in list.tasks.iter().enumerate() {
             let needed = self.needed(list, task, index, before);
             before = before.and(self, task);
-            match self.rows.get(&task.path) {
+            match self.row(task) {
                 Some(row) if row.state.is_final() => {}
                 Some(row) => {
                     let around = Circumstances { is_halted, ..around };
                     let has_failed = around.has_failed || needed.have_failed;
                     self.running_task(task, row, Circumstances { has_failed, ..around });
+                }
+                None if self.begun.contains(&task.path) => {
+                    if is_halted {
+                        self.steps.push(TaskStep::Stop(task));
+                    }
                 }
                 None if is_halted => {
                     self.steps.push(TaskStep::Finish { task, state: TaskState::Skipped });
@@ -219,12 +227,20 @@ impl<'t> TaskWalk<'t, '_> {
         needed.fold(none, |all, one| all.and(self, one))
     }
 
+    fn row(&self, task: &TaskDefinition) -> Option<&'r TaskRow> {
+        self.rows.get(&TaskKey::of(task.path.clone()))
+    }
+
     fn state(&self, task: &TaskDefinition) -> TaskState {
-        self.rows.get(&task.path).map_or(TaskState::Waiting, |row| row.state)
+        let begun = || match self.begun.contains(&task.path) {
+            true => TaskState::Running,
+            false => TaskState::Waiting,
+        };
+        self.row(task).map_or_else(begun, |row| row.state)
     }
 
     fn has_failed_in_effect(&self, task: &TaskDefinition) -> bool {
-        let Some(row) = self.rows.get(&task.path) else { return false };
+        let Some(row) = self.row(task) else { return false };
         match row.state {
             TaskState::Failed => !task.continue_on_error,
             TaskState::Stopped => true,

@@ -1,15 +1,14 @@
 //! Tools for the user and clients only: they start, end and change parts of a team.
 
-use agent_worker_protocol::{Permission, ToolName};
-
 use super::{
-    super::schema::{
+    ToolEffect, ToolSpec,
+    schema::{
         ToolField,
         ToolFieldKind::{Flag, Number, ObjectsWithFields, Text, Texts},
         optional, required,
     },
-    ToolEffect, ToolSpec,
 };
+use crate::{scope::Permission, tool::ToolName};
 
 const RUN_FIELDS: &[ToolField] = &[
     required("run", Text),
@@ -87,7 +86,7 @@ const STOPPED_FIELDS: &[ToolField] =
     &[required("agent", Text), required("instance", Text), required("processes", Number)];
 
 /// Every tool that agents do not see, in the order of the list.
-pub(in crate::mcp) static CLIENT_TOOL_SPECS: [ToolSpec; 21] = [
+pub static CLIENT_TOOL_SPECS: [ToolSpec; 21] = [
     ToolSpec {
         name: ToolName::WorkflowList,
         permission: Permission::Read,

@@ -1,21 +1,21 @@
 //! Writes a tool's fields as JSON Schema. Short: every turn pays for each byte.
 
-use serde_json::{Value, json};
-
-use super::rpc::JsonObject;
+use serde_json::{Map, Value, json};
 
 /// One field of a tool's input or output.
-#[derive(Clone, Copy)]
-pub(super) struct ToolField {
-    pub(super) name: &'static str,
-    pub(super) kind: ToolFieldKind,
+#[derive(Clone, Copy, Debug)]
+pub struct ToolField {
+    /// Name of the field.
+    pub name: &'static str,
+    /// Type of the field.
+    pub kind: ToolFieldKind,
     presence: FieldPresence,
     about: &'static str,
 }
 
 /// The type of a field.
-#[derive(Clone, Copy)]
-pub(super) enum ToolFieldKind {
+#[derive(Clone, Copy, Debug)]
+pub enum ToolFieldKind {
     /// One text value.
     Text,
     /// A whole number.
@@ -32,25 +32,26 @@ pub(super) enum ToolFieldKind {
     ObjectsWithFields(&'static [ToolField]),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldPresence {
     Required,
     Optional,
 }
 
 /// Creates a required field.
-pub(super) const fn required(name: &'static str, kind: ToolFieldKind) -> ToolField {
+pub const fn required(name: &'static str, kind: ToolFieldKind) -> ToolField {
     ToolField { name, kind, presence: FieldPresence::Required, about: "" }
 }
 
 /// Creates an optional field.
-pub(super) const fn optional(name: &'static str, kind: ToolFieldKind) -> ToolField {
+pub const fn optional(name: &'static str, kind: ToolFieldKind) -> ToolField {
     ToolField { name, kind, presence: FieldPresence::Optional, about: "" }
 }
 
 impl ToolField {
     /// Adds a description for what the name does not express.
-    pub(super) const fn about(self, about: &'static str) -> Self {
+    #[must_use]
+    pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
 
@@ -75,9 +76,9 @@ impl ToolField {
 
 /// Builds the output schema of a tool. No field is required at the top: a refusal is also an output, and some
 /// clients validate it against the same schema.
-pub(super) fn output_schema(fields: &[ToolField]) -> JsonObject {
+pub fn output_schema(fields: &[ToolField]) -> Map<String, Value> {
     let properties = fields.iter().map(|field| (field.name.to_owned(), field.schema()));
-    let mut schema = JsonObject::new();
+    let mut schema = Map::new();
     schema.insert("type".into(), "object".into());
     schema.insert("properties".into(), Value::Object(properties.collect()));
     schema
@@ -85,7 +86,7 @@ pub(super) fn output_schema(fields: &[ToolField]) -> JsonObject {
 
 /// Builds the input schema of a tool. It does not forbid further fields, to save bytes: a call with one is refused
 /// anyway.
-pub(super) fn input_schema(fields: &[ToolField]) -> JsonObject {
+pub(super) fn input_schema(fields: &[ToolField]) -> Map<String, Value> {
     let mut schema = output_schema(fields);
     let needed = required_names(fields);
     if !needed.is_empty() {

@@ -38,7 +38,7 @@ fn rows(text: &str) -> TaskRows {
             Some((_, other)) => panic!("{other}"),
             None => (state, None),
         };
-        (TaskPath::new(path), row(path, state.parse().unwrap(), condition))
+        (TaskKey::of(TaskPath::new(path)), row(path, state.parse().unwrap(), condition))
     };
     text.split_whitespace().map(read).collect()
 }
@@ -57,7 +57,7 @@ fn step_text(step: &TaskStep<'_>) -> String {
 
 fn steps_text(procedure: &TaskProcedure, text: &str) -> String {
     let rows = rows(text);
-    let progress = next_task_steps(procedure, &rows);
+    let progress = next_task_steps(procedure, &rows, &BTreeSet::new());
     let mut steps: Vec<String> = progress.steps.iter().map(step_text).collect();
     steps.extend(progress.end.map(|end| format!("end {end}")));
     steps.join(", ")
@@ -188,6 +188,33 @@ fn a_parallel_block_keeps_its_maximum_and_its_siblings_finish() {
 }
 
 #[test]
+fn a_task_whose_row_is_not_written_yet_has_begun() {
+    let list = procedure(
+        "tasks:
+  - name: p
+    parallel:
+      max: 2
+      fail_fast: true
+      tasks:
+        - { name: a, shell: a }
+        - { name: b, if: 'true', shell: b }
+        - { name: c, shell: c }
+",
+    );
+    let begun = |paths: &[&str]| paths.iter().map(|path| TaskPath::new(*path)).collect();
+    for (rows_text, active, expected) in [
+        ("p:running", &["p/b"][..], "start p/a"),
+        ("p:running", &["p/a", "p/b"], ""),
+        ("p:running p/a:done", &["p/b"], "start p/c"),
+        ("p:running p/a:failed", &["p/b"], "stop p/b, skipped p/c"),
+    ] {
+        let progress = next_task_steps(&list, &rows(rows_text), &begun(active));
+        let steps: Vec<String> = progress.steps.iter().map(step_text).collect();
+        assert_eq!((steps.join(", "), progress.end), (expected.to_owned(), None), "{rows_text}");
+    }
+}
+
+#[test]
 fn with_fail_fast_a_failure_stops_everything_in_the_block() {
     let list = procedure(
         "tasks:
@@ -272,6 +299,10 @@ impl Numbers {
     }
 }
 
+fn key(task: &TaskDefinition) -> TaskKey {
+    TaskKey::of(task.path.clone())
+}
+
 fn seed_bits(seed: u64) -> u64 {
     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -281,7 +312,7 @@ fn run_to_end(procedure: &TaskProcedure, numbers: &mut Numbers, yaml: &str) -> T
     let all: Vec<&TaskDefinition> = procedure.tasks.iter().flat_map(TaskDefinition::walk).collect();
     let (mut rows, mut started) = (TaskRows::new(), BTreeSet::new());
     for _ in 0..1_000 {
-        let progress = next_task_steps(procedure, &rows);
+        let progress = next_task_steps(procedure, &rows, &BTreeSet::new());
         if let Some(end) = progress.end {
             assert!(progress.steps.is_empty() && end.is_final(), "{yaml}");
             return rows;
@@ -295,18 +326,18 @@ fn run_to_end(procedure: &TaskProcedure, numbers: &mut Numbers, yaml: &str) -> T
                 },
                 TaskStep::Start(task) => (task, TaskState::Running, None),
                 TaskStep::Finish { task, state } => {
-                    let condition = rows.get(&task.path).and_then(|row| row.condition);
+                    let condition = rows.get(&key(task)).and_then(|row| row.condition);
                     (task, *state, condition)
                 }
                 TaskStep::Stop(task) => (task, TaskState::Stopped, None),
             };
             let is_first = started.insert(task.path.clone());
             assert!(is_first || state != TaskState::Running, "{} starts twice: {yaml}", task.path);
-            rows.insert(task.path.clone(), row(task.path.as_str(), state, condition));
+            rows.insert(key(task), row(task.path.as_str(), state, condition));
         }
         // One running command ends.
         let is_command = |task: &&&TaskDefinition| {
-            let found = rows.get(&task.path);
+            let found = rows.get(&key(task));
             let is_own =
                 |row: &TaskRow| row.state == TaskState::Running && row.condition != Some(false);
             matches!(task.action, TaskAction::Shell(_)) && found.is_some_and(is_own)
@@ -314,10 +345,10 @@ fn run_to_end(procedure: &TaskProcedure, numbers: &mut Numbers, yaml: &str) -> T
         let commands: Vec<&&TaskDefinition> = all.iter().filter(is_command).collect();
         assert!(!progress.steps.is_empty() || !commands.is_empty(), "nothing can happen: {yaml}");
         if !commands.is_empty() {
-            let path = commands[numbers.below(commands.len())].path.clone();
+            let ended = key(commands[numbers.below(commands.len())]);
             let state = [TaskState::Done, TaskState::Done, TaskState::Failed][numbers.below(3)];
-            let condition = rows[&path].condition;
-            rows.insert(path.clone(), row(path.as_str(), state, condition));
+            let condition = rows[&ended].condition;
+            rows.insert(ended.clone(), row(ended.path.as_str(), state, condition));
         }
         check_maxima(&all, &rows, yaml);
     }
@@ -330,7 +361,7 @@ fn check_maxima(all: &[&TaskDefinition], rows: &TaskRows, yaml: &str) {
             && let Some(max) = group.max
         {
             let is_running = |task: &&TaskDefinition| {
-                rows.get(&task.path).is_some_and(|row| row.state == TaskState::Running)
+                rows.get(&key(task)).is_some_and(|row| row.state == TaskState::Running)
             };
             let running = group.tasks.iter().filter(is_running).count();
             assert!(running <= max as usize, "{running} run in {}: {yaml}", task.path);
@@ -346,7 +377,7 @@ fn every_procedure_comes_to_its_end_whatever_its_tasks_do() {
         let procedure = procedure(&yaml);
         let rows = run_to_end(&procedure, &mut numbers, &yaml);
         for task in &procedure.tasks {
-            assert!(rows[&task.path].state.is_final(), "{} in {yaml}", task.path);
+            assert!(rows[&key(task)].state.is_final(), "{} in {yaml}", task.path);
         }
     }
 }
