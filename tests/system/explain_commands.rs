@@ -165,7 +165,7 @@ fn status_shows_a_run_with_its_limits_and_its_agents() {
       started  TIME ago
       since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
-      limits  50 hops, 50 turns
+      limits  50 hops, 50 turns per 24 h, $20 per 24 h
 
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES
     coder@team  .  idle  0  0  0

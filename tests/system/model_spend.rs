@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     api_agents::{ApiWorld, MODELS},
-    world::{kill, wait_for},
+    world::{World, kill, wait_for},
 };
 
 /// Starts a team of one agent with these limits.
@@ -36,13 +36,13 @@ fn a_call_that_could_exceed_the_cost_limit_is_not_made_and_a_higher_limit_contin
     let run = wait_paused(&test);
     let cause = run["cause"].to_string();
     assert!(cause.contains("\"limit\":\"cost\""), "{run}");
-    assert!(cause.contains("$0 spent and up to $0.2"), "{run}");
+    assert!(cause.contains("$0 spent in the last 24 hours and up to $0.2"), "{run}");
     assert!(test.models.requests().is_empty(), "no call was made");
     let why = test.world.run(&["why", "@team"]).stdout;
     assert!(why.contains("cost limit"), "{why}");
     let kept = test.world.run(&["resume", "@team", "--detach"]);
     assert_ne!(kept.code, 0, "{kept:?}");
-    assert!(kept.stderr.contains("agent-worker resume @team --cost-usd 0.2"), "{kept:?}");
+    assert!(kept.stderr.contains("agent-worker resume @team --cost-usd 0.4"), "{kept:?}");
     let resumed = test.world.run(&["resume", "@team", "--cost-usd", "5", "--detach"]);
     assert_eq!(resumed.code, 0, "{resumed:?}");
     wait_for("the answer", || {
@@ -133,9 +133,57 @@ fn a_program_starts_no_attempt_after_a_limit_and_its_turn_finishes() {
     assert_eq!(ended["end"], "ok", "{ended}");
     test.world.run(&["send", "me@team", "two"]);
     let run = wait_paused(&test);
-    assert!(run["cause"].to_string().contains("1100 tokens used, 1000 allowed"), "{run}");
+    assert!(
+        run["cause"].to_string().contains("1100 tokens used in the last 24 hours, 1000 allowed"),
+        "{run}"
+    );
     let status = test.world.json(&["status", "me@team", "--json"]);
     assert_eq!(status["attempts"].as_array().unwrap().len(), 1, "{status}");
+}
+
+#[test]
+fn a_start_at_its_limit_goes_on_by_itself_when_its_use_is_24_hours_old() {
+    let world = World::new();
+    let usage = r#"{"kind":"usage","input_tokens":900,"output_tokens":200}"#;
+    let script = json!(format!("echo '{usage}'; echo done"));
+    let agent = format!("me: {{ backend: command, command: [sh, -c, {script}] }}");
+    world.file(
+        "team.yaml",
+        &format!("name: team\nlimits: {{ tokens: 1000 }}\nagents:\n  {agent}\n"),
+    );
+    let run = |words: &[&str]| {
+        let output = world.run(words);
+        assert_eq!(output.code, 0, "{output:?}");
+        output.stdout
+    };
+    run(&["start", "--background", "team.yaml"]);
+    run(&["send", "me@team", "one", "--wait"]);
+    run(&["send", "me@team", "two"]);
+    let paused = wait_for("the pause", || {
+        let run = world.json(&["status", "@team", "--json"]);
+        (run["state"] == "paused").then_some(run)
+    });
+    assert!(paused["cause"]["room_at"].is_string(), "{paused}");
+    let why = run(&["why", "@team"]);
+    assert!(
+        why.contains("or its limit is raised: agent-worker resume @team --tokens 2200"),
+        "{why}"
+    );
+    let wait = "when the run continues by itself, or raise the limit: agent-worker resume @team";
+    assert!(why.contains(wait), "{why}");
+    let refused = world.run(&["resume", "@team", "--detach"]);
+    assert!(refused.stderr.contains(wait), "{refused:?}");
+    run(&["daemon", "stop"]);
+    let db = rusqlite::Connection::open(world.home().join("agent-worker.db")).unwrap();
+    let moved = db.execute("UPDATE spend_slot SET slot = slot - 145", ()).unwrap();
+    drop(db);
+    assert_eq!(moved, 1);
+    run(&["daemon", "start"]);
+    wait_for("the second turn", || {
+        let status = world.json(&["status", "me@team", "--json"]);
+        let ends = status["attempts"].as_array().unwrap().iter().map(|it| &it["ended"]["end"]);
+        (ends.collect::<Vec<_>>() == [&json!("ok"), &json!("ok")]).then_some(())
+    });
 }
 
 #[test]

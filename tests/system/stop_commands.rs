@@ -184,7 +184,7 @@ fn a_run_is_replaced_only_when_that_is_asked_for() {
       started  TIME ago
       since  TIME ago
       so far  0 turns, 0 messages, 0 tokens in, 0 out
-      limits  50 hops, 500 turns
+      limits  50 hops, 500 turns per 24 h, $20 per 24 h
       param  topic: mice
 
     NAME  SOURCE  STATUS  WAITING  TURNS  MESSAGES

@@ -4,7 +4,7 @@
 
 use std::fmt::Display;
 
-use agent_worker_protocol::{ProblemDetails, RunMode, api::ResumeRequest};
+use agent_worker_protocol::{Millis, ProblemDetails, api::ResumeRequest};
 
 /// The hint that fits every interface. The words for the rest are the interface's own.
 pub(crate) fn neutral_hint(details: &ProblemDetails) -> Option<String> {
@@ -84,15 +84,15 @@ pub(crate) fn is_agent(wanted: &str) -> bool {
 }
 
 /// The hint at a limit; `resume` says how this interface raises it.
-pub(crate) fn limit_hint(mode: RunMode, needs: &ResumeRequest, resume: &str) -> String {
-    match (mode, needs) {
-        (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
-            format!("the run resumes by itself within a day; to resume it now, {resume}")
+pub(crate) fn limit_hint(needs: &ResumeRequest, room_at: Option<Millis>, resume: &str) -> String {
+    match (room_at, needs) {
+        (Some(at), _) => {
+            format!("wait until {at}, when the run resumes by itself, or raise the limit: {resume}")
         }
-        (_, ResumeRequest { wall: Some(_), .. }) => {
+        (None, ResumeRequest { wall: Some(_), .. }) => {
             format!("allow more time; pauses and waiting for a person do not count: {resume}")
         }
-        (RunMode::Run | RunMode::Start, _) => format!("raise the limit: {resume}"),
+        (None, _) => format!("raise the limit: {resume}"),
     }
 }
 

@@ -28,9 +28,13 @@ pub(crate) struct StepCalls {
 pub(crate) fn run_hint(run: &RunView, calls: &StepCalls) -> Option<String> {
     let mut steps: Vec<String> =
         run.agents.iter().flat_map(|agent| request_steps(agent, run, calls)).collect();
-    let is_at_limit = matches!(&run.state, RunState::Paused { cause: PauseCause::Limit { .. } });
-    if is_at_limit && !run.needs.is_empty() {
-        steps.push(limit_hint(run.mode, &run.needs, &(calls.resume_run)(run)));
+    let room_at = match &run.state {
+        RunState::Paused { cause: PauseCause::Limit { room_at, .. } } => Some(*room_at),
+        _ => None,
+    };
+    let is_at_limit = room_at.is_some();
+    if let Some(room_at) = room_at.filter(|_| !run.needs.is_empty()) {
+        steps.push(limit_hint(&run.needs, room_at, &(calls.resume_run)(run)));
     }
     let fixes = run.unrecovered_failures().filter(|failed| match failed.failure.class {
         // The provider may accept requests again by then.
@@ -155,6 +159,11 @@ mod tests {
     #[test]
     fn a_paused_run_is_continued_by_the_calls_of_each_interface() {
         let limit = json!({"cause": "limit", "limit": "turns", "detail": "1 of 1"});
+        let again = "2026-01-02T00:00:00.000Z";
+        let room =
+            json!({"cause": "limit", "limit": "cost", "detail": "20 of 20", "room_at": again});
+        let wait =
+            format!("wait until {again}, when the run resumes by itself, or raise the limit: ");
         for (more, http, mcp) in [
             (json!({"state": "ended", "outcome": "done"}), None, None),
             (json!({"state": "running"}), None, None),
@@ -162,6 +171,11 @@ mod tests {
                 json!({"state": "paused", "cause": limit, "needs": {"turns": 2}}),
                 Some(format!("raise the limit: `POST /runs/{RUN}/resume` with {{\"turns\":2}}")),
                 Some(format!("raise the limit: run_resume with {{\"run\":\"{RUN}\",\"turns\":2}}")),
+            ),
+            (
+                json!({"state": "paused", "cause": room, "needs": {"cost_micros": 40}}),
+                Some(format!("{wait}`POST /runs/{RUN}/resume` with {{\"cost_micros\":40}}")),
+                Some(format!("{wait}run_resume with {{\"cost_micros\":40,\"run\":\"{RUN}\"}}")),
             ),
             (
                 json!({"state": "paused", "cause": {"cause": "user"}}),

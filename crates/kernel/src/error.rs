@@ -88,7 +88,7 @@ pub enum Error {
         /// Instance of the run.
         instance: InstanceRef,
         /// Cause of the pause.
-        cause: PauseCause,
+        cause: Box<PauseCause>,
         /// Mode of the run.
         mode: RunMode,
         /// Limits that must be raised.
@@ -280,11 +280,10 @@ impl Error {
             Self::BadAgent { correction, .. } => {
                 ProblemDetails::InvalidAgent { correction: correction.clone() }
             }
-            Self::StillLimited { instance, mode, needs, .. } => ProblemDetails::LimitReached {
-                instance: instance.clone(),
-                mode: *mode,
-                needs: **needs,
-            },
+            Self::StillLimited { instance, cause, mode, needs } => {
+                let (instance, needs, room_at) = (instance.clone(), **needs, cause.room_at());
+                ProblemDetails::LimitReached { instance, mode: *mode, needs, room_at }
+            }
             Self::AgentExists(target) => ProblemDetails::AgentExists { target: target.clone() },
             Self::HopLimit(_) => ProblemDetails::HopLimit,
             Self::GateClosed { tool, gate } => {

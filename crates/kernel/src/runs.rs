@@ -26,7 +26,7 @@ use crate::{
     error::{Error, Result},
     kernel::{Kernel, Principal, RunScript},
     runs::run_paths::{RunFile, RunFileRequest},
-    scheduling::{limits, run_step},
+    scheduling::run_step,
 };
 
 /// Starts, pauses, stops and shows runs.
@@ -189,13 +189,10 @@ impl Kernel {
         let now = self.now();
         match &row.state {
             RunState::Paused { cause } => {
-                let agents = self.store.agent_list(row.workflow).await?;
-                let today = self.turns_today(&row).await?;
-                if let Some(needs) =
-                    limits::missing_limits(&row, &agents, today, &limits, now.store)
-                {
-                    let (instance, cause, mode) = (row.instance, cause.clone(), row.mode);
-                    let needs = Box::new(needs);
+                let outlook = self.limit_outlook(&row, &limits).await?;
+                if !outlook.needs.is_empty() {
+                    let cause = Box::new(outlook.cause(cause.clone()));
+                    let (instance, mode, needs) = (row.instance, row.mode, Box::new(outlook.needs));
                     return Err(Error::StillLimited { instance, cause, mode, needs });
                 }
             }

@@ -66,6 +66,7 @@ pub(crate) mod run_loop;
 mod search_index;
 mod setup;
 pub(crate) mod shutdown;
+pub(crate) mod spend_limit;
 pub(crate) mod step_command;
 mod turn;
 pub(crate) mod turn_messages;

@@ -4,6 +4,7 @@ pub(crate) mod agent_detail;
 pub(crate) mod agent_tools;
 pub(crate) mod events;
 mod imminent_change;
+mod limit_outlook;
 pub(crate) mod page;
 mod run_list;
 mod run_results;
@@ -13,24 +14,16 @@ pub(crate) mod worker_limit;
 
 use crate::runs::Runs;
 use crate::runs::members::Agents;
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use agent_worker_protocol::{
-    AgentSettings, AgentState, DeliveryState, LimitKind, Outcome, PauseCause, Permission, RunId,
-    RunMode, RunState, WorkflowId,
-    api::{AgentView, ListPage, ResumeRequest, RunError, RunErrorCode, RunView},
+    AgentSettings, AgentState, DeliveryState, Limits, Outcome, PauseCause, Permission, RunId,
+    RunState, WorkflowId,
+    api::{AgentView, ListPage, RunError, RunErrorCode, RunView},
 };
 use agent_worker_store::{
     AgentRow, Approval, Error as StoreError, Instance, InstanceQuery, Now, QuestionRow, Retention,
-    RunFacts, RunQuery, RunRow, RunSnapshot, RunStep, StoreFault, WaitReason,
+    RunQuery, RunRow, RunSnapshot, StoreFault, WaitReason,
 };
 use serde::Deserialize;
 
@@ -42,8 +35,13 @@ use crate::{
     },
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    scheduling::{hold, limits, wall_limit},
-    views::{imminent_change::imminent_change, page::PageRequest},
+    scheduling::{
+        hold,
+        limits::{self, TurnCount},
+        spend_limit::SpendCount,
+        wall_limit,
+    },
+    views::{imminent_change::imminent_change, limit_outlook::LimitOutlook, page::PageRequest},
 };
 
 /// Time for which a successful write proves that the store accepts writes.
@@ -234,7 +232,7 @@ impl Kernel {
         let in_state = |state| failures.iter().filter(move |one| one.state == state).cloned();
         let (pending, position) = (pending_count(&snapshot), *position);
         let origin = RunOrigin::of(row);
-        let needs = self.resume_needs(row).await?;
+        let outlook = self.limit_outlook(row, &row.limits).await?;
         let (dead, dropped) = (DeliveryState::Dead, DeliveryState::Dropped);
         let (dead_letters, dropped) = (in_state(dead).collect(), in_state(dropped).collect());
         let is_busy = snapshot.agents.iter().any(|agent| agent.live.is_some());
@@ -251,7 +249,7 @@ impl Kernel {
             // Each interface words its own.
             hint: None,
             run: row.id,
-            needs,
+            needs: outlook.needs,
             file: origin.file,
             cwd: origin.cwd.unwrap_or_else(|| row.project.clone().into()),
             params: origin.params,
@@ -269,7 +267,7 @@ impl Kernel {
             instance: row.instance,
             project: row.project.into(),
             mode: row.mode,
-            state: row.state,
+            state: outlook.state(row.state),
             state_since: row.since,
             error: row.error,
             started: row.started,
@@ -287,33 +285,20 @@ impl Kernel {
         Ok(view)
     }
 
-    /// Returns the limits that must be raised to resume a run.
-    pub(crate) async fn resume_needs(&self, run: &RunRow) -> Result<ResumeRequest> {
-        let RunState::Paused { .. } = run.state else { return Ok(ResumeRequest::default()) };
-        let agents = self.store.agent_list(run.workflow).await?;
-        let (today, now) = (self.turns_today(run).await?, self.now());
-        let needs = limits::missing_limits(run, &agents, today, &run.limits, now.store);
-        Ok(needs.unwrap_or_default())
-    }
-
-    /// Returns the turns of a `start` that is paused at its turn limit, including live attempts, counted in one
-    /// transaction as at its settlement. It changes nothing.
-    pub(crate) async fn turns_today(&self, run: &RunRow) -> Result<u32> {
-        let waits = matches!(
-            run.state,
-            RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
-        );
-        if run.mode == RunMode::Run || !waits {
-            return Ok(0);
-        }
-        let counted = Arc::new(AtomicU32::new(0));
-        let count = Arc::clone(&counted);
-        let ask = Box::new(move |facts: &RunFacts| {
-            count.store(facts.turns_today.saturating_add(facts.attempts), Ordering::Relaxed);
-            RunStep::Stay
-        });
-        self.store.run_settle(run.id, ask, self.now()).await?;
-        Ok(counted.load(Ordering::Relaxed))
+    /// Returns what a paused run needs to continue with `limits`.
+    pub(crate) async fn limit_outlook(
+        &self,
+        run: &RunRow,
+        limits: &Limits,
+    ) -> Result<LimitOutlook> {
+        let RunState::Paused { .. } = run.state else { return Ok(LimitOutlook::default()) };
+        let (agents, now) = (self.store.agent_list(run.workflow).await?, self.now());
+        let used = self.store.run_limit_use(run.id, now).await?;
+        let needs = limits::missing_limits(run, &agents, &used, limits, now);
+        let turns = TurnCount::of_use(run, &used);
+        let spend = SpendCount::of_use(run, &used, now);
+        let room_at = limits::resume_at(&run.state, &turns, &spend).map(|at| now.wall_at(at));
+        Ok(LimitOutlook { needs: needs.unwrap_or_default(), room_at })
     }
 
     /// Returns the state of an agent under a hold: no message is leased, so an agent with messages is not queued.

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentName, ApprovalId, DocumentPath, InstanceRef, ProposalId, Revision, RunId, RunMode, Seq,
-    Target, api::ResumeRequest,
+    AgentName, ApprovalId, DocumentPath, InstanceRef, Millis, ProposalId, Revision, RunId, RunMode,
+    Seq, Target, api::ResumeRequest,
 };
 
 /// The reason of a problem that a hint exists for, with the facts that the hint needs.
@@ -52,6 +52,9 @@ pub enum ProblemDetails {
         mode: RunMode,
         /// The limits that the run needs to continue.
         needs: ResumeRequest,
+        /// Time at which a `start` continues by itself, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        room_at: Option<Millis>,
     },
     /// The message is one hop too many.
     HopLimit,

@@ -10,6 +10,8 @@ use strum::{Display, EnumString, IntoStaticStr};
 
 pub use agent_state::{AgentState, WorkerLimit};
 
+use crate::time::Millis;
+
 /// Kind of run: `run` ends by itself, `start` stays.
 #[derive(
     Clone,
@@ -144,6 +146,13 @@ pub enum PauseCause {
         limit: LimitKind,
         /// Explanation of the limit and the count, in words.
         detail: String,
+        /// Time at which the limit has room again because older use is more than 24 hours ago. The run then continues by
+        /// itself. Absent if only a higher limit gives room, and while live turns still count.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        room_at: Option<Millis>,
+        /// The most that the refused call of a model can use: millionths of a dollar at the limit `cost`, else tokens.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        next_call: Option<u64>,
     },
     /// Only a person can continue the work, and no person is present.
     Human,
@@ -378,10 +387,28 @@ impl fmt::Display for RunState {
     }
 }
 
+impl PauseCause {
+    /// Returns the cause at a limit that only a person gives room.
+    pub fn limit(limit: LimitKind, detail: String) -> Self {
+        Self::Limit { limit, detail, room_at: None, next_call: None }
+    }
+
+    /// Returns the time at which the run continues by itself, if the cause names one.
+    pub fn room_at(&self) -> Option<Millis> {
+        match self {
+            Self::Limit { room_at, .. } => *room_at,
+            Self::Human | Self::Interrupted | Self::User => None,
+        }
+    }
+}
+
 impl fmt::Display for PauseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit { limit, detail } => write!(f, "{} limit ({detail})", limit.noun()),
+            Self::Limit { limit, detail, room_at, next_call: _ } => {
+                write!(f, "{} limit ({detail})", limit.noun())?;
+                room_at.iter().try_for_each(|at| write!(f, ", room again at {at}"))
+            }
             Self::Human => f.write_str("waiting for a person"),
             Self::Interrupted => f.write_str("interrupted"),
             Self::User => f.write_str("by the user"),
@@ -423,11 +450,27 @@ mod tests {
 
     #[test]
     fn a_state_on_the_wire_is_one_flat_object() {
-        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
         let wire = serde_json::to_value(RunState::Paused { cause }).unwrap();
         let expected = serde_json::json!({
             "state": "paused", "cause": {"cause": "limit", "limit": "hops", "detail": "51 of 50"}
         });
         assert_eq!(wire, expected);
+    }
+
+    #[test]
+    fn a_limit_with_a_time_of_room_says_it_in_words_and_on_the_wire() {
+        let (limit, detail) = (LimitKind::Cost, "$20 spent".to_owned());
+        let room_at = Some(Millis::new(86_400_000));
+        let cause = PauseCause::Limit { limit, detail, room_at, next_call: Some(7) };
+        let text = "cost limit ($20 spent), room again at 1970-01-02T00:00:00.000Z";
+        assert_eq!(cause.to_string(), text);
+        let wire = serde_json::to_value(&cause).unwrap();
+        let expected = serde_json::json!({
+            "cause": "limit", "limit": "cost", "detail": "$20 spent", "room_at": "1970-01-02T00:00:00.000Z",
+            "next_call": 7
+        });
+        assert_eq!(wire, expected);
+        assert_eq!(serde_json::from_value::<PauseCause>(wire).unwrap(), cause);
     }
 }

@@ -10,6 +10,7 @@ mod list_range;
 mod messages;
 mod proposals;
 mod runs;
+mod spend;
 mod tasks;
 
 pub use approvals::{
@@ -42,9 +43,13 @@ pub use proposals::{
 pub use runs::{
     AgentRow, Instance, InstanceQuery, LiveAttempt, NewAgent, NewRun, NewVerdict, NotBefore,
     ReadyAgent, Retention, RunBlockers, RunClock, RunClockSwitch, RunFacts, RunQuery, RunRow,
-    RunRule, RunSnapshot, RunSpend, RunStep, StoredVerdict, UnreportedCall, WaitReason,
+    RunRule, RunSnapshot, RunStep, StoredVerdict, WaitReason,
 };
 
+pub use spend::{
+    ExpiringSpend, LimitUse, ReserveFacts, ReserveRule, ReserveStep, RunSpend, SpendFacts,
+    UnreportedCall,
+};
 pub use tasks::{NewTask, OutputContent, OutputFormat, TaskEnd, TaskKey, TaskOutput, TaskRow};
 
 use std::path::PathBuf;

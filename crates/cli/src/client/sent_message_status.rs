@@ -20,7 +20,10 @@ use crate::{
     },
     error::CliError,
     input::settings::CliSettings,
-    output::{next_steps::agent_next_steps, verdict::RunVerdict},
+    output::{
+        next_steps::{agent_next_steps, wait_step},
+        verdict::RunVerdict,
+    },
 };
 
 /// Maximum time to wait for an event before a poll.
@@ -320,7 +323,9 @@ impl SentMessageStatus {
         let target = Target::instance(&run.instance);
         (waits && self.verdict() != RunVerdict::Done).then(|| {
             let on = run.needs.to_command(&target);
-            format!("resume the run: {on}; or end it: agent-worker stop {target}")
+            let wait = wait_step(&run.state).map(|wait| format!("{wait}; or "));
+            let wait = wait.unwrap_or_default();
+            format!("{wait}resume the run: {on}; or end it: agent-worker stop {target}")
         })
     }
 }
@@ -335,7 +340,7 @@ mod tests {
     #[test]
     fn the_run_state_decides_the_verdict_on_mail_that_was_not_taken() {
         use DeliveryState::{Acted, Dead, Dropped, Leased, Pending};
-        let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "3 of 3".into() };
+        let limit = PauseCause::limit(LimitKind::Turns, "3 of 3".to_owned());
         let paused = |cause| Some(RunState::Paused { cause });
         let ended = |outcome| Some(RunState::Ended { outcome });
         let goes_on = None;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use agent_worker_protocol::{
-    Keyword as _, Millis, Target,
+    Keyword as _, Millis, RunMode, Target,
     api::{
         AgentDetail, AgentFailure, AgentMockTool, AgentSession, AttemptView, Mail, RunView,
         TeamVerdict, usd_text,
@@ -224,11 +224,35 @@ fn show_run(
 
 fn limits_text(run: &RunView) -> String {
     let limits = &run.limits;
-    let turns = limits.turns.map(|turns| pluralize(turns as usize, "turn"));
+    let window = match run.mode {
+        RunMode::Run => "",
+        RunMode::Start => " per 24 h",
+    };
+    let turns = limits.turns.map(|turns| pluralize(turns as usize, "turn") + window);
     let wall = state_text::wall_text(run);
     let hops = Some(pluralize(limits.hops as usize, "hop"));
-    let cost = limits.spend.cost_micros.map(|micros| format!("${}", usd_text(micros)));
-    let tokens = limits.spend.tokens.map(|tokens| format!("{tokens} tokens"));
+    let cost = limits.spend.cost_micros.map(|micros| format!("${}{window}", usd_text(micros)));
+    let tokens = limits.spend.tokens.map(|tokens| format!("{tokens} tokens{window}"));
     let all = hops.into_iter().chain(turns).chain(wall).chain(cost).chain(tokens);
     all.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_worker_protocol::SpendLimits;
+
+    use super::*;
+    use crate::output::samples;
+
+    #[test]
+    fn the_limits_of_a_start_name_the_time_in_which_they_count() {
+        let mut run = samples::run();
+        run.limits.spend = SpendLimits { cost_micros: Some(20_000_000), tokens: Some(9) };
+        for (mode, expected) in [
+            (RunMode::Run, "50 hops, 200 turns, $20, 9 tokens"),
+            (RunMode::Start, "50 hops, 200 turns per 24 h, $20 per 24 h, 9 tokens per 24 h"),
+        ] {
+            assert_eq!(limits_text(&RunView { mode, ..run.clone() }), expected);
+        }
+    }
 }

@@ -187,7 +187,7 @@ fn explain_run(run: &RunView, next_steps: Vec<String>, now: Millis) -> StateExpl
         },
         because: because.chain(wall).collect(),
         since: Some(run.state_since),
-        wakes_when: run_change_condition(run, &target),
+        wakes_when: run_change_condition(run, &target, now),
         next_steps,
         target,
     }
@@ -200,7 +200,7 @@ fn state_word(state: &impl Serialize) -> String {
 }
 
 /// Returns the condition that would change the state of a run.
-fn run_change_condition(run: &RunView, target: &Target) -> String {
+fn run_change_condition(run: &RunView, target: &Target, now: Millis) -> String {
     match (&run.state, run.mode) {
         _ if run.held => "the hold ends: agent-worker daemon start".to_owned(),
         (RunState::Setup, _) => "its setup is done".to_owned(),
@@ -218,8 +218,12 @@ fn run_change_condition(run: &RunView, target: &Target) -> String {
         (RunState::Paused { .. }, _) if run.needs.is_empty() => {
             format!("the run is resumed: {}", run.needs.to_command(target))
         }
-        (RunState::Paused { .. }, _) => {
-            format!("its limit is raised: {}", run.needs.to_command(target))
+        (RunState::Paused { cause }, _) => {
+            let room_at = cause
+                .room_at()
+                .map(|at| format!("it is {}, or ", clock::format_local_time(at, now)));
+            let raised = run.needs.to_command(target);
+            format!("{}its limit is raised: {raised}", room_at.unwrap_or_default())
         }
         (RunState::Ended { .. }, _) => RestartMethod::of(run).condition(),
     }
@@ -298,8 +302,22 @@ mod tests {
     }
 
     #[test]
+    fn a_run_at_a_limit_of_the_last_day_says_when_it_continues() {
+        let (limit, detail) = (LimitKind::Tokens, "9 of 9".to_owned());
+        let (room_at, next_call) = (Some(samples::at(100_000)), None);
+        let cause = PauseCause::Limit { limit, detail, room_at, next_call };
+        let needs = ResumeRequest { tokens: Some(18), ..Default::default() };
+        let run = RunView { state: RunState::Paused { cause }, needs, ..samples::run() };
+        let at = clock::format_local_time(samples::at(100_000), samples::at(90));
+        let wakes = format!(
+            "it is {at}, or its limit is raised: agent-worker resume @review:pr-1 --tokens 18"
+        );
+        assert_eq!(explain_run(&run, Vec::new(), samples::at(90)).wakes_when, wakes);
+    }
+
+    #[test]
     fn a_run_at_a_limit_says_what_to_type() {
-        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
+        let cause = PauseCause::limit(LimitKind::Wall, "2h".to_owned());
         let needs = ResumeRequest { wall: Some("4h".parse().unwrap()), ..Default::default() };
         let run = RunView { state: RunState::Paused { cause }, needs, ..samples::run() };
         let wakes = "its limit is raised: agent-worker resume @review:pr-1 --wall 4h";

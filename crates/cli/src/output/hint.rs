@@ -1,8 +1,8 @@
 //! The hint of a problem in terms of the command line: the command to type next.
 
-use agent_worker_protocol::{
-    InstanceRef, Problem, ProblemDetails, RunMode, Target, api::ResumeRequest,
-};
+use agent_worker_protocol::{Millis, Problem, ProblemDetails, Target, api::ResumeRequest};
+
+use crate::output::next_steps::limit_step;
 
 /// Returns the command to type next.
 pub(crate) fn hint(problem: &Problem) -> Option<String> {
@@ -14,8 +14,8 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
             format!("did you mean `{target}`?")
         }
         ProblemDetails::InvalidAgent { correction } => correction.clone(),
-        ProblemDetails::LimitReached { instance, mode, needs } => {
-            limit_hint(instance, *mode, needs)
+        ProblemDetails::LimitReached { instance, needs, room_at, .. } => {
+            limit_hint(&Target::instance(instance), needs, *room_at)
         }
         ProblemDetails::AgentExists { target } => {
             format!(
@@ -45,17 +45,14 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
     Some(hint)
 }
 
-/// Returns the hint at a limit: the command that raises it.
-fn limit_hint(instance: &InstanceRef, mode: RunMode, needs: &ResumeRequest) -> String {
-    let typed = needs.to_command(&Target::instance(instance));
-    match (mode, needs) {
-        (RunMode::Start, ResumeRequest { turns: Some(_), .. }) => {
-            format!("the run continues by itself within a day; to continue now: {typed}")
-        }
-        (_, ResumeRequest { wall: Some(_), .. }) => {
+/// Returns the hint at a limit: the command that raises it, and the time from which the run continues by itself.
+fn limit_hint(target: &Target, needs: &ResumeRequest, room_at: Option<Millis>) -> String {
+    match needs {
+        ResumeRequest { wall: Some(_), .. } => {
+            let typed = needs.to_command(target);
             format!("raise the time limit; pauses and waiting for a person do not count: {typed}")
         }
-        (RunMode::Run | RunMode::Start, _) => format!("raise the limit: {typed}"),
+        _ => limit_step(target, needs, room_at),
     }
 }
 
@@ -172,9 +169,10 @@ fn document_hint(details: &ProblemDetails) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{Code, Span};
+    use agent_worker_protocol::{Code, InstanceRef, RunMode, Span};
 
     use super::*;
+    use crate::output::{clock, samples};
 
     fn hint_of(details: ProblemDetails) -> String {
         hint(&Problem::new(Code::Conflict, "no").with_details(details)).unwrap()
@@ -191,29 +189,32 @@ mod tests {
 
     #[test]
     fn a_limit_is_raised_by_a_command_to_type() {
-        let limit = |mode, needs| {
+        let limit = |mode, needs, room_at| {
             let instance = "team".parse().unwrap();
-            hint_of(ProblemDetails::LimitReached { instance, mode, needs })
+            hint_of(ProblemDetails::LimitReached { instance, mode, needs, room_at })
         };
+        let again = samples::at(60);
+        let when = clock::format_local_time(again, clock::now());
+        let wait = format!(
+            "wait until {when}, when the run continues by itself, \
+             or raise the limit: agent-worker resume @team --turns 6"
+        );
         let none = ResumeRequest::default();
         let hops = ResumeRequest { hops: Some(10), ..none };
         let turns = ResumeRequest { turns: Some(6), ..none };
         let wall = ResumeRequest { wall: Some(Span::from_secs(10_800)), ..none };
-        for (mode, needs, expected) in [
-            (RunMode::Run, hops, "raise the limit: agent-worker resume @team --hops 10"),
-            (RunMode::Run, turns, "raise the limit: agent-worker resume @team --turns 6"),
-            (
-                RunMode::Start,
-                turns,
-                "the run continues by itself within a day; to continue now: agent-worker resume @team --turns 6",
-            ),
+        for (mode, needs, room_at, expected) in [
+            (RunMode::Run, hops, None, "raise the limit: agent-worker resume @team --hops 10"),
+            (RunMode::Run, turns, None, "raise the limit: agent-worker resume @team --turns 6"),
+            (RunMode::Start, turns, Some(again), &wait),
             (
                 RunMode::Run,
                 wall,
+                None,
                 "raise the time limit; pauses and waiting for a person do not count: agent-worker resume @team --wall 3h",
             ),
         ] {
-            assert_eq!(limit(mode, needs), expected);
+            assert_eq!(limit(mode, needs, room_at), expected);
         }
     }
 

@@ -1,12 +1,12 @@
-//! The next steps for a person: open questions and approvals, a limit, failures of agents. Pure.
+//! The next steps for a person: open questions and approvals, a limit, failures of agents. Pure, except that a time is shown from now.
 
 use agent_worker_backends::{BackendKind, BackendSpec, find_backend};
 use agent_worker_protocol::{
-    AgentName, AgentState, FailureClass, Outcome, PauseCause, RunState, Target,
-    api::{AgentFailure, AgentView, LastFailure, QuestionView, RunView},
+    AgentName, AgentState, FailureClass, Millis, Outcome, PauseCause, RunState, Target,
+    api::{AgentFailure, AgentView, LastFailure, QuestionView, ResumeRequest, RunView},
 };
 
-use crate::output::{restart_method::RestartMethod, text::one_line};
+use crate::output::{clock, restart_method::RestartMethod, text::one_line};
 
 /// Backend without output of its own.
 const MOCK: &str = "mock";
@@ -15,7 +15,11 @@ const MOCK: &str = "mock";
 pub(crate) fn run_next_steps(run: &RunView, questions: &[QuestionView]) -> Vec<String> {
     let mut steps: Vec<String> =
         run.agents.iter().flat_map(|agent| request_steps(agent, run, questions)).collect();
-    steps.extend(limit_step(run));
+    steps.extend(run_limit_step(run));
+    steps.extend(run.agents.iter().filter_map(|agent| {
+        let failure = run.unrecovered_failures().find(|failed| failed.agent == agent.name);
+        stopped_step(agent, run, failure)
+    }));
     steps.extend(failure_steps(run, run.unrecovered_failures()));
     if steps.is_empty() && matches!(run.state, RunState::Ended { outcome: Outcome::Failed }) {
         steps.push(RestartMethod::of(run).after_fix());
@@ -32,7 +36,8 @@ pub(crate) fn agent_next_steps(
     let mut steps = request_steps(agent, run, questions);
     let failure = agent.last_failure.clone().filter(|failure| !failure.recovered);
     let failure = failure.map(|failure| AgentFailure { agent: agent.name.clone(), failure });
-    steps.extend(limit_step(run).filter(|_| failure.is_some()));
+    steps.extend(run_limit_step(run).filter(|_| failure.is_some()));
+    steps.extend(stopped_step(agent, run, failure.as_ref()));
     steps.extend(failure_steps(run, failure.iter()));
     steps
 }
@@ -69,10 +74,48 @@ fn request_steps(agent: &AgentView, run: &RunView, open: &[QuestionView]) -> Vec
 }
 
 /// Returns the step at a limit, which blocks every agent of the run.
-fn limit_step(run: &RunView) -> Option<String> {
-    let is_at_limit = matches!(&run.state, RunState::Paused { cause: PauseCause::Limit { .. } });
-    let target = Target::instance(&run.instance);
-    is_at_limit.then(|| format!("raise the limit: {}", run.needs.to_command(&target)))
+fn run_limit_step(run: &RunView) -> Option<String> {
+    let RunState::Paused { cause: PauseCause::Limit { room_at, .. } } = &run.state else {
+        return None;
+    };
+    Some(limit_step(&Target::instance(&run.instance), &run.needs, *room_at))
+}
+
+/// Returns the step at a limit: the command that raises it, and the time from which the run continues by itself.
+pub(crate) fn limit_step(
+    target: &Target,
+    needs: &ResumeRequest,
+    room_at: Option<Millis>,
+) -> String {
+    let raise = format!("raise the limit: {}", needs.to_command(target));
+    match room_at {
+        Some(at) => format!("{}, or {raise}", wait_text(at)),
+        None => raise,
+    }
+}
+
+/// Returns the step of waiting for a run that is paused at a limit and continues by itself.
+pub(crate) fn wait_step(state: &RunState) -> Option<String> {
+    let RunState::Paused { cause } = state else { return None };
+    cause.room_at().map(wait_text)
+}
+
+fn wait_text(room_at: Millis) -> String {
+    let at = clock::format_local_time(room_at, clock::now());
+    format!("wait until {at}, when the run continues by itself")
+}
+
+/// Returns the step for an agent that the daemon has stopped, for example at its own limit. A failure has steps of its own, and
+/// a person who has stopped an agent needs none.
+fn stopped_step(
+    agent: &AgentView,
+    run: &RunView,
+    failure: Option<&AgentFailure>,
+) -> Option<String> {
+    let AgentState::Stopped { why } = &agent.state else { return None };
+    let needs_step = run.state.is_live() && failure.is_none() && !why.starts_with("stopped ");
+    let target = Target::agent(agent.name.clone(), &run.instance);
+    needs_step.then(|| format!("resume the agent: agent-worker resume {target}"))
 }
 
 /// Returns the steps after these failures. An ended run needs one restart after all of them.
@@ -80,7 +123,7 @@ fn failure_steps<'a>(
     run: &RunView,
     failures: impl Iterator<Item = &'a AgentFailure>,
 ) -> Vec<String> {
-    let is_at_limit = limit_step(run).is_some();
+    let is_at_limit = run_limit_step(run).is_some();
     let failures = failures.filter(|failed| match failed.failure.class {
         // The provider may accept requests again by then.
         FailureClass::RateLimited | FailureClass::Transient => !is_at_limit,
@@ -264,7 +307,7 @@ impl<'a> FailedAgent<'a> {
 
 #[cfg(test)]
 mod tests {
-    use agent_worker_protocol::{LimitKind, QuestionId, api::ResumeRequest};
+    use agent_worker_protocol::{LimitKind, QuestionId};
 
     use super::*;
     use crate::output::samples;
@@ -385,7 +428,7 @@ mod tests {
 
     #[test]
     fn a_run_at_a_limit_needs_a_higher_one_before_its_agent_can_try_again() {
-        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "3s".into() };
+        let cause = PauseCause::limit(LimitKind::Wall, "3s".to_owned());
         let refused = samples::failure("coder", FailureClass::RateLimited);
         let needs = ResumeRequest { wall: Some("2h".parse().unwrap()), ..Default::default() };
         let view = run("claude", RunState::Paused { cause }, vec![refused.clone()]);
@@ -394,6 +437,36 @@ mod tests {
         assert_eq!(run_next_steps(&view, &[]), [step]);
         let agent = AgentView { last_failure: Some(refused.failure), ..view.agents[0].clone() };
         assert_eq!(agent_next_steps(&agent, &view, &[]), [step]);
+    }
+
+    #[test]
+    fn a_run_whose_limit_has_room_again_later_may_wait_for_it() {
+        let (limit, detail, at) = (LimitKind::Cost, "$20 of $20".to_owned(), samples::at(60));
+        let cause = PauseCause::Limit { limit, detail, room_at: Some(at), next_call: None };
+        let needs = ResumeRequest { cost_micros: Some(40_000_000), ..Default::default() };
+        let view = RunView { needs, ..run("mock", RunState::Paused { cause }, Vec::new()) };
+        let at = clock::format_local_time(at, clock::now());
+        let step = format!(
+            "wait until {at}, when the run continues by itself, \
+             or raise the limit: agent-worker resume @review:pr-1 --cost-usd 40"
+        );
+        assert_eq!(run_next_steps(&view, &[]), [step]);
+    }
+
+    #[test]
+    fn an_agent_at_its_own_limit_is_resumed_by_a_person() {
+        let mut view = run("mock", RunState::Running, Vec::new());
+        let why = "cost limit ($20 spent in the last 24 hours, $20 allowed)".to_owned();
+        view.agents[0].state = AgentState::Stopped { why };
+        let step = "resume the agent: agent-worker resume coder@review:pr-1";
+        assert_eq!(run_next_steps(&view, &[]), [step]);
+        assert_eq!(agent_next_steps(&view.agents[0], &view, &[]), [step]);
+        view.last_failures = vec![samples::failure("coder", FailureClass::Billing)];
+        let [fix] = &run_next_steps(&view, &[])[..] else { panic!("one step") };
+        assert!(fix.starts_with("add credit"), "{fix}");
+        view.last_failures.clear();
+        view.agents[0].state = AgentState::Stopped { why: "stopped by the user".to_owned() };
+        assert!(run_next_steps(&view, &[]).is_empty());
     }
 
     #[test]
@@ -423,7 +496,7 @@ mod tests {
         ];
         assert_eq!(run_next_steps(&view, std::slice::from_ref(&question)), expected);
         // At a limit the state of the agent does not name its question.
-        let cause = PauseCause::Limit { limit: LimitKind::Wall, detail: "2h".into() };
+        let cause = PauseCause::limit(LimitKind::Wall, "2h".to_owned());
         view.agents[0].state = AgentState::Paused { why: cause.to_string() };
         view.state = RunState::Paused { cause };
         let limit = "raise the limit: agent-worker resume @review:pr-1";

@@ -16,7 +16,7 @@ use crate::{
     error::CliError,
     output::{
         closing_results::{reading_steps, result_lines},
-        next_steps::run_next_steps,
+        next_steps::{run_next_steps, wait_step},
         restart_method::RestartMethod,
         state_text,
         styled_line::{StyledLine, Tone},
@@ -195,9 +195,11 @@ fn advice(verdict: RunVerdict, view: &RunView) -> Vec<String> {
         }
         RunVerdict::Limit | RunVerdict::Interrupted => {
             let typed = view.needs.to_command(&target);
-            vec![format!(
+            let mut steps: Vec<_> = wait_step(&view.state).into_iter().collect();
+            steps.push(format!(
                 "continue the run with `{typed}`, or end it with `agent-worker stop {target}`"
-            )]
+            ));
+            steps
         }
     }
 }
@@ -402,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_run_that_waits_says_why_and_how_to_end_it() {
-        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
         let (state, needs) =
             (RunState::Paused { cause }, ResumeRequest { hops: Some(100), ..Default::default() });
         let view = RunView { state, needs, ended: None, lasted_ms: 90_000, ..samples::run() };

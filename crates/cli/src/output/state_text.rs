@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_agents_word_tells_its_times_from_now() {
         let attempt = AttemptId::new(uuid::Uuid::nil());
-        let limit = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let limit = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
         let why = "503 from\nthe provider".to_owned();
         for (state, expected) in [
             (AgentState::Idle, "idle"),
@@ -190,7 +190,7 @@ mod tests {
         let error = RunError { code: RunErrorCode::SetupFailed, message: "`x` exited".into() };
         let failures = vec![samples::failure("coder", FailureClass::Auth)];
         let in_state = |state| RunView { state, ..samples::run() };
-        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
         let verdict = TeamVerdict {
             outcome: VerdictOutcome::Done,
             summary: "all tests\npass".into(),

@@ -31,9 +31,9 @@ pub(crate) fn hint(problem: &Problem) -> Option<String> {
         ProblemDetails::WrongRunState { instance } => {
             format!("`GET /runs?target=@{instance}` shows its state")
         }
-        ProblemDetails::LimitReached { mode, needs, .. } => {
+        ProblemDetails::LimitReached { needs, room_at, .. } => {
             let resume = format!("`POST /runs/{{id}}/resume` with {}", limits_json(needs));
-            limit_hint(*mode, needs, &resume)
+            limit_hint(needs, *room_at, &resume)
         }
         ProblemDetails::AgentExists { target } => {
             format!("choose another name, or remove that agent: `DELETE /agents/{target}`")

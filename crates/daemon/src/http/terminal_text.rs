@@ -41,7 +41,10 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
             let id = id.map(|id| id.to_string()).unwrap_or_default();
             format!("a person answers: agent-worker answer {id} TEXT --target {team}")
         }
-        WakeCondition::RunResumed(needs) => {
+        WakeCondition::RunResumed { needs, room_at: Some(at) } => {
+            format!("it is {at}, or at once with {}", needs.to_command(&team))
+        }
+        WakeCondition::RunResumed { needs, room_at: None } => {
             format!("its run continues: {}", needs.to_command(&team))
         }
         WakeCondition::AgentResumed => format!("it is resumed: agent-worker resume {own}"),
@@ -118,8 +121,12 @@ mod tests {
                 "a person answers: agent-worker answer 1 TEXT --target @team",
             ),
             (
-                WakeCondition::RunResumed(MORE),
+                WakeCondition::RunResumed { needs: MORE, room_at: None },
                 "its run continues: agent-worker resume @team --hops 2",
+            ),
+            (
+                WakeCondition::RunResumed { needs: MORE, room_at: Some(Millis::new(0)) },
+                "it is 1970-01-01T00:00:00.000Z, or at once with agent-worker resume @team --hops 2",
             ),
             (WakeCondition::AgentResumed, "it is resumed: agent-worker resume coder@team"),
             (

@@ -68,8 +68,8 @@ fn hint(problem: &Problem) -> Option<String> {
         ProblemDetails::PermanentRun => {
             "workflow_agents lists its agents, agent_remove removes one".to_owned()
         }
-        ProblemDetails::LimitReached { mode, needs, .. } => {
-            limit_hint(*mode, needs, &format!("run_resume with {}", limits_json(needs)))
+        ProblemDetails::LimitReached { needs, room_at, .. } => {
+            limit_hint(needs, *room_at, &format!("run_resume with {}", limits_json(needs)))
         }
         ProblemDetails::AgentExists { .. } => {
             "choose another name, or remove that agent with agent_remove".to_owned()
@@ -118,11 +118,13 @@ pub(super) fn wakes_when(agent: &AgentExplanation) -> String {
         WakeCondition::Approval(id) => format!("the user approves or denies request #{id}"),
         WakeCondition::Answer(Some(id)) => format!("the user answers question #{id}"),
         WakeCondition::Answer(None) => "the user answers".to_owned(),
-        WakeCondition::RunResumed(needs) if needs.is_empty() => {
-            "its run is resumed with run_resume".to_owned()
-        }
-        WakeCondition::RunResumed(needs) => {
-            format!("its run is resumed with run_resume and {}", limits_json(needs))
+        WakeCondition::RunResumed { needs, room_at } => {
+            let limits = (!needs.is_empty()).then(|| format!(" and {}", limits_json(needs)));
+            let call = format!("run_resume{}", limits.unwrap_or_default());
+            match room_at {
+                Some(at) => format!("it is {at}, or at once with {call}"),
+                None => format!("its run is resumed with {call}"),
+            }
         }
         WakeCondition::AgentResumed => "it is resumed with agent_resume".to_owned(),
         WakeCondition::ProcessesEnded => {

@@ -233,11 +233,13 @@ impl Kernel {
     /// Returns the items that need a person in one run.
     async fn attention_of(&self, instance: &Instance, run: RunId) -> Result<Vec<Attention>> {
         let mut items = Vec::new();
-        let row = self.store.run_get(run).await?;
+        let mut row = self.store.run_get(run).await?;
+        let outlook = self.limit_outlook(&row, &row.limits).await?;
+        row.state = outlook.state(row.state);
         let wanted = self.approvals_of(instance).await?;
         let asked = self.questions_of(instance).await?;
         let first = wanted.first().filter(|_| asked.is_empty());
-        items.extend(paused_item(instance, &row, first, &self.resume_needs(&row).await?));
+        items.extend(paused_item(instance, &row, first, &outlook.needs));
         for dead in self.dead_letters_of(instance).await? {
             let what = dead.why.unwrap_or_else(|| "its attempts are used up".to_owned());
             let what = format!("#{} was not done: {what}", dead.seq);

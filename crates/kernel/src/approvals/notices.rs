@@ -221,7 +221,7 @@ mod tests {
     fn questions_limits_and_ends_are_occasions_and_a_stop_by_the_user_is_none() {
         let ended = |outcome| EventBody::RunEnded(RunEndedData { outcome, error: None });
         let paused = |cause| EventBody::RunPaused(RunPausedData { cause });
-        let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "1 allowed".into() };
+        let limit = PauseCause::limit(LimitKind::Turns, "1 allowed".to_owned());
         let question = QuestionData { question: QuestionId::new(1) };
         let proposal = ProposalActiveData { proposal: ProposalId::new(1) };
         let proposal = EventBody::ProposalActive(proposal);

@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn beyond_the_hop_limit_a_team_pauses_and_standalone_agents_are_not_woken() {
-        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
         let limited = |answer, limit_scope| AnswerPolicy {
             hop_limit: Some(cause.clone()),
             limit_scope,

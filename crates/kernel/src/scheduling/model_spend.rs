@@ -4,15 +4,10 @@
 //! reservations and a permitted call together stay within the limits, also across restarts of the daemon. A call
 //! whose usage never arrives counts with all that it could use.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
-use agent_worker_protocol::{
-    AttemptId, PauseCause, RunId, RunState, SpendLimits, SpendReply, SpendRequest, sync,
-};
-use agent_worker_store::{RunFacts, RunSpend, RunStep, UnreportedCall};
+use agent_worker_protocol::{AttemptId, SpendLimits, SpendReply, SpendRequest};
+use agent_worker_store::{ReserveStep, RunSpend, UnreportedCall};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -20,22 +15,16 @@ use tokio::{
 
 use crate::{
     error::Result,
-    kernel::{Kernel, Principal},
-    scheduling::{
-        attempts::Attempts,
-        limits::{SpendStep, spend_step},
-        retry_policy::WorkerStopReason,
-    },
+    kernel::Principal,
+    scheduling::{attempts::Attempts, retry_policy::WorkerStopReason, spend_limit::reserve_step},
 };
 
 /// Time for which a request waits for other calls before the worker must ask again.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Orders reservations, and signals that one has ended.
+/// Signals that a reservation has ended.
 #[derive(Default)]
 pub(crate) struct SpendGate {
-    /// Held from the check of the limits until the reservation.
-    turn: tokio::sync::Mutex<()>,
     ended: Notify,
 }
 
@@ -65,7 +54,8 @@ impl Attempts<'_> {
         };
         // The last call of this worker is over, and its usage is stored if it reported any.
         let last = if request.lost { UnreportedCall::MaybePaid } else { UnreportedCall::Unused };
-        self.0.store.attempt_settle(attempt, last).await?;
+        let store = &self.0.store;
+        store.attempt_settle(attempt, last, self.0.now()).await?;
         self.0.scheduler.spend_gate.announce_end();
         if request.tokens == 0 {
             return Ok(SpendReply::Reserved);
@@ -76,59 +66,20 @@ impl Attempts<'_> {
             tokio::pin!(ended);
             // A reservation that ends after the check wakes this task.
             ended.as_mut().enable();
-            match self.0.try_reserve(agent.run, attempt, call).await? {
-                SpendStep::Reserve => return Ok(SpendReply::Reserved),
-                SpendStep::Refuse(_) => return Ok(SpendReply::Refused),
-                SpendStep::Wait => {}
+            match store.attempt_reserve(attempt, call, reserve_step, self.0.now()).await? {
+                ReserveStep::Reserve => return Ok(SpendReply::Reserved),
+                ReserveStep::Refuse(_) => {
+                    if let Some(worker) = self.0.scheduler.worker(attempt) {
+                        worker.request_stop(WorkerStopReason::SpendLimit);
+                    }
+                    return Ok(SpendReply::Refused);
+                }
+                ReserveStep::Wait => {}
             }
             tokio::select! {
                 () = ended => {}
                 () = sleep_until(deadline) => return Ok(SpendReply::Wait),
             }
         }
-    }
-}
-
-impl Kernel {
-    /// Reserves a call, or pauses the run at the limit that the call could exceed and ends the attempt.
-    async fn try_reserve(
-        &self,
-        run: RunId,
-        attempt: AttemptId,
-        call: RunSpend,
-    ) -> Result<SpendStep> {
-        let gate = self.scheduler.spend_gate.turn.lock().await;
-        let decided = Arc::new(Mutex::new(SpendStep::Wait));
-        let decision = Arc::clone(&decided);
-        let decide = Box::new(move |facts: &RunFacts| {
-            let step = spend_step(&facts.limits, facts.spent, facts.reserved, call);
-            let pause = match &step {
-                SpendStep::Refuse(cause) => refusal_step(&facts.state, cause),
-                SpendStep::Reserve | SpendStep::Wait => RunStep::Stay,
-            };
-            *sync::lock(&decision) = step;
-            pause
-        });
-        self.store.run_settle(run, decide, self.now()).await?;
-        let step = sync::lock(&decided).clone();
-        match &step {
-            SpendStep::Reserve => self.store.attempt_reserve(attempt, call).await?,
-            SpendStep::Refuse(_) => {
-                if let Some(worker) = self.scheduler.worker(attempt) {
-                    worker.request_stop(WorkerStopReason::SpendLimit);
-                }
-            }
-            SpendStep::Wait => {}
-        }
-        drop(gate);
-        Ok(step)
-    }
-}
-
-/// Pauses a run that works. A pause for another reason stays.
-fn refusal_step(state: &RunState, cause: &PauseCause) -> RunStep {
-    match state {
-        RunState::Running | RunState::Electing => RunStep::Pause(cause.clone()),
-        RunState::Setup | RunState::Paused { .. } | RunState::Ended { .. } => RunStep::Stay,
     }
 }

@@ -80,35 +80,45 @@ impl Drop for BusyGuard {
     }
 }
 
-/// The next instant at which the wall limit acts on a run, as the last settlement computed it. It is unknown before the
-/// first settlement, after a change of the limits, and while no time counts.
+/// The next instants at which a limit acts on a run, as the last settlement computed them. They are unknown before the
+/// first settlement, after a change of the limits, and the one of the wall limit while no time counts.
 #[derive(Default)]
-struct WallTimer {
-    next: Option<(Limits, WallStep)>,
+struct LimitTimer {
+    wall: Option<(Limits, WallStep)>,
+    /// Time at which a run that is paused at a limit of the last 24 hours continues.
+    resume: Option<StoreTime>,
 }
 
-impl WallTimer {
-    /// Returns true if the run must be settled for its wall limit now.
+impl LimitTimer {
+    /// Returns true if the run must be settled for a limit now.
     fn is_due(&self, limits: &Limits, now: StoreTime) -> bool {
-        limits.wall.is_some()
-            && match self.next {
-                Some((of, WallStep::Due(at))) if of == *limits => at <= now,
-                Some(_) | None => true,
-            }
+        let is_wall_due = match self.wall {
+            Some((of, WallStep::Due(at))) if of == *limits => at <= now,
+            Some(_) | None => true,
+        };
+        limits.wall.is_some() && is_wall_due || self.resume.is_some_and(|at| at <= now)
     }
 
     /// Returns the instant to wait for, if it is in the future.
     fn instant(&self, now: StoreTime) -> Option<StoreTime> {
-        match self.next {
-            Some((_, WallStep::Due(at))) => Some(at).filter(|at| *at > now),
+        let wall = match self.wall {
+            Some((_, WallStep::Due(at))) => Some(at),
             Some((_, WallStep::Wait | WallStep::StopTurns)) | None => None,
-        }
+        };
+        wall.into_iter().chain(self.resume).filter(|at| *at > now).min()
     }
+}
+
+/// The instants that one settlement computes.
+#[derive(Clone, Copy)]
+struct LimitInstants {
+    wall: WallStep,
+    resume: Option<StoreTime>,
 }
 
 /// The state of a loop between two polls.
 struct PollState {
-    wall: WallTimer,
+    timer: LimitTimer,
     gaps: PollGaps,
     /// None if the file has no tasks.
     tasks: Option<Arc<RunTasks>>,
@@ -155,7 +165,7 @@ impl Kernel {
         let mut people = self.viewers.subscribe();
         let tasks = RunTasks::of(&run_context.script.workflow).map(Arc::new);
         let mut state = PollState {
-            wall: WallTimer::default(),
+            timer: LimitTimer::default(),
             gaps: self.poll_gaps(),
             procedure: tasks.as_ref().map_or(ProcedureState::Absent, |_| ProcedureState::OPEN),
             tasks: tasks.clone(),
@@ -198,10 +208,10 @@ impl Kernel {
         let mut next = now.store.plus(self.scheduler.options.sweep_interval.duration());
         if self.scheduler.is_draining() {
             // Nothing starts any more. The live turns still have the time of their run.
-            if state.wall.is_due(&run_context.limits, now.store) {
+            if state.timer.is_due(&run_context.limits, now.store) {
                 self.settle_run(run_context, state, now).await?;
             }
-            let next = state.wall.instant(now.store).map_or(next, |due| next.min(due));
+            let next = state.timer.instant(now.store).map_or(next, |due| next.min(due));
             return Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)));
         }
         // A proposal that is overdue after that is damaged and stays open: the sweep handles it early enough.
@@ -211,8 +221,8 @@ impl Kernel {
             next = next.min(due);
         }
         // At the wall limit no turn starts: the settlement comes first.
-        let wall_due = state.wall.is_due(&run_context.limits, now.store);
-        if wall_due && self.settle_run(run_context, state, now).await? == RunSettled::Ended {
+        let limit_due = state.timer.is_due(&run_context.limits, now.store);
+        if limit_due && self.settle_run(run_context, state, now).await? == RunSettled::Ended {
             return Ok(PollOutcome::RunEnded);
         }
         // Agents without a worker wait for a slot: if their run is paused, no time counts.
@@ -227,13 +237,13 @@ impl Kernel {
         let may_change = busy.is_empty()
             || all_wait_for_slots
             || self.approval_waits.is_present(run_context.run);
-        if !wall_due
+        if !limit_due
             && may_change
             && self.settle_run(run_context, state, now).await? == RunSettled::Ended
         {
             return Ok(PollOutcome::RunEnded);
         }
-        let next = state.wall.instant(now.store).map_or(next, |due| next.min(due));
+        let next = state.timer.instant(now.store).map_or(next, |due| next.min(due));
         Ok(PollOutcome::PollAgainAt(tokio_instant(now, next)))
     }
 
@@ -273,24 +283,31 @@ impl Kernel {
         let is_there = self.viewers.is_present(run_context.run);
         let person = if is_there { HumanPresence::Present } else { HumanPresence::Absent };
         let draining = self.scheduler.is_draining();
-        let found = Arc::new(Mutex::new((WallStep::Wait, false)));
+        let unknown = LimitInstants { wall: WallStep::Wait, resume: None };
+        let found = Arc::new(Mutex::new((unknown, false)));
         let cell = Arc::clone(&found);
         let procedure = state.procedure.clone();
         let number = state.tasks.as_ref().map(|tasks| tasks.begin_settlement());
         let decide = Box::new(move |facts: &RunFacts| {
             let is_idle = facts.is_idle() && facts.state == RunState::Running;
-            *sync::lock(&cell) = (wall_limit::wall_step(facts, now.store), is_idle);
+            let instants = LimitInstants {
+                wall: wall_limit::wall_step(facts, now.store),
+                resume: run_step::resume_at(facts, now),
+            };
+            *sync::lock(&cell) = (instants, is_idle);
             let step = run_step::decide_run_step(facts, &procedure, person, now);
             if draining { run_step::draining_step(step) } else { step }
         });
         let settled = self.store.run_settle(run_context.run, decide, now).await?;
-        let (step, is_idle) = *sync::lock(&found);
+        let (instants, is_idle) = *sync::lock(&found);
         if let (Some(tasks), Some(number)) = (&state.tasks, number) {
             tasks.end_settlement(number, is_idle);
         }
         // After a change of the state the COMMIT wakes this loop, and the next settlement computes the instant.
-        state.wall.next = (settled == RunStep::Stay).then_some((run_context.limits, step));
-        if step == WallStep::StopTurns {
+        let is_known = settled == RunStep::Stay;
+        state.timer.wall = is_known.then_some((run_context.limits, instants.wall));
+        state.timer.resume = instants.resume.filter(|_| is_known);
+        if instants.wall == WallStep::StopTurns {
             self.request_stops(&WorkerSelector::Run(run_context.run), &WorkerStopReason::WallLimit);
             state.tasks.iter().for_each(|tasks| tasks.interrupt());
         }

@@ -4,11 +4,12 @@ use agent_worker_protocol::{
     LimitKind, Outcome, PauseCause, RunMode, RunState, VerdictOutcome,
     api::{RunError, RunErrorCode, TeamVerdict},
 };
-use agent_worker_store::{Now, RunFacts, RunStep, StoredVerdict};
+use agent_worker_store::{Now, RunFacts, RunStep, StoreTime, StoredVerdict};
 
 use crate::procedure::ProcedureState;
 use crate::scheduling::{
-    limits,
+    limits::{self, TurnCount},
+    spend_limit::SpendCount,
     wall_limit::{wall_limit_cause, wall_limit_reached},
 };
 
@@ -31,9 +32,7 @@ pub(crate) fn decide_run_step(
         RunState::Electing => {
             return wall_limit_cause(facts, now).map_or(RunStep::Stay, RunStep::Pause);
         }
-        RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
-            if limits::has_turns_left(facts) =>
-        {
+        RunState::Paused { .. } if resume_at(facts, now).is_some_and(|at| at <= now.store) => {
             return RunStep::Resume;
         }
         // New work arrived, no request for a person is left, or a person is present. After the wall limit, presence
@@ -55,7 +54,7 @@ pub(crate) fn decide_run_step(
     // Live turns finish. An idle run has nothing left that a limit refuses.
     let is_over = facts.is_idle() && procedure.is_over();
     let has_work = facts.mode == RunMode::Start || !is_over;
-    if has_work && let Some(cause) = limits::spend_limit_cause(&facts.limits, facts.spent) {
+    if has_work && let Some(cause) = SpendCount::of_run(facts, now).limit_cause() {
         return RunStep::Pause(cause);
     }
     match facts.mode {
@@ -69,6 +68,12 @@ pub(crate) fn decide_run_step(
         }
         RunMode::Run | RunMode::Start => RunStep::Stay,
     }
+}
+
+/// Returns the time at which a paused run continues by itself.
+pub(crate) fn resume_at(facts: &RunFacts, now: Now) -> Option<StoreTime> {
+    let (turns, spend) = (TurnCount::of_run(facts), SpendCount::of_run(facts, now));
+    limits::resume_at(&facts.state, &turns, &spend)
 }
 
 /// Decides about a run that is paused at a limit that refuses work. The time of its live turns counts for the wall limit,
@@ -169,7 +174,7 @@ fn failed_step(why: String, message: String) -> RunStep {
 #[cfg(test)]
 pub(crate) fn sample_facts() -> RunFacts {
     use agent_worker_protocol::{Limits, Span};
-    use agent_worker_store::{RunClock, StoreTime};
+    use agent_worker_store::RunClock;
 
     let wall = Some(Span::from_secs(100));
     RunFacts {
@@ -190,8 +195,8 @@ pub(crate) fn sample_facts() -> RunFacts {
         attempts: 0,
         turns: 1,
         turns_today: 1,
-        spent: agent_worker_store::RunSpend::default(),
-        reserved: agent_worker_store::RunSpend::default(),
+        turn_expires: None,
+        spend: agent_worker_store::SpendFacts::default(),
         dead: 0,
         dropped: 0,
         proposals: 0,
@@ -207,8 +212,8 @@ pub(crate) fn sample_facts() -> RunFacts {
 mod tests {
     use std::time::Duration;
 
-    use agent_worker_protocol::{Limits, Millis};
-    use agent_worker_store::{RunClock, StoreTime};
+    use agent_worker_protocol::{Limits, Millis, SpendLimits};
+    use agent_worker_store::{RunClock, RunSpend, SpendFacts};
 
     use super::*;
 
@@ -238,7 +243,7 @@ mod tests {
         let done = "done: no agent has anything left to do";
         let paused = RunState::Paused { cause: PauseCause::User };
         let limited = |limit| {
-            let cause = PauseCause::Limit { limit, detail: "enough".into() };
+            let cause = PauseCause::limit(limit, "enough".to_owned());
             RunFacts { state: RunState::Paused { cause }, ..sample_facts() }
         };
         let at_wall = limited(LimitKind::Wall);
@@ -274,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_person_pauses_what_works_or_waits_and_nothing_else() {
-        let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "enough".into() };
+        let limit = PauseCause::limit(LimitKind::Turns, "enough".to_owned());
         for (state, pauses) in [
             (RunState::Running, true),
             (RunState::Electing, true),
@@ -354,35 +359,51 @@ mod tests {
     }
 
     #[test]
-    fn only_a_start_that_waits_at_its_turn_limit_goes_on_by_itself_once_a_day_has_passed() {
-        let limited = |limit| PauseCause::Limit { limit, detail: "enough".into() };
+    fn only_a_start_at_a_limit_of_the_last_day_goes_on_by_itself_once_it_has_room() {
+        let limited = |limit| PauseCause::limit(limit, "enough".into());
         let limits = Limits {
             hops: 50,
             turns: Some(3),
             wall: None,
             wall_grace: Limits::WALL_GRACE,
-            spend: agent_worker_protocol::SpendLimits::NONE,
+            spend: SpendLimits { cost_micros: Some(10), tokens: Some(100) },
         };
-        let by_turns = limited(LimitKind::Turns);
-        for (mode, cause, turns, turns_today, attempts, expected) in [
-            (RunMode::Start, &by_turns, 9, 3, 0, "stay"),
-            (RunMode::Start, &by_turns, 9, 2, 1, "stay"),
-            (RunMode::Start, &by_turns, 9, 2, 0, "resume"),
+        let spent = |cost_micros, tokens| {
+            let spent = RunSpend { cost_micros, tokens };
+            SpendFacts { spent, ..SpendFacts::default() }
+        };
+        let (turns, cost) = (limited(LimitKind::Turns), limited(LimitKind::Cost));
+        let tokens = limited(LimitKind::Tokens);
+        let mut call = cost.clone();
+        if let PauseCause::Limit { next_call, .. } = &mut call {
+            *next_call = Some(4);
+        }
+        for (mode, cause, turns_today, attempts, spend, expected) in [
+            (RunMode::Start, &turns, 3, 0, spent(0, 0), "stay"),
+            (RunMode::Start, &turns, 2, 1, spent(0, 0), "stay"),
+            (RunMode::Start, &turns, 2, 0, spent(0, 0), "resume"),
             // The live attempt was interrupted and counts as no turn: a person decides.
-            (RunMode::Run, &by_turns, 2, 2, 0, "stay"),
-            (RunMode::Start, &limited(LimitKind::Hops), 0, 0, 0, "stay"),
-            (RunMode::Start, &limited(LimitKind::Wall), 0, 0, 0, "stay"),
-            (RunMode::Start, &PauseCause::User, 0, 0, 0, "stay"),
-            (RunMode::Start, &PauseCause::Interrupted, 0, 0, 0, "stay"),
+            (RunMode::Run, &turns, 2, 0, spent(0, 0), "stay"),
+            (RunMode::Start, &cost, 0, 0, spent(10, 0), "stay"),
+            (RunMode::Start, &cost, 0, 1, spent(9, 0), "resume"),
+            (RunMode::Run, &cost, 0, 0, spent(9, 0), "stay"),
+            (RunMode::Start, &call, 0, 0, spent(7, 0), "stay"),
+            (RunMode::Start, &call, 0, 0, spent(6, 0), "resume"),
+            (RunMode::Start, &tokens, 0, 0, spent(0, 100), "stay"),
+            (RunMode::Start, &tokens, 0, 0, spent(0, 99), "resume"),
+            (RunMode::Start, &limited(LimitKind::Hops), 0, 0, spent(0, 0), "stay"),
+            (RunMode::Start, &limited(LimitKind::Wall), 0, 0, spent(0, 0), "stay"),
+            (RunMode::Start, &PauseCause::User, 0, 0, spent(0, 0), "stay"),
+            (RunMode::Start, &PauseCause::Interrupted, 0, 0, spent(0, 0), "stay"),
         ] {
-            let state = RunState::Paused { cause: cause.clone() };
             let facts = RunFacts {
-                state,
+                state: RunState::Paused { cause: cause.clone() },
                 mode,
                 limits,
-                turns,
+                turns: turns_today,
                 turns_today,
                 attempts,
+                spend,
                 waking: 1,
                 ..sample_facts()
             };
@@ -393,7 +414,7 @@ mod tests {
     #[test]
     fn the_wall_limit_replaces_another_limit_while_a_live_turn_works() {
         let limited = |limit| {
-            let cause = PauseCause::Limit { limit, detail: "enough".into() };
+            let cause = PauseCause::limit(limit, "enough".to_owned());
             RunFacts { state: RunState::Paused { cause }, waking: 1, attempts: 1, ..sample_facts() }
         };
         for limit in [LimitKind::Hops, LimitKind::Turns] {

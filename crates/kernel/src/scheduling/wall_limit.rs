@@ -28,7 +28,7 @@ pub(crate) fn wall_limit_cause(facts: &RunFacts, now: Now) -> Option<PauseCause>
     match facts.all_wait_until {
         Some(until) if !left.is_zero() && until > now.store.plus(left) => {
             let detail = format!("the next retry, {}, is after {wall}", now.wall_at(until));
-            Some(PauseCause::Limit { limit: LimitKind::Wall, detail })
+            Some(PauseCause::limit(LimitKind::Wall, detail))
         }
         Some(_) | None => wall_limit_reached(facts, now.store),
     }
@@ -37,7 +37,7 @@ pub(crate) fn wall_limit_cause(facts: &RunFacts, now: Now) -> Option<PauseCause>
 /// Returns the cause of a pause if the limit is reached.
 pub(crate) fn wall_limit_reached(facts: &RunFacts, now: StoreTime) -> Option<PauseCause> {
     let wall = facts.limits.wall.filter(|wall| facts.clock.elapsed(now) >= wall.duration())?;
-    Some(PauseCause::Limit { limit: LimitKind::Wall, detail: format!("{wall} allowed") })
+    Some(PauseCause::limit(LimitKind::Wall, format!("{wall} allowed")))
 }
 
 /// Returns the next action of the wall limit.
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn the_limit_is_due_when_the_counted_time_reaches_it_and_the_stop_after_the_grace_period() {
-        let limit = || PauseCause::Limit { limit: LimitKind::Wall, detail: "100s".into() };
-        let hops = || PauseCause::Limit { limit: LimitKind::Hops, detail: "50".into() };
+        let limit = || PauseCause::limit(LimitKind::Wall, "100s".to_owned());
+        let hops = || PauseCause::limit(LimitKind::Hops, "50".to_owned());
         let due = |at| WallStep::Due(StoreTime::new(at));
         for (state, clock, attempts, now, expected) in [
             (RunState::Running, clock(0, Some(7)), 1, 10, due(100_007)),

@@ -26,7 +26,7 @@ use crate::{
     },
     error::{Error, Result},
     kernel::{Kernel, Principal},
-    views::{self, page::PageRequest},
+    views::{self, limit_outlook::LimitOutlook, page::PageRequest},
 };
 
 const MAX_DETAIL_MESSAGES: u32 = 20;
@@ -74,8 +74,13 @@ pub enum WakeCondition {
     Approval(ApprovalId),
     /// An answer to this question.
     Answer(Option<QuestionId>),
-    /// The run is resumed with these limits.
-    RunResumed(ResumeRequest),
+    /// The run continues.
+    RunResumed {
+        /// Limits to raise before a person can resume it.
+        needs: ResumeRequest,
+        /// Time from which it continues by itself.
+        room_at: Option<Millis>,
+    },
     /// The agent is resumed.
     AgentResumed,
     /// The end of its processes; then it is resumed.
@@ -172,6 +177,7 @@ impl Agents<'_> {
             oldest_wake: oldest_wake(&inbox, view.waiting),
             now: self.0.now(),
         };
+        let outlook = self.0.limit_outlook(&row, &row.limits).await?;
         Ok(AgentExplanation {
             wakes_when: match view.state {
                 AgentState::Paused { .. }
@@ -179,12 +185,12 @@ impl Agents<'_> {
                 {
                     WakeCondition::HoldReleased
                 }
-                _ => wake_condition(&view, &row.state, &self.0.resume_needs(&row).await?),
+                _ => wake_condition(&view, &row.state, &outlook),
             },
             state_since: own.and_then(|own| state_since(&view.state, own, &row, times)),
             view,
             run,
-            run_state: row.state,
+            run_state: outlook.state(row.state),
             session,
             conversation: conversation.unwrap_or_default(),
             mock_tools,
@@ -396,7 +402,7 @@ fn attempt_view(row: AttemptRow, session: Option<AgentSession>) -> AttemptView {
 }
 
 /// Finds the event that wakes an agent next.
-fn wake_condition(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> WakeCondition {
+fn wake_condition(agent: &AgentView, run: &RunState, outlook: &LimitOutlook) -> WakeCondition {
     match (&agent.state, run) {
         (_, RunState::Ended { .. }) => WakeCondition::NewRun,
         (_, RunState::Setup) => WakeCondition::SetupDone,
@@ -407,7 +413,9 @@ fn wake_condition(agent: &AgentView, run: &RunState, needs: &ResumeRequest) -> W
                 (None, question) => WakeCondition::Answer(question.copied()),
             }
         }
-        (AgentState::Paused { .. }, _) => WakeCondition::RunResumed(*needs),
+        (AgentState::Paused { .. }, _) => {
+            WakeCondition::RunResumed { needs: outlook.needs, room_at: outlook.room_at }
+        }
         (AgentState::Stopped { .. }, _) => WakeCondition::AgentResumed,
         (AgentState::Stopping, _) => WakeCondition::ProcessesEnded,
         (AgentState::BackingOff { until, .. } | AgentState::Parked { until, .. }, _) => {

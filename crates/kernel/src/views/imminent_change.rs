@@ -19,14 +19,15 @@ pub(crate) fn imminent_change(view: &RunView) -> Option<ImminentChange> {
     }
 }
 
-/// True if a `start` at its turn limit has turns again: they are a day old, or the turn under way was cut short and does
-/// not count.
+/// True if a `start` at a limit of the last 24 hours has room again: older turns and spend no longer count, or the turn under
+/// way was cut short and does not count.
 fn is_about_to_resume(mode: RunMode, state: &RunState, needs: &ResumeRequest) -> bool {
-    let by_turns = matches!(
-        state,
-        RunState::Paused { cause: PauseCause::Limit { limit: LimitKind::Turns, .. } }
-    );
-    by_turns && mode == RunMode::Start && needs.is_empty()
+    let RunState::Paused { cause: PauseCause::Limit { limit, .. } } = state else { return false };
+    let has_window = match limit {
+        LimitKind::Turns | LimitKind::Cost | LimitKind::Tokens => true,
+        LimitKind::Hops | LimitKind::Wall => false,
+    };
+    has_window && mode == RunMode::Start && needs.is_empty()
 }
 
 /// True if it is a `run` in which no agent has anything left to do.

@@ -204,7 +204,7 @@ async fn every_item_that_waits_for_a_person_is_listed_with_the_step_that_it_need
     assert_eq!(
         attention_lines(&attention().await.unwrap().items),
         [
-            "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed); Resume(ResumeRequest { hops: None, turns: Some(12), wall: None, cost_micros: None, tokens: None })",
+            "Paused -: turn limit (6 turns taken in the last 24 hours, 6 allowed), room again at 2026-01-02T00:00:00.000Z; Resume(ResumeRequest { hops: None, turns: Some(12), wall: None, cost_micros: None, tokens: None })",
             "DeadLetter coder: #1 was not done: failed (fatal): scripted fatal; Redrive(Seq(1))",
             "DeadLetter lead: #1 was not done: failed (fatal): scripted fatal; Redrive(Seq(1))",
             "AgentStopped lead: stopped by the user; ResumeAgent",

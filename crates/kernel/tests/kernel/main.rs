@@ -34,6 +34,7 @@ mod runs;
 mod scripted_worker;
 mod setup;
 mod simulation;
+mod spend_window;
 mod targets;
 mod views;
 mod vote_endings;

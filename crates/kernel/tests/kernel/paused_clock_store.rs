@@ -26,13 +26,13 @@ use agent_worker_store::{
     DocumentConflict, DocumentInfo, DocumentStore, DocumentWrite, Error, EventQuery, FeedbackKey,
     FeedbackRow, Fence, FileImport, FileState, FileStep, FinishedAttempt, GrantQuery, HistoryKey,
     HistoryPart, InboxKey, Instance, InstanceQuery, IntegrityReport, LeaseOutcome, LeaseRule,
-    ListRange, MessageQuery, MessageStore, NewAgent, NewApproval, NewAttempt, NewBallot,
+    LimitUse, ListRange, MessageQuery, MessageStore, NewAgent, NewApproval, NewAttempt, NewBallot,
     NewCancellation, NewMessage, NewProposal, NewQuestion, NewRun, NewSuggestion, NewTask,
     NewVerdict, Now, Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent,
-    ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch, RunQuery, RunRow,
-    RunRule, RunSnapshot, RunSpend, RunStep, RunStore, Settlement, ShownMessage, StoreFault,
-    StoreTime, SuggestionAnswer, TallyRule, TaskEnd, TaskRow, TaskStore, TurnRow, UnreportedCall,
-    WriteContext,
+    ReserveRule, ReserveStep, ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch,
+    RunQuery, RunRow, RunRule, RunSnapshot, RunSpend, RunStep, RunStore, Settlement, ShownMessage,
+    StoreFault, StoreTime, SuggestionAnswer, TallyRule, TaskEnd, TaskRow, TaskStore, TurnRow,
+    UnreportedCall, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -238,6 +238,7 @@ patient! {
         fn run_resume(by: WriteContext, run: RunId, limits: Limits, now: Now) -> ();
         fn run_get(run: RunId) -> RunRow;
         fn run_snapshot(run: RunId) -> RunSnapshot;
+        fn run_limit_use(run: RunId, now: Now) -> LimitUse;
         fn run_blockers(run: RunId) -> RunBlockers;
         fn run_list(which: RunQuery) -> Vec<RunRow>;
         fn run_failures(run: RunId) -> Vec<Receipt>;
@@ -279,8 +280,8 @@ patient! {
         fn turn_list(run: RunId, limit: u32) -> Vec<TurnRow>;
         fn attempt_live() -> Vec<AttemptRow>;
         fn attempt_events(attempt: AttemptId, events: Vec<NumberedEvent>, now: Now) -> i64;
-        fn attempt_reserve(attempt: AttemptId, call: RunSpend) -> ();
-        fn attempt_settle(attempt: AttemptId, call: UnreportedCall) -> ();
+        fn attempt_reserve(attempt: AttemptId, call: RunSpend, rule: ReserveRule, now: Now) -> ReserveStep;
+        fn attempt_settle(attempt: AttemptId, call: UnreportedCall, now: Now) -> ();
         fn attempt_page(workflow: WorkflowId, agent: Option<AgentName>, range: ListRange<AttemptKey>) -> Vec<AttemptRow>;
         fn attempt_find(prefix: String, limit: u32) -> Vec<AttemptId>;
         fn history_list(attempt: AttemptId, range: ListRange<HistoryKey>) -> HistoryPart;

@@ -34,7 +34,7 @@ async fn refused(
     assert_eq!(problem.code, Code::Limit);
     assert!(problem.message.starts_with("@team is paused: "), "{}", problem.message);
     let details = problem.details.map(|details| *details);
-    let Some(ProblemDetails::LimitReached { instance, mode, needs }) = details else {
+    let Some(ProblemDetails::LimitReached { instance, mode, needs, .. }) = details else {
         panic!("{details:?}")
     };
     assert_eq!(instance.to_string(), "team");

@@ -100,7 +100,7 @@ async fn a_run_that_is_set_up_or_paused_keeps_its_agents_waiting_and_says_so() {
     let (state, wakes) = words(&world, "ping").await;
     assert_eq!(state, "paused: hop limit (a chain of 2 messages, 1 allowed)");
     let more = ResumeRequest { hops: Some(2), ..ResumeRequest::default() };
-    assert_eq!(wakes, WakeCondition::RunResumed(more));
+    assert_eq!(wakes, WakeCondition::RunResumed { needs: more, room_at: None });
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ fn seq(number: i64) -> Seq {
 }
 
 fn runs() -> Vec<Recorded> {
-    let limit = PauseCause::Limit { limit: LimitKind::Turns, detail: "1 allowed".into() };
+    let limit = PauseCause::limit(LimitKind::Turns, "1 allowed".to_owned());
     let error = RunError { code: RunErrorCode::SetupFailed, message: "make failed".into() };
     let ended = |outcome, error| EventBody::RunEnded(RunEndedData { outcome, error });
     let ran = |name: Option<&str>, status| {

@@ -8,9 +8,9 @@ use agent_worker_protocol::{
 };
 use serde_json::Value;
 
-use super::{Fence, NewMessage, NotBefore, RunSpend};
+use super::{Fence, NewMessage, NotBefore, SpendFacts};
 
-use crate::time::StoreTime;
+use crate::time::{Now, StoreTime};
 
 /// The parameters of a new attempt.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub struct NewAttempt {
 }
 
 /// The facts for the decision whether one more attempt may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseFacts {
     /// Mode `run` or `start`.
     pub mode: RunMode,
@@ -34,10 +34,14 @@ pub struct LeaseFacts {
     pub attempts: u32,
     /// Limits of the run.
     pub limits: Limits,
-    /// Reported cost of the run so far, and its tokens.
-    pub spent: RunSpend,
-    /// Scope in which turns and attempts are counted.
+    /// Time at which a `start` whose turns fill the limit has a turn again.
+    pub turn_expires: Option<StoreTime>,
+    /// What counts for the limits of cost and tokens.
+    pub spend: SpendFacts,
+    /// Scope in which turns, attempts and spend are counted.
     pub limit_scope: LimitScope,
+    /// Time of the decision.
+    pub now: Now,
 }
 
 /// The scope of a limit.

@@ -10,7 +10,7 @@ use agent_worker_protocol::{
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr};
 
-use super::{Approval, ListRange, QuestionRow, RunKey};
+use super::{Approval, ListRange, QuestionRow, RunKey, SpendFacts};
 use crate::time::StoreTime;
 
 /// One instance of a workflow.
@@ -311,10 +311,10 @@ pub struct RunFacts {
     pub turns: u32,
     /// Turns that ended in the last 24 hours, counted up to the limit.
     pub turns_today: u32,
-    /// Reported cost of the run so far, and its tokens, with the most that calls can have used whose usage is unknown.
-    pub spent: RunSpend,
-    /// The most that the calls of models under way can use.
-    pub reserved: RunSpend,
+    /// Time at which a `start` whose turns fill the limit has a turn again.
+    pub turn_expires: Option<StoreTime>,
+    /// What counts for the limits of cost and tokens of a team; standalone agents have their own.
+    pub spend: SpendFacts,
     /// Dead letters of this run.
     pub dead: u32,
     /// Deliveries of this run that were dropped.
@@ -331,24 +331,6 @@ pub struct RunFacts {
     pub awaiting_approval_deliveries: u32,
     /// Verdict of the team.
     pub verdict: Option<StoredVerdict>,
-}
-
-/// The work of the models of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RunSpend {
-    /// Sum of the known costs, in millionths of a dollar.
-    pub cost_micros: u64,
-    /// Input and output tokens.
-    pub tokens: u64,
-}
-
-/// A call of a model that has ended without usage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnreportedCall {
-    /// The provider refused it or was not reached.
-    Unused,
-    /// The provider began its answer.
-    MaybePaid,
 }
 
 /// The verdict of a team as a settlement finds it.

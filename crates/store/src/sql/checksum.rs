@@ -6,7 +6,7 @@
 //! Columns that change after the row is written are treated in one of two ways:
 //! - *Outside the checksum*: counters and states. `run`: `state`, `detail`, `ended`, `last_seq`, `since`,
 //!   `forgotten`, turns, usage and the time that counts for the wall limit. `attempt`: `last_no`, `turn`, `history` and
-//!   usage. `resource`: `run`. `turn_text`: `used`. `run`: also `history_bytes`.
+//!   usage. `resource`: `run`. `turn_text`: `used`. `run`: also `history_bytes`. All of `spend_slot`.
 //! - *Inside*: the updating statement runs in [`ChecksumTable::update`], which writes the checksum again. A row that
 //!   was damaged before the update keeps its old checksum, so that an update never hides damage.
 //!

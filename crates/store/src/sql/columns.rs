@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_runs_state_reads_back_as_it_was_written() {
         let db = Connection::open_in_memory().unwrap();
-        let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+        let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
         for written in [
             RunState::Setup,
             RunState::Electing,

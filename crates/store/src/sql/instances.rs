@@ -139,6 +139,7 @@ pub(crate) fn delete_unretained_runs(tx: &Tx<'_>, workflow: WorkflowId) -> Resul
             "answer",
             "verdict",
             "task",
+            "spend_slot",
             "turn_entry",
             "turn_text",
         ] {
@@ -213,6 +214,7 @@ pub(crate) fn remove(tx: &Tx<'_>, workflow: WorkflowId) -> Result<()> {
         "answer",
         "verdict",
         "task",
+        "spend_slot",
         "turn_entry",
         "turn_text",
     ] {

@@ -4,7 +4,7 @@ use agent_worker_protocol::{AgentName, DeliveryData, EventBody, RunId, Sender, W
 
 use super::{
     effects, effects::once, events::EventEntry, grants, locked_instance::LockedInstance, roles,
-    run_settlement, transaction::Tx,
+    run_settlement, spend_slots, transaction::Tx,
 };
 use crate::{
     db::{OptionalExtension, params},
@@ -48,6 +48,7 @@ pub(crate) fn add(
         if added == 0 {
             return Err(Error::Exists("agent"));
         }
+        spend_slots::reset(tx, locked.workflow, new.name.as_str())?;
         let entry = EventEntry::new(EventBody::AgentAdded).agent(&new.name).by(&author.sender());
         locked.append_event(&entry, now)?;
         Ok(new.name.clone())
@@ -106,6 +107,14 @@ pub(crate) fn resume(
 ) -> Result<()> {
     once(LockedInstance::lock(tx, workflow)?, by, now, |locked, author| {
         let name = locked.find_agent(agent)?;
+        let is_stopped = tx
+            .prepare_cached(
+                "SELECT 1 FROM agent WHERE workflow = ?1 AND name = ?2 AND stopped IS NOT NULL",
+            )?
+            .exists(params![workflow.get(), name.as_str()])?;
+        if is_stopped {
+            spend_slots::reset(tx, workflow, name.as_str())?;
+        }
         tx.prepare_cached(
             "UPDATE agent SET since = CASE WHEN stopped IS NOT NULL OR not_before > ?4 THEN ?3 ELSE since END,
              store_since = CASE WHEN stopped IS NOT NULL OR not_before > ?4 THEN ?4 ELSE store_since END,

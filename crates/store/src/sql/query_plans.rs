@@ -14,12 +14,13 @@ use super::{
     columns::RunNo,
     documents, effects, events, feedback, grants,
     inbox::{self, PendingFilter},
-    instances, last_failures, messages, proposal_rows, resources, run_settlement, runs, spend,
-    suggestions, turn_history,
+    instances, last_failures, limit_use, messages, proposal_rows, resources, run_settlement, runs,
+    spend, spend_slots, suggestions, turn_history,
 };
 
 /// The tables that grow with history.
-const LARGE_TABLES: [&str; 13] = [
+const LARGE_TABLES: [&str; 14] = [
+    "spend_slot",
     "message",
     "delivery",
     "event",
@@ -62,8 +63,6 @@ fn check_plan(db: &Connection, sql: &str, expected: &str) {
     }
 }
 
-const TURNS_TODAY_PLAN: &str = "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)";
-
 #[test]
 fn nothing_that_is_asked_often_walks_through_history() {
     let db = crate::engine::open_in_memory().unwrap();
@@ -99,7 +98,6 @@ fn nothing_that_is_asked_often_walks_through_history() {
         (agents::READY_SQL.to_owned(), open),
         (agents::LIST_SQL.to_owned(), open),
         (run_settlement::FACTS_SQL.to_owned(), failed),
-        (spend::SPEND_SQL.to_owned(), "INDEX attempt_reserved (workflow=? AND run=?)"),
         (
             instances::list_sql(&InstanceQuery::Named("w".parse().unwrap())),
             "INDEX workflow_name (name=? AND tag=?)",
@@ -119,6 +117,23 @@ fn nothing_that_is_asked_often_walks_through_history() {
         ),
     ] {
         check_plan(&db, &sql, expected);
+    }
+}
+
+#[test]
+fn no_query_about_limits_walks_through_history() {
+    let db = crate::engine::open_in_memory().unwrap();
+    let today = "INDEX attempt_turn (workflow=? AND run=? AND store_ended>?)";
+    for (sql, expected) in [
+        (limit_use::TURNS_TODAY_SQL, today),
+        (limit_use::AGENT_TURNS_TODAY_SQL, today),
+        (limit_use::TURN_EXPIRES_SQL, "INDEX attempt_turn (workflow=? AND run=?)"),
+        (limit_use::LIMIT_USE_SQL, "SEARCH a USING PRIMARY KEY (workflow=?)"),
+        (spend::SPENT_SQL, "(workflow=? AND id=?)"),
+        (spend::RESERVED_SQL, "INDEX attempt_reserved (workflow=? AND run=?)"),
+        (spend_slots::SLOTS_SQL, "USING PRIMARY KEY (workflow=? AND run=? AND owner=? AND slot>?)"),
+    ] {
+        check_plan(&db, sql, expected);
     }
 }
 
@@ -152,8 +167,6 @@ fn no_query_about_a_run_or_a_message_walks_through_history() {
     let open = "INDEX delivery_open (workflow=? AND state=? AND agent=?";
     for (sql, expected) in [
         (runs::STOPPED_AGENTS_SQL.to_owned(), "INDEX agent_stopped (workflow=? AND run=?)"),
-        (runs::TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),
-        (runs::AGENT_TURNS_TODAY_SQL.to_owned(), TURNS_TODAY_PLAN),
         (run_settlement::AWAITING_APPROVAL_DELIVERIES_SQL.to_owned(), open),
         (approvals::list_sql(ApprovalQuery::Open), "INDEX approval_unused (workflow=?)"),
         (approvals::list_sql(ApprovalQuery::One(ApprovalId::new(1))), "(workflow=? AND id=?)"),

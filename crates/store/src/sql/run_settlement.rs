@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use agent_worker_protocol::{
     AgentName, AttemptEnd, AttemptEndedData, AttemptId, DeliveryData, EventBody, Outcome,
-    RunEndedData, RunId, RunState, Sender, Seq, api::RunError,
+    RunEndedData, RunId, RunState, Sender, Seq, SpendLimits, api::RunError,
 };
 
 use super::{
@@ -12,17 +12,16 @@ use super::{
     delivery_states::delivery_sql,
     effects,
     events::EventEntry,
+    limit_use,
     locked_instance::{LiveRun, LockedInstance},
     proposal_rows::select_proposals,
-    proposals, run_results, runs,
-    spend::{self, StoredSpend},
-    tasks,
+    proposals, run_results, runs, spend, tasks,
     transaction::Tx,
 };
 use crate::{
     db::{self, params},
     error::Result,
-    model::{ProposalQuery, RunClockSwitch, RunFacts, RunRule, RunSpend, RunStep},
+    model::{ProposalQuery, RunClockSwitch, RunFacts, RunRule, RunStep, SpendFacts},
     time::{Now, StoreTime},
 };
 
@@ -138,8 +137,8 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
                 clock: columns::run_clock(row, 12)?,
                 turns: row.get(3)?,
                 turns_today: 0,
-                spent: RunSpend::default(),
-                reserved: RunSpend::default(),
+                turn_expires: None,
+                spend: SpendFacts::default(),
                 waking: row.get(4)?,
                 all_wait_until: None,
                 stranded: row.get(5)?,
@@ -155,9 +154,14 @@ fn load_facts(locked: &LockedInstance<'_>, live: &LiveRun, now: Now) -> Result<R
             })
         },
     )?;
-    StoredSpend { spent: facts.spent, reserved: facts.reserved } = spend::load(locked, live)?;
+    if facts.limits.spend != SpendLimits::NONE {
+        facts.spend = spend::load_of_team(locked.tx, live.id, now)?;
+    }
     facts.verdict = run_results::stored_verdict(locked.tx, locked.workflow, live.number)?;
-    facts.turns_today = runs::turns_today(locked, live, &facts.limits, now)?;
+    let key = (locked.workflow, live.number);
+    facts.turns_today = limit_use::turns_today(locked.tx, key, &facts.limits, now)?;
+    let taken = (facts.turns_today, facts.attempts);
+    facts.turn_expires = limit_use::turn_expires(locked.tx, key, &facts.limits, taken)?;
     if facts.proposals > 0 {
         let open = select_proposals(locked.tx, locked.workflow, ProposalQuery::Active)?;
         let of_people = open.iter().filter(|stored| stored.proposal.waits_only_for_people());

@@ -1,10 +1,10 @@
 //! Runs: created, started, read. `run_settlement` decides about them.
 
-use std::{cmp::Reverse, time::Duration};
+use std::cmp::Reverse;
 
 use agent_worker_protocol::{
-    AgentName, EventBody, InstanceRef, Keyword as _, Limits, ProposalId, Receipt, RunElectingData,
-    RunId, RunRunningData, RunSetupData, RunState, Sender, WorkflowId,
+    EventBody, InstanceRef, Keyword as _, Limits, ProposalId, Receipt, RunElectingData, RunId,
+    RunRunningData, RunSetupData, RunState, Sender, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use super::{
     delivery_states::delivery_sql,
     effects::once,
     events::EventEntry,
-    locked_instance::{LiveRun, LockedInstance},
+    locked_instance::LockedInstance,
     messages, proposals, roles,
     transaction::Tx,
 };
@@ -27,7 +27,7 @@ use crate::{
         ListRange, NewMessage, NewProposal, NewRun, RunBlockers, RunKey, RunQuery, RunRow,
         WriteContext,
     },
-    time::{Now, StoreTime},
+    time::Now,
 };
 
 /// Continues a paused run, within these limits.
@@ -68,47 +68,6 @@ pub(crate) fn set_text_column(
         .execute(params![workflow.get(), run.0, text])?;
         Ok(())
     })
-}
-
-/// The period in which a turn counts for the daily limit.
-const TURN_WINDOW: Duration = Duration::from_hours(24);
-
-pub(crate) const TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
-        SELECT 1 FROM attempt INDEXED BY attempt_turn
-        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 LIMIT ?4) AS found";
-
-/// Returns the number of turns that ended in the last 24 hours, counted up to the limit.
-pub(crate) fn turns_today(
-    locked: &LockedInstance<'_>,
-    live: &LiveRun,
-    limits: &Limits,
-    now: Now,
-) -> Result<u32> {
-    let Some(most) = limits.turns else { return Ok(0) };
-    let after = now.store.minus(TURN_WINDOW).get();
-    let mut query = locked.tx.prepare_cached(TURNS_TODAY_SQL)?;
-    Ok(query
-        .query_row([locked.workflow.get(), live.number.0, after, most.into()], |row| row.get(0))?)
-}
-
-pub(crate) const AGENT_TURNS_TODAY_SQL: &str = "SELECT count(*) FROM (
-        SELECT 1 FROM attempt INDEXED BY attempt_turn
-        WHERE workflow = ?1 AND run = ?2 AND turn = 1 AND store_ended > ?3 AND agent = ?5 LIMIT ?4) AS found";
-
-/// Returns the same number for one agent, of the turns that ended after `since`.
-pub(crate) fn agent_turns_today(
-    locked: &LockedInstance<'_>,
-    live: &LiveRun,
-    agent: &AgentName,
-    since: StoreTime,
-    limits: &Limits,
-    now: Now,
-) -> Result<u32> {
-    let Some(most) = limits.turns else { return Ok(0) };
-    let after = since.max(now.store.minus(TURN_WINDOW)).get();
-    let mut query = locked.tx.prepare_cached(AGENT_TURNS_TODAY_SQL)?;
-    let values = params![locked.workflow.get(), live.number.0, after, most, agent.as_str()];
-    Ok(query.query_row(values, |row| row.get(0))?)
 }
 
 pub(crate) fn create(tx: &Tx<'_>, workflow: WorkflowId, new: &NewRun, now: Now) -> Result<()> {

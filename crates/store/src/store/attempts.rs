@@ -9,7 +9,8 @@ use crate::{
     error::{Error, Result},
     model::{
         AttemptKey, AttemptRow, Fence, FinishedAttempt, HistoryKey, HistoryPart, LeaseOutcome,
-        LeaseRule, ListRange, NewAttempt, RunSpend, Settlement, TurnRow, UnreportedCall,
+        LeaseRule, ListRange, NewAttempt, ReserveRule, ReserveStep, RunSpend, Settlement, TurnRow,
+        UnreportedCall,
     },
     multi_store::MultiStore,
     sql::{
@@ -57,10 +58,22 @@ pub trait AttemptStore: Send + Sync {
         events: Vec<NumberedEvent>,
         now: Now,
     ) -> Result<i64>;
-    /// Reserves the most that the next call of a live attempt's model can use.
-    async fn attempt_reserve(&self, attempt: AttemptId, call: RunSpend) -> Result<()>;
+    /// Decides about the next call of a live attempt's model, and reserves the most that it can use. A refused call pauses the run,
+    /// or stops the standalone agent, in the same transaction.
+    async fn attempt_reserve(
+        &self,
+        attempt: AttemptId,
+        call: RunSpend,
+        rule: ReserveRule,
+        now: Now,
+    ) -> Result<ReserveStep>;
     /// Ends the reservation of a call that reports no usage.
-    async fn attempt_settle(&self, attempt: AttemptId, call: UnreportedCall) -> Result<()>;
+    async fn attempt_settle(
+        &self,
+        attempt: AttemptId,
+        call: UnreportedCall,
+        now: Now,
+    ) -> Result<()>;
     /// Lists the attempts of an instance, or of one agent, newest first.
     async fn attempt_page(
         &self,
@@ -93,10 +106,10 @@ store_methods! {
     both {
         write of_workflow(workflow) attempt_lease(workflow: WorkflowId, agent: AgentName, new: NewAttempt, rule: LeaseRule, now: Now) -> LeaseOutcome
             = move |tx| attempts::lease::lease_attempt(tx, workflow, &agent, &new, rule, now);
-        write of_attempt(attempt) attempt_reserve(attempt: AttemptId, call: RunSpend) -> ()
-            = move |tx| spend::reserve(tx, attempt, call);
-        write of_attempt(attempt) attempt_settle(attempt: AttemptId, call: UnreportedCall) -> ()
-            = move |tx| spend::settle_unreported(tx, attempt, call);
+        write of_attempt(attempt) attempt_reserve(attempt: AttemptId, call: RunSpend, rule: ReserveRule, now: Now) -> ReserveStep
+            = move |tx| spend::reserve(tx, attempt, call, rule, now);
+        write of_attempt(attempt) attempt_settle(attempt: AttemptId, call: UnreportedCall, now: Now) -> ()
+            = move |tx| spend::settle_unreported(tx, attempt, call, now);
         read_inline of_attempt(attempt) attempt_get(attempt: AttemptId) -> AttemptRow
             = move |db| attempts::get(db, attempt);
         read of_workflow(workflow) attempt_list(workflow: WorkflowId, agent: AgentName, limit: u32) -> Vec<AttemptRow>

@@ -13,14 +13,14 @@ use crate::{
     database::Database,
     error::{Error, Result},
     model::{
-        AgentRow, EventQuery, Instance, InstanceQuery, NewAgent, NewMessage, NewRun, NewVerdict,
-        Once, ReadyAgent, RunBlockers, RunClockSwitch, RunQuery, RunRow, RunRule, RunSnapshot,
-        RunStep, WriteContext,
+        AgentRow, EventQuery, Instance, InstanceQuery, LimitUse, NewAgent, NewMessage, NewRun,
+        NewVerdict, Once, ReadyAgent, RunBlockers, RunClockSwitch, RunQuery, RunRow, RunRule,
+        RunSnapshot, RunStep, WriteContext,
     },
     multi_store::MultiStore,
     sql::{
-        agents, events, hashed_message, instances, members, roles, run_results, run_settlement,
-        run_snapshot, runs, team_databases,
+        agents, events, hashed_message, instances, limit_use, members, roles, run_results,
+        run_settlement, run_snapshot, runs, team_databases,
     },
     time::Now,
 };
@@ -81,6 +81,8 @@ pub trait RunStore: Send + Sync {
     async fn run_get(&self, run: RunId) -> Result<RunRow>;
     /// Reads a run with all rows from which its view is derived, at one position of the event log.
     async fn run_snapshot(&self, run: RunId) -> Result<RunSnapshot>;
+    /// Reads what counts for the limits of a run.
+    async fn run_limit_use(&self, run: RunId, now: Now) -> Result<LimitUse>;
     /// Returns the reasons that keep messages of a run from being acted upon.
     async fn run_blockers(&self, run: RunId) -> Result<RunBlockers>;
     /// Lists runs, newest first.
@@ -170,6 +172,7 @@ store_methods! {
             = move |tx| run_results::set_verdict(tx, &by, workflow, &new, now);
         read of_run(run) run_get(run: RunId) -> RunRow = move |db| runs::get(db, run);
         read of_run(run) run_snapshot(run: RunId) -> RunSnapshot = move |db| run_snapshot::get(db, run);
+        read of_run(run) run_limit_use(run: RunId, now: Now) -> LimitUse = move |db| limit_use::limit_use(db, run, now);
         read of_run(run) run_failures(run: RunId) -> Vec<Receipt> = move |db| runs::failures(db, run);
         read of_run(run) run_roles(run: RunId) -> Vec<(Role, AgentName)> = move |db| roles::list(db, run);
         read of_workflow(workflow) agent_list(workflow: WorkflowId) -> Vec<AgentRow>

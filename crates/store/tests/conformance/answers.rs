@@ -124,7 +124,7 @@ pub(crate) async fn an_answer_beyond_a_limit_is_stored_and_pauses_the_run(store:
     let team = Team::new(&store, &["a", "b"]).await;
     team.say("go", &["a"]).await;
     let lease = team.lease("a").await;
-    let pause = Some(PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() });
+    let pause = Some(PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned()));
     let step = AnswerStep { recipients: vec![name("b")], pause, ..AnswerStep::default() };
     let (finished, _) = answer_with(&team, &lease, step).await;
     assert_eq!(team.inbox("b").await, [finished.answer.unwrap()]);

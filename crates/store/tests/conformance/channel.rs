@@ -326,7 +326,7 @@ pub(crate) async fn a_message_over_a_limit_is_stored_and_its_run_paused_in_one_s
     store: Arc<dyn Store>,
 ) {
     let team = Team::new(&store, &["a"]).await;
-    let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+    let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
     let sent = store
         .message_append(user(), team.workflow, text("go", &["a"]), Some(cause.clone()), NOW)
         .await

@@ -137,7 +137,7 @@ pub(crate) async fn a_limit_pauses_the_run_in_the_lease(store: Arc<dyn Store>) {
         if !reached {
             return LeaseStep::Start;
         }
-        LeaseStep::Pause(PauseCause::Limit { limit: LimitKind::Turns, detail })
+        LeaseStep::Pause(PauseCause::limit(LimitKind::Turns, detail))
     }
     let team = Team::new(&store, &["a", "b"]).await;
     team.say("go", &["a", "b"]).await;

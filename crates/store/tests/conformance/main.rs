@@ -23,6 +23,7 @@ mod race;
 mod reports;
 mod rules;
 mod runs;
+mod spend;
 mod suggestions;
 mod tasks;
 mod team;
@@ -67,6 +68,13 @@ async fn in_time<F: Future<Output = ()>>(store: Database, case: impl FnOnce(Arc<
 }
 
 conformance! {
+    spend {
+        the_spend_of_a_start_counts_for_a_day_and_that_of_a_run_for_ever,
+        a_window_never_counts_less_than_a_day_and_never_more_than_ten_minutes_more,
+        a_call_without_a_report_counts_with_what_it_reserved_and_is_told_apart,
+        a_refused_call_reserves_nothing_and_pauses_the_team,
+        a_standalone_agent_has_spend_of_its_own_until_it_is_resumed,
+    }
     tasks {
         a_task_starts_and_ends_once_with_everything_that_it_gave,
         a_task_that_sends_writes_its_message_with_its_first_start_only,

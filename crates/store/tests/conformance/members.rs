@@ -139,7 +139,7 @@ pub(crate) async fn a_paused_run_goes_on_within_its_new_limits(store: Arc<dyn St
     let resume = async || store.run_resume(user(), team.run, limits, NOW).await;
     let running = resume().await;
     assert!(matches!(running, Err(Error::WrongRunState(RunState::Running))), "{running:?}");
-    let cause = PauseCause::Limit { limit: LimitKind::Hops, detail: "51 of 50".into() };
+    let cause = PauseCause::limit(LimitKind::Hops, "51 of 50".to_owned());
     team.settle(RunStep::Pause(cause)).await;
     resume().await.unwrap();
     let row = store.run_get(team.run).await.unwrap();

@@ -71,7 +71,7 @@ impl LimitSettings {
                 turns: Some(500),
                 wall: None,
                 wall_grace: Limits::WALL_GRACE,
-                spend: SpendLimits::NONE,
+                spend: SpendLimits { cost_micros: Some(20 * MICROS_PER_DOLLAR), tokens: None },
             },
         };
         Limits {
@@ -149,12 +149,12 @@ mod tests {
         let given = LimitSettings { hops: Some(3), wall: hours(5), ..LimitSettings::default() };
         let spending =
             LimitSettings { cost_micros: Some(5), tokens: Some(7), ..LimitSettings::default() };
-        let ten = Some(10_000_000);
+        let (ten, twenty) = (Some(10_000_000), Some(20_000_000));
         for (settings, mode, hops, turns, wall, (cost_micros, tokens)) in [
             (LimitSettings::default(), RunMode::Run, 50, 200, hours(2), (ten, None)),
-            (LimitSettings::default(), RunMode::Start, 50, 500, None, (None, None)),
+            (LimitSettings::default(), RunMode::Start, 50, 500, None, (twenty, None)),
             (given, RunMode::Run, 3, 200, hours(5), (ten, None)),
-            (given, RunMode::Start, 3, 500, hours(5), (None, None)),
+            (given, RunMode::Start, 3, 500, hours(5), (twenty, None)),
             (spending, RunMode::Run, 50, 200, hours(2), (Some(5), Some(7))),
             (spending, RunMode::Start, 50, 500, None, (Some(5), Some(7))),
         ] {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The steps from an empty file to the current schema. A released step is never changed; a new one is added.
-const SCHEMA_STEPS: [&str; 31] = [
+const SCHEMA_STEPS: [&str; 32] = [
     include_str!("../../sql/schema/lite/1.sql"),
     include_str!("../../sql/schema/lite/2.sql"),
     include_str!("../../sql/schema/lite/3.sql"),
@@ -46,6 +46,7 @@ const SCHEMA_STEPS: [&str; 31] = [
     include_str!("../../sql/schema/lite/29.sql"),
     include_str!("../../sql/schema/lite/30.sql"),
     include_str!("../../sql/schema/lite/31.sql"),
+    include_str!("../../sql/schema/lite/32.sql"),
 ];
 
 /// The mode of the database file; SQLite gives the same mode to the files that it creates next to it.

@@ -78,7 +78,7 @@ fn record_event(
         }
         WorkerEvent::Usage(usage) => {
             add_usage(locked, attempt, &usage)?;
-            spend::settle_usage(locked, attempt, &usage)?;
+            spend::settle_usage(locked, attempt, &usage, now)?;
             EventBody::Usage(usage)
         }
         WorkerEvent::Joined { seq } => {

@@ -20,8 +20,8 @@ use crate::{
         effects,
         events::EventEntry,
         last_failures,
-        locked_instance::LockedInstance,
-        run_results,
+        locked_instance::{LiveRun, LockedInstance},
+        run_results, spend,
         transaction::Tx,
     },
     time::Now,
@@ -199,7 +199,8 @@ fn close_attempt(
             ])?;
         Ok(())
     })?;
-    let run = locked.live_run()?.number;
+    let LiveRun { number: run, id, .. } = *locked.live_run()?;
+    spend::settle_end(locked, (live.id, id), &live.agent, now)?;
     last_failures::record_end(locked, run, live, &settlement.end)?;
     locked
         .tx

@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     model::{
         Fence, JournalEntry, Lease, LeaseFacts, LeaseOutcome, LeaseRule, LeaseStep, LimitScope,
-        ListRange, NewAttempt, RunSpend, ShownMessage,
+        ListRange, NewAttempt, ShownMessage, SpendFacts,
     },
     sql::{
         columns,
@@ -18,8 +18,9 @@ use crate::{
         effects,
         events::EventEntry,
         inbox::{self, PendingFilter},
+        limit_use,
         locked_instance::{LiveRun, LockedInstance},
-        members, messages, runs, spend,
+        members, messages, spend,
         transaction::Tx,
     },
     time::Now,
@@ -128,22 +129,27 @@ fn find_leasable_agent(
                     turns_today: 0,
                     limits: columns::json(row, 5)?,
                     attempts: row.get(6)?,
-                    spent: RunSpend::default(),
+                    turn_expires: None,
+                    spend: SpendFacts::default(),
                     limit_scope: whose,
+                    now,
                 },
             })
         })
         .optional()?;
     if let Some(LeasableAgent { fence, facts, .. }) = &mut free {
-        facts.spent = spend::load(locked, live)?.spent;
+        facts.spend = spend::load_of_agent(locked.tx, live.id, &fence.agent, now)?;
         match facts.limit_scope {
             LimitScope::Team => {
-                facts.turns_today = runs::turns_today(locked, live, &facts.limits, now)?;
+                let key = (locked.workflow, live.number);
+                facts.turns_today = limit_use::turns_today(locked.tx, key, &facts.limits, now)?;
+                let taken = (facts.turns_today, facts.attempts);
+                facts.turn_expires = limit_use::turn_expires(locked.tx, key, &facts.limits, taken)?;
             }
             LimitScope::Standalone => {
                 let agent = &fence.agent;
                 facts.turns_today =
-                    runs::agent_turns_today(locked, live, agent, since, &facts.limits, now)?;
+                    limit_use::agent_turns_today(locked, live, agent, since, &facts.limits, now)?;
                 // A standalone agent that is free has no live attempt; those of other agents do not count.
                 facts.attempts = 0;
             }
