@@ -262,7 +262,7 @@ impl Kernel {
         Ok(next)
     }
 
-    /// Decides about a run, and stops its live turns if the grace period after its wall limit is over. A stopping daemon
+    /// Decides about a run, and stops its live turns and commands if the grace period after its wall limit is over. A stopping daemon
     /// only enforces that limit.
     async fn settle_run(
         &self,
@@ -279,7 +279,8 @@ impl Kernel {
         let number = state.tasks.as_ref().map(|tasks| tasks.begin_settlement());
         let decide = Box::new(move |facts: &RunFacts| {
             let is_idle = facts.is_idle() && facts.state == RunState::Running;
-            *sync::lock(&cell) = (wall_limit::wall_step(facts, now.store), is_idle);
+            *sync::lock(&cell) =
+                (wall_limit::wall_step(facts, procedure.is_working(), now.store), is_idle);
             let step = run_step::decide_run_step(facts, &procedure, person, now);
             if draining { run_step::draining_step(step) } else { step }
         });
