@@ -9,7 +9,7 @@ use std::{
 };
 
 use agent_worker_host::{CommandFolder, LockFile, Process, marked_processes, run_blocking};
-use agent_worker_kernel::{ShellOutcome, TaskCommandEnd, TaskProcess};
+use agent_worker_kernel::{Runner as _, ShellOutcome, TaskCommandEnd, TaskProcess};
 use agent_worker_protocol::{CommandEnded, CommandResult, RunId, hash};
 use rustix::process::Signal;
 
@@ -77,12 +77,22 @@ impl ProcessRunner {
         let (tasks, of) = (self.home.tasks(run), mark.to_owned());
         let look = move || {
             let rest = if has_ended { marked_processes(&of).len() } else { 0 };
-            let ended = before.saturating_sub(rest);
-            let results = folders_in(&tasks);
-            let left = results.iter().filter_map(|folder| read_ended(folder).ok().flatten());
-            EndedTasks { ended, left: left.flat_map(|ended| left_of(&ended)).collect() }
+            EndedTasks { ended: before.saturating_sub(rest), left: left_in(&tasks) }
         };
         run_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Records the processes that commands of tasks left under earlier daemons, so that a caller among them is not taken
+    /// for the user. They are no children of this daemon, and their environment may be empty.
+    pub(crate) async fn record_left_processes(&self) -> io::Result<()> {
+        for run in self.run_log_list().await? {
+            let tasks = self.home.tasks(run);
+            let Some(left) = run_blocking(move || left_in(&tasks)).await else { return Ok(()) };
+            if !left.is_empty() {
+                self.workers.register_task(run).add(&left);
+            }
+        }
+        Ok(())
     }
 
     /// Removes the folders of the processes of a run that has ended.
@@ -101,6 +111,13 @@ impl ProcessRunner {
 fn folders_in(tasks: &Path) -> Vec<CommandFolder> {
     let entries = fs::read_dir(tasks).into_iter().flatten().flatten();
     entries.map(|entry| CommandFolder::at(entry.path())).collect()
+}
+
+/// Returns the living processes that the commands of a run left.
+fn left_in(tasks: &Path) -> Vec<Process> {
+    let folders = folders_in(tasks);
+    let ended = folders.iter().filter_map(|folder| read_ended(folder).ok().flatten());
+    ended.flat_map(|ended| left_of(&ended)).collect()
 }
 
 /// Reads the result of a worker that has released its lock. A result that cannot be read is none.
