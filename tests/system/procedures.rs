@@ -1,0 +1,4 @@
+//! Procedures (`tasks:`) on the real binary: the examples.
+
+mod examples;
+mod worlds;
