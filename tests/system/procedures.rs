@@ -1,4 +1,6 @@
-//! Procedures (`tasks:`) on the real binary: the examples.
+//! Procedures (`tasks:`) on the real binary: the examples, kills and stops.
 
 mod examples;
+mod kills;
+mod stops;
 mod worlds;
