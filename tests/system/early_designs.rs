@@ -35,8 +35,12 @@ use files::{FILES, FRAGMENTS};
 /// Agents and kickoff around a fragment.
 const FRAME: &str = "\
 agents:
-  reviewer: { model: anthropic/claude-sonnet-4-5, backend: mock }
+  reviewer: { model: anthropic/claude-sonnet-4-5, backend: mock, mock: [{ say: about security }] }
   scribe: { model: anthropic/claude-sonnet-4-5, backend: mock }
+  code-reviewer: { model: anthropic/claude-sonnet-4-5, backend: mock }
+  security-reviewer: { model: anthropic/claude-sonnet-4-5, backend: mock }
+  perf-reviewer: { model: anthropic/claude-sonnet-4-5, backend: mock }
+  summarizer: { model: anthropic/claude-sonnet-4-5, backend: mock }
 ";
 const FRAME_KICKOFF: &str = "kickoff: '@reviewer please review.'\n";
 
@@ -48,6 +52,8 @@ fn world() -> (World, TempDir) {
     fs::set_permissions(&gh, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.path().display());
     let world = World::with(&[("PATH", &path), ("VAR_NAME", "a value")]);
+    // A repository without a change, for `git diff`.
+    world.git(&["init", "--quiet"]);
     fs::create_dir(world.project().join("prompts")).unwrap();
     for name in ["reviewer.md", "coder.md", "coordinator.md", "reviewer.txt"] {
         world.file(&format!("prompts/{name}"), "Do your work.\n");

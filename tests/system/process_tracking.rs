@@ -51,18 +51,23 @@ fn groups_of(world: &World, daemon: &mut Child) -> Option<PathBuf> {
     groups
 }
 
-/// Starts a team whose agent leaves a process behind; returns the pids of that process and of the worker.
-fn start_leftover(world: &World) -> (u32, u32) {
+/// Starts a run that leaves a process behind; returns the pid of that process.
+fn start_with_leftover(world: &World, yaml: &str) -> u32 {
     let script = LEFTOVER_SCRIPT
         .replace("PROJECT", world.project().to_str().unwrap())
         .replace("HOME=HOME", &format!("HOME={}", world.home().display()))
         .replace("BINARY", env!("CARGO_BIN_EXE_agent-worker"));
     world.file("leftover.sh", &script);
-    let file = world.file("team.yaml", TEAM);
+    let file = world.file("team.yaml", yaml);
     assert_eq!(world.run(&["start", file.to_str().unwrap(), "--background"]).code, 0);
-    let leftover = wait_for("the leftover process", || {
+    wait_for("the leftover process", || {
         fs::read_to_string(world.project().join("leftover")).ok()?.trim().parse().ok()
-    });
+    })
+}
+
+/// Starts a team whose agent leaves a process behind; returns the pids of that process and of the worker.
+fn start_leftover(world: &World) -> (u32, u32) {
+    let leftover = start_with_leftover(world, TEAM);
     let is_worker = |line: &str| line.trim_end().ends_with(" worker");
     let worker = world.processes().into_iter().find(|(_, line)| is_worker(line)).unwrap().0;
     (leftover, worker)
@@ -172,6 +177,33 @@ fn without_groups_a_leftover_of_a_worker_that_outlived_its_daemon_is_ended_with_
     assert_eq!(world.run(&["stop", "@team"]).code, 0);
     kill(next.id(), "TERM");
     next.wait().unwrap();
+}
+
+#[test]
+fn without_groups_a_process_that_a_task_left_is_not_the_user_of_a_later_daemon() {
+    let world = World::with(&[
+        ("AGENT_WORKER_PROCESS_TRACKING", "tree"),
+        ("AGENT_WORKER_KILL_GRACE", "200ms"),
+    ]);
+    let mut daemon = world.daemon();
+    let yaml = "name: team\ntasks:\n  - shell: (env -i PATH=\"$PATH\" setsid bash leftover.sh > /dev/null 2>&1 < /dev/null &)\n  \
+        - shell: touch second; sleep 600\n";
+    let leftover = start_with_leftover(&world, yaml);
+    wait_for("the next task", || world.project().join("second").exists().then_some(()));
+    let is_anonymous = |answer: &str| answer.contains("needs a token") && answer.contains("exit 1");
+    assert!(is_anonymous(&ask_as_leftover(&world)), "the daemon is its parent");
+    for _ in 0..2 {
+        kill_and_wait(daemon.id());
+        daemon.wait().unwrap();
+        daemon = world.daemon();
+        assert!(is_alive(leftover), "its run lives: {}", world.log());
+        let answer = ask_as_leftover(&world);
+        assert!(is_anonymous(&answer), "{answer}");
+    }
+    assert_eq!(world.run(&["stop", "@team"]).code, 0);
+    assert!(!is_alive(leftover), "it ends with its run");
+    kill(daemon.id(), "TERM");
+    daemon.wait().unwrap();
 }
 
 #[test]

@@ -65,6 +65,15 @@ impl World {
         path.to_string_lossy().into_owned()
     }
 
+    /// Runs git in the project, and returns its output.
+    pub(crate) fn git(&self, words: &[&str]) -> String {
+        let user = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
+        let git = [&user[..], words].concat();
+        let said = self.command_of(Path::new("git"), &git).output().unwrap();
+        assert!(said.status.success(), "{words:?}: {said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    }
+
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_agent-worker")), words)
     }

@@ -227,6 +227,9 @@ async fn run_daemon(
     let kill_grace = settings.options.kill_grace.duration();
     let runner = ProcessRunner::new(home.clone(), kill_grace, groups.clone());
     let workers = runner.workers();
+    if let Err(error) = runner.record_left_processes().await {
+        tracing::error!(%error, "could not read which processes the commands of tasks left");
+    }
     let notify_runner = runner.clone();
     let kernel = Kernel::new(KernelParts {
         store: Arc::new(store.clone()) as Arc<dyn Store>,

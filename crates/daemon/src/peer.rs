@@ -13,7 +13,8 @@
 //! it whatever happened to its parents, also after its worker was killed and its daemon restarted. Groups are read
 //! even if this daemon creates none.
 //!
-//! The record of the processes below an adopted worker is the third: it remembers a process whose worker was killed.
+//! The record of the processes below an adopted worker, and of those that commands of tasks left under an earlier
+//! daemon, is the third: it remembers a process whose worker is gone.
 
 mod network;
 

@@ -11,6 +11,7 @@ use crate::{job::WorkerJob, span::Span};
 /// The line on a worker's stdin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a process writes or reads one of them")]
 pub enum JobLine<'a> {
     /// One attempt of an agent.
     Turn(Cow<'a, WorkerJob>),

@@ -6,7 +6,7 @@ use std::{fs, process::Command};
 use serde_json::{Value, json};
 
 use super::{
-    first_files::{InstalledPrograms, git, send},
+    first_files::{InstalledPrograms, send},
     testbed::Cli,
 };
 
@@ -41,9 +41,9 @@ fn check_team(installed: &InstalledPrograms, finder: &Part, coder: &Part, review
     world.file("total.py", &module(WRONG));
     world.file("test_total.py", TESTS);
     world.file(".gitignore", "team.yaml\n.workflow/\n");
-    git(world, &["init", "--quiet"]);
-    git(world, &["add", "."]);
-    git(world, &["commit", "--quiet", "--message", "one"]);
+    world.git(&["init", "--quiet"]);
+    world.git(&["add", "."]);
+    world.git(&["commit", "--quiet", "--message", "one"]);
     assert!(!are_tests_green(installed), "the defect must be found by the tests");
     let report = json!({"content": "total() left out the last element.\n"});
     let report = format!("CALL document_write {report}\nECHO");
@@ -66,7 +66,7 @@ fn check_team(installed: &InstalledPrograms, finder: &Part, coder: &Part, review
     }
     let changed = fs::read_to_string(world.project().join("total.py")).unwrap();
     assert_eq!(changed, module(RIGHT), "{ended}\n{}", world.log());
-    assert_eq!(git(world, &["status", "--short"]), " M total.py\n");
+    assert_eq!(world.git(&["status", "--short"]), " M total.py\n");
     assert!(are_tests_green(installed));
     let read = world.run(&["doc", "read", "--target", "@team"]).stdout;
     assert_eq!(read, "total() left out the last element.\n");

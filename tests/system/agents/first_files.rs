@@ -1,7 +1,7 @@
 //! The first files of `init` and the examples with real agents: Claude Code and Codex as published, found on the `PATH`,
 //! against a scripted model. A parameter or a message contains the script.
 
-use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -68,16 +68,6 @@ impl InstalledPrograms {
     }
 }
 
-/// Runs git in the project, and returns its output.
-pub(super) fn git(world: &World, words: &[&str]) -> String {
-    let mut git = Command::new("git");
-    git.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", world.home());
-    let user = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
-    let said = git.current_dir(world.project()).args(user).args(words).output().unwrap();
-    assert!(said.status.success(), "{words:?}: {said:?}");
-    String::from_utf8(said.stdout).unwrap()
-}
-
 /// A line of a script that sends a message to an agent.
 pub(super) fn send(to: &str, message: &str) -> String {
     format!("CALL channel_send {}", json!({"to": [to], "message": message}))
@@ -123,10 +113,10 @@ fn the_first_file_for_codex_runs_as_it_is() {
 /// Creates a repository with one commit, which is also `origin/main`, and a change.
 fn change_a_file(world: &World) {
     world.file("main.txt", "one\n");
-    git(world, &["init", "--quiet"]);
-    git(world, &["add", "main.txt"]);
-    git(world, &["commit", "--quiet", "--message", "one"]);
-    git(world, &["update-ref", "refs/remotes/origin/main", "HEAD"]);
+    world.git(&["init", "--quiet"]);
+    world.git(&["add", "main.txt"]);
+    world.git(&["commit", "--quiet", "--message", "one"]);
+    world.git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
     world.file("main.txt", "two\n");
 }
 
@@ -181,7 +171,7 @@ fn the_example_of_a_github_job_reviews_a_pull_request_with_the_preset_for_ci() {
     let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let job = ActionJob::with(&variables);
     change_a_file(&job.world);
-    git(&job.world, &["commit", "--quiet", "--all", "--message", "two"]);
+    job.world.git(&["commit", "--quiet", "--all", "--message", "two"]);
     fs::create_dir(job.world.project().join(".github")).unwrap();
     let made = job.world.run(&["init", "--ci", ".github/review.yaml"]);
     assert_eq!(made.code, 0, "{made:?}");

@@ -3,7 +3,7 @@
 use super::Expected::{self, Refused, Runs};
 
 /// Whole workflow files: document and line, text, end.
-pub(super) const FILES: [(&str, &str, Expected); 10] = [
+pub(super) const FILES: [(&str, &str, Expected); 9] = [
     (
         "000:20",
         r"
@@ -131,20 +131,7 @@ tasks:
       mkdir -p .changeset
       echo "${{ changeset }}" > .changeset/auto-$(date +%s).md
 "#,
-        Refused("the file has no kickoff, so no agent is woken"),
-    ),
-    (
-        "002:20, with a kickoff instead of tasks",
-        r"
-agents:
-  reviewer:
-    model: anthropic/claude-sonnet-4-5
-    tools:
-      - read_file
-      - search_code
-kickoff: '@reviewer'
-",
-        // A mock agent has no built-in tools; tests/system/api_tools.rs runs real ones.
+        // A mock agent has no built-in tools; examples/changeset.yaml has real ones.
         Refused("`tools` is for `backend: api`"),
     ),
     (
@@ -160,8 +147,8 @@ agents:
         Refused("the file of tools `./my-tools.ts` is not in this version"),
     ),
     (
-        "002:20, without tools and tasks",
-        r"
+        "002:20, without tools",
+        r#"
 name: review
 agents:
   reviewer:
@@ -169,8 +156,31 @@ agents:
     system_prompt: ./prompts/reviewer.txt
     max_tokens: 4096
     max_steps: 10
-kickoff: '@reviewer'
-",
+  generator:
+    model: anthropic/claude-sonnet-4-5
+    system_prompt: |
+      You generate changesets in the standard format.
+      Be concise and accurate.
+tasks:
+  - shell: git diff --cached
+    as: diff
+
+  - send: |
+      Review these changes:
+      ${{ diff }}
+    to: reviewer
+    as: review
+
+  - send: |
+      Generate changeset based on:
+      ${{ review }}
+    to: generator
+    as: changeset
+
+  - shell: |
+      mkdir -p .changeset
+      echo "${{ changeset }}" > .changeset/auto-$(date +%s).md
+"#,
         Runs,
     ),
     (
@@ -286,17 +296,17 @@ pub(super) const FRAGMENTS: [(&str, &str, Expected); 23] = [
     (
         "002:135",
         "tasks:\n  - shell: git diff\n    as: diff\n\n  - send: \"Review: ${{ diff }}\"\n    to: reviewer\n    as: review\n",
-        Refused("the file has no kickoff, so no agent is woken"),
+        Runs,
     ),
     (
         "002:551",
         "tasks:\n  - send: \"Review\"\n    to: reviewer\n    as: review\n\n  - if: ${{ review.contains('security') }}\n    send: \"Deep security review\"\n    to: security-reviewer\n",
-        Refused("there is no agent `security-reviewer`"),
+        Runs,
     ),
     (
         "002:568",
         "tasks:\n  # Sequential task\n  - send: \"Review code\"\n    to: code-reviewer\n    as: review\n\n  # Parallel tasks\n  - parallel:\n      - send: \"Security review based on ${{ review }}\"\n        to: security-reviewer\n        as: security\n      - send: \"Performance review based on ${{ review }}\"\n        to: perf-reviewer\n        as: perf\n\n  # Sequential (waits for parallel to complete)\n  - send: \"Summarize: ${{ security }} and ${{ perf }}\"\n    to: summarizer\n",
-        Refused("there is no agent `code-reviewer`"),
+        Runs,
     ),
     (
         "002:596",

@@ -21,7 +21,7 @@ use super::{
     ProcessRunner,
     recorded_tree::RecordedTree,
     shell::{MAX_OUTPUT_BYTES, require_cwd},
-    task_folders::{CommandResult, holder_of, read_result, stop_worker},
+    task_folders::{TaskCommandResult, holder_of, read_result, stop_worker},
     worker::{STOP_MARGIN, lock_released, record_tree},
 };
 use crate::home;
@@ -67,8 +67,8 @@ impl ProcessRunner {
         let status = self.wait_for_child(process, child, pid, &running, stop).await;
         self.children.remove(pid);
         match self.finish_task(process, &running).await {
-            Some(CommandResult::Ended { end, .. }) => Ok(Some(end)),
-            Some(CommandResult::NotStarted(error)) => Err(error),
+            Some(TaskCommandResult::Ended { end, .. }) => Ok(Some(end)),
+            Some(TaskCommandResult::NotStarted(error)) => Err(error),
             None if stop.is_cancelled() => Ok(Some(stopped_end())),
             // The script is written last. Afterwards the worker may have started the command.
             None if is_shortage(&status) && !running.folder.script().exists() => {
@@ -92,12 +92,12 @@ impl ProcessRunner {
             self.wait_for_adopted(process, &running, stop).await;
         }
         match self.finish_task(process, &running).await {
-            Some(CommandResult::Ended { end, left }) => {
+            Some(TaskCommandResult::Ended { end, left }) => {
                 running.tree.add(&left);
                 Some(end)
             }
             // The same start fails again, with its reason.
-            Some(CommandResult::NotStarted(_)) | None => stop.is_cancelled().then(stopped_end),
+            Some(TaskCommandResult::NotStarted(_)) | None => stop.is_cancelled().then(stopped_end),
         }
     }
 
@@ -212,11 +212,11 @@ impl ProcessRunner {
         &self,
         process: &TaskProcess,
         running: &RunningTask,
-    ) -> Option<CommandResult> {
+    ) -> Option<TaskCommandResult> {
         let result = read_result(&running.folder).await;
         match &result {
-            Some(CommandResult::Ended { left, .. }) => self.children.keep(left, &running.mark),
-            Some(CommandResult::NotStarted(_)) => {}
+            Some(TaskCommandResult::Ended { left, .. }) => self.children.keep(left, &running.mark),
+            Some(TaskCommandResult::NotStarted(_)) => {}
             None => {
                 running.give_up_if_gone().await;
                 running.kill(None).await;

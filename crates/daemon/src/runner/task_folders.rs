@@ -9,7 +9,7 @@ use std::{
 };
 
 use agent_worker_host::{CommandFolder, LockFile, Process, marked_processes, run_blocking};
-use agent_worker_kernel::{ShellOutcome, TaskCommandEnd, TaskProcess};
+use agent_worker_kernel::{Runner as _, ShellOutcome, TaskCommandEnd, TaskProcess};
 use agent_worker_protocol::{CommandEnded, CommandResult, RunId, hash};
 use rustix::process::Signal;
 
@@ -24,7 +24,7 @@ const NAME_BYTES: usize = 16;
 
 /// Result of a worker, with the output of its command.
 #[derive(Debug)]
-pub(super) enum CommandResult {
+pub(super) enum TaskCommandResult {
     Ended {
         end: TaskCommandEnd,
         /// Living processes that the command left in the background.
@@ -77,12 +77,22 @@ impl ProcessRunner {
         let (tasks, of) = (self.home.tasks(run), mark.to_owned());
         let look = move || {
             let rest = if has_ended { marked_processes(&of).len() } else { 0 };
-            let ended = before.saturating_sub(rest);
-            let results = folders_in(&tasks);
-            let left = results.iter().filter_map(|folder| read_ended(folder).ok().flatten());
-            EndedTasks { ended, left: left.flat_map(|ended| left_of(&ended)).collect() }
+            EndedTasks { ended: before.saturating_sub(rest), left: left_in(&tasks) }
         };
         run_blocking(look).await.unwrap_or_default()
+    }
+
+    /// Records the processes that commands of tasks left under earlier daemons, so that a caller among them is not taken
+    /// for the user. They are no children of this daemon, and their environment may be empty.
+    pub(crate) async fn record_left_processes(&self) -> io::Result<()> {
+        for run in self.run_log_list().await? {
+            let tasks = self.home.tasks(run);
+            let Some(left) = run_blocking(move || left_in(&tasks)).await else { return Ok(()) };
+            if !left.is_empty() {
+                self.workers.register_task(run).add(&left);
+            }
+        }
+        Ok(())
     }
 
     /// Removes the folders of the processes of a run that has ended.
@@ -103,8 +113,15 @@ fn folders_in(tasks: &Path) -> Vec<CommandFolder> {
     entries.map(|entry| CommandFolder::at(entry.path())).collect()
 }
 
+/// Returns the living processes that the commands of a run left.
+fn left_in(tasks: &Path) -> Vec<Process> {
+    let folders = folders_in(tasks);
+    let ended = folders.iter().filter_map(|folder| read_ended(folder).ok().flatten());
+    ended.flat_map(|ended| left_of(&ended)).collect()
+}
+
 /// Reads the result of a worker that has released its lock. A result that cannot be read is none.
-pub(super) async fn read_result(folder: &CommandFolder) -> Option<CommandResult> {
+pub(super) async fn read_result(folder: &CommandFolder) -> Option<TaskCommandResult> {
     let at = folder.clone();
     match run_blocking(move || read_files(&at)).await? {
         Ok(result) => result,
@@ -116,7 +133,7 @@ pub(super) async fn read_result(folder: &CommandFolder) -> Option<CommandResult>
     }
 }
 
-fn read_files(folder: &CommandFolder) -> io::Result<Option<CommandResult>> {
+fn read_files(folder: &CommandFolder) -> io::Result<Option<TaskCommandResult>> {
     Ok(match read_optional(&folder.result())? {
         None => None,
         Some(text) => Some(match serde_json::from_slice(&text)? {
@@ -125,15 +142,17 @@ fn read_files(folder: &CommandFolder) -> io::Result<Option<CommandResult>> {
                 let left = left_of(&ended);
                 let CommandEnded { status, timed_out, stopped, ms, stderr, left: _ } = ended;
                 let outcome = ShellOutcome { status, stdout, stderr };
-                CommandResult::Ended {
+                TaskCommandResult::Ended {
                     end: TaskCommandEnd { outcome, timed_out, stopped, ms },
                     left,
                 }
             }
-            CommandResult::NotStarted { why, errno } => CommandResult::NotStarted(match errno {
-                Some(errno) => io::Error::from_raw_os_error(errno),
-                None => io::Error::other(why),
-            }),
+            CommandResult::NotStarted { why, errno } => {
+                TaskCommandResult::NotStarted(match errno {
+                    Some(errno) => io::Error::from_raw_os_error(errno),
+                    None => io::Error::other(why),
+                })
+            }
         }),
     })
 }

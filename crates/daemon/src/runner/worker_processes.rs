@@ -17,8 +17,8 @@ use super::recorded_tree::RecordedTree;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerProcesses {
     attempts: Arc<Mutex<BTreeMap<AttemptId, WorkerProcess>>>,
-    /// The trees of the adopted workers of tasks, by the mark of their run, until the run ends: their commands may leave
-    /// processes.
+    /// The trees of the adopted workers of tasks, and the processes that commands left under earlier daemons, by the mark of
+    /// their run, until the run ends.
     tasks: Arc<Mutex<BTreeMap<AttemptId, Vec<RecordedTree>>>>,
 }
 
@@ -53,7 +53,7 @@ impl WorkerProcesses {
         sync::lock(&self.attempts).remove(&attempt);
     }
 
-    /// Registers the adopted worker of a task. Returns the record of its tree.
+    /// Registers the command of a task of an earlier daemon. Returns the record of its processes.
     pub(super) fn register_task(&self, run: RunId) -> RecordedTree {
         let tree = RecordedTree::default();
         let mark = AttemptId::new(run.get());
@@ -61,7 +61,7 @@ impl WorkerProcesses {
         tree
     }
 
-    /// Removes the workers of the tasks of a run that has ended.
+    /// Removes the commands of the tasks of a run that has ended.
     pub(super) fn remove_tasks(&self, run: RunId) {
         sync::lock(&self.tasks).remove(&AttemptId::new(run.get()));
     }

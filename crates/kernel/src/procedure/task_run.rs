@@ -96,8 +96,13 @@ impl Kernel {
         self.scheduler.tracker.spawn(async move {
             let path = work.key.path.clone();
             let tasks = Arc::clone(&work.tasks);
-            // A daemon that closes leaves commands to the next one.
-            let ended = closing.run_until_cancelled(work.carry_out(begin)).await;
+            let ended = tokio::select! {
+                // First: a daemon that closes leaves commands to the next one, and the token that stops them is cancelled
+                // too.
+                biased;
+                () = closing.cancelled() => None,
+                ended = work.carry_out(begin) => Some(ended),
+            };
             tasks.leave(&path);
             match ended {
                 Some(Ok(())) => tasks.changed.notify_one(),

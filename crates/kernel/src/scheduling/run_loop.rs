@@ -272,7 +272,7 @@ impl Kernel {
         Ok(next)
     }
 
-    /// Decides about a run, and stops its live turns if the grace period after its wall limit is over. A stopping daemon
+    /// Decides about a run, and stops its live turns and commands if the grace period after its wall limit is over. A stopping daemon
     /// only enforces that limit.
     async fn settle_run(
         &self,
@@ -291,7 +291,7 @@ impl Kernel {
         let decide = Box::new(move |facts: &RunFacts| {
             let is_idle = facts.is_idle() && facts.state == RunState::Running;
             let instants = LimitInstants {
-                wall: wall_limit::wall_step(facts, now.store),
+                wall: wall_limit::wall_step(facts, procedure.is_working(), now.store),
                 resume: run_step::resume_at(facts, now),
             };
             *sync::lock(&cell) = (instants, is_idle);

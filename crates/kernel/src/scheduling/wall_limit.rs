@@ -17,7 +17,7 @@ pub(crate) enum WallStep {
     Wait,
     /// The limit or the end of the grace period is at this instant.
     Due(StoreTime),
-    /// The grace period is over: the live turns are stopped.
+    /// The grace period is over: the live turns and the commands of tasks are stopped.
     StopTurns,
 }
 
@@ -40,14 +40,15 @@ pub(crate) fn wall_limit_reached(facts: &RunFacts, now: StoreTime) -> Option<Pau
     Some(PauseCause::limit(LimitKind::Wall, format!("{wall} allowed")))
 }
 
-/// Returns the next action of the wall limit.
-pub(crate) fn wall_step(facts: &RunFacts, now: StoreTime) -> WallStep {
+/// Returns the next action of the wall limit. `is_command_live` is true while a task does something other than waiting for
+/// agents.
+pub(crate) fn wall_step(facts: &RunFacts, is_command_live: bool, now: StoreTime) -> WallStep {
     let Some(wall) = facts.limits.wall else { return WallStep::Wait };
     if facts.counts_time(&facts.state) {
         return facts.clock.reaches(wall.duration()).map_or(WallStep::Wait, WallStep::Due);
     }
     let grace = grace_end(&facts.state, &facts.limits, facts.clock, facts.since);
-    match grace.filter(|_| facts.attempts > 0) {
+    match grace.filter(|_| facts.attempts > 0 || is_command_live) {
         Some(end) if end <= now => WallStep::StopTurns,
         Some(end) => WallStep::Due(end),
         None => WallStep::Wait,
@@ -115,11 +116,21 @@ mod tests {
         ] {
             let since = StoreTime::new(100_000);
             let facts = RunFacts { state, clock, attempts, since, ..sample_facts() };
-            assert_eq!(wall_step(&facts, StoreTime::new(now)), expected, "{facts:?}");
+            assert_eq!(wall_step(&facts, false, StoreTime::new(now)), expected, "{facts:?}");
         }
+        let (state, clock) = (paused(limit()), clock(100_000, None));
+        let facts = RunFacts {
+            state,
+            clock,
+            attempts: 0,
+            since: StoreTime::new(100_000),
+            ..sample_facts()
+        };
+        let step = wall_step(&facts, true, StoreTime::new(130_000));
+        assert_eq!(step, WallStep::StopTurns, "a command of a task is live");
         let limits = Limits { wall: None, ..sample_facts().limits };
         let unlimited = RunFacts { limits, attempts: 1, ..sample_facts() };
-        assert_eq!(wall_step(&unlimited, StoreTime::NEVER), WallStep::Wait);
+        assert_eq!(wall_step(&unlimited, false, StoreTime::NEVER), WallStep::Wait);
     }
 
     #[test]

@@ -279,7 +279,11 @@ async fn a_background_process_stays_until_the_run_ends_also_in_another_daemon() 
     let left = process_of(stdout.trim());
     daemon.children.end_untracked(&daemon.grace_period(home.run)).await;
     assert!(left.is_alive(), "the run still lives");
-    assert_eq!(home.daemon().run_close(home.run).await, 1);
+    let next = home.daemon();
+    let run = AttemptId::new(home.run.get());
+    next.record_left_processes().await.unwrap();
+    assert_eq!(next.workers().recorded_attempts(&[left]), [run], "it is never the user");
+    assert_eq!(next.run_close(home.run).await, 1);
     assert!(!left.is_alive());
     assert!(!daemon.home.tasks(home.run).exists());
 }
