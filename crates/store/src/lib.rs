@@ -42,8 +42,8 @@ pub use model::{
     Recipient, ResourceInfo, ResourceKey, ResourcePart, Retention, RunBlockers, RunClock,
     RunClockSwitch, RunFacts, RunKey, RunQuery, RunRow, RunRule, RunSnapshot, RunSpend, RunStep,
     SessionAfterFailure, Settlement, ShownMessage, StoreFault, StoredVerdict, SuggestionAnswer,
-    SuggestionVerdict, TallyRule, TaskEnd, TaskKey, TaskOutput, TaskRow, TurnRow, UnheardAgent,
-    UnreportedCall, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
+    SuggestionVerdict, TallyRule, TaskEnd, TaskKey, TaskOutput, TaskResend, TaskRow, TurnRow,
+    UnheardAgent, UnreportedCall, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
 };
 pub use multi_store::MultiStore;
 pub use store::{

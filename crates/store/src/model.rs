@@ -45,7 +45,9 @@ pub use runs::{
     RunRule, RunSnapshot, RunSpend, RunStep, StoredVerdict, UnreportedCall, WaitReason,
 };
 
-pub use tasks::{NewTask, OutputContent, OutputFormat, TaskEnd, TaskKey, TaskOutput, TaskRow};
+pub use tasks::{
+    NewTask, OutputContent, OutputFormat, TaskEnd, TaskKey, TaskOutput, TaskResend, TaskRow,
+};
 
 use std::path::PathBuf;
 
