@@ -69,6 +69,7 @@ mod plain_output;
 mod planted_files;
 mod port_floods;
 mod port_identity;
+mod procedure_loops;
 mod procedures;
 mod process_tracking;
 mod processes;

@@ -12,8 +12,10 @@
 mod progress;
 mod task_command;
 pub(crate) mod task_error;
+mod task_items;
 mod task_message;
 mod task_output;
+mod task_retry;
 mod task_run;
 mod task_steps;
 mod task_values;

@@ -43,8 +43,9 @@ pub use model::{
     ResourceInfo, ResourceKey, ResourcePart, Retention, RunBlockers, RunClock, RunClockSwitch,
     RunFacts, RunKey, RunQuery, RunRow, RunRule, RunSnapshot, RunSpend, RunStep,
     SessionAfterFailure, Settlement, ShownMessage, SpendFacts, StoreFault, StoredVerdict,
-    SuggestionAnswer, SuggestionVerdict, TallyRule, TaskEnd, TaskKey, TaskOutput, TaskRow, TurnRow,
-    UnheardAgent, UnreportedCall, WaitReason, Wake, WakingMessage, WriteActor, WriteContext,
+    SuggestionAnswer, SuggestionVerdict, TallyRule, TaskEnd, TaskKey, TaskOutput, TaskResend,
+    TaskRow, TurnRow, UnheardAgent, UnreportedCall, WaitReason, Wake, WakingMessage, WriteActor,
+    WriteContext,
 };
 pub use multi_store::MultiStore;
 pub use store::{

@@ -50,7 +50,9 @@ pub use spend::{
     ExpiringSpend, LimitUse, ReserveFacts, ReserveRule, ReserveStep, RunSpend, SpendFacts,
     UnreportedCall,
 };
-pub use tasks::{NewTask, OutputContent, OutputFormat, TaskEnd, TaskKey, TaskOutput, TaskRow};
+pub use tasks::{
+    NewTask, OutputContent, OutputFormat, TaskEnd, TaskKey, TaskOutput, TaskResend, TaskRow,
+};
 
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use agent_worker_protocol::{RunState, TaskPath, TaskState, sync};
-use agent_worker_store::{Error as StoreError, NewTask, RunRow, TaskEnd, TaskKey};
+use agent_worker_store::{Error as StoreError, NewTask, RunRow, TaskEnd, TaskKey, TaskRow};
 use agent_worker_workflow::TaskDefinition;
 use tokio_util::sync::CancellationToken;
 
@@ -202,9 +202,13 @@ impl RunTasks {
     /// Returns true if a task does something other than waiting for its message.
     fn is_working(&self) -> bool {
         let rows = sync::lock(&self.rows);
-        let waits = |path: &_| {
-            let row = rows.get(&TaskKey { path: Clone::clone(path), item: 0 });
-            row.is_some_and(|row| row.message.is_some())
+        let waits = |path: &TaskPath| {
+            let key = |item| TaskKey { path: path.clone(), item };
+            let rows = rows.range(key(0)..=key(u32::MAX)).map(|(_, row)| row);
+            // The row of a task with items waits for theirs.
+            let is_work = |row: &&TaskRow| row.state == TaskState::Running && row.items.is_none();
+            let mut work = rows.filter(is_work).peekable();
+            work.peek().is_some() && work.all(|row| row.message.is_some())
         };
         !self.active_paths().iter().all(waits)
     }

@@ -1,4 +1,5 @@
-//! The command of a task: at least once, and repeated only if its worker died without a result.
+//! The command of a task: at least once. It is repeated if its worker died without a result, and, with `retry`, after a
+//! failure. In the pause before that the row runs, and a later daemon reads the last result again.
 
 use agent_worker_protocol::Span;
 use agent_worker_workflow::{ShellTask, TaskDefinition};
@@ -30,7 +31,10 @@ impl TaskRun {
                 self.kernel.runner.task_adopt(self.process(row.attempts), self.stop.clone());
             // A command that was stopped with its daemon runs again.
             if let Some(end) = adopted.await.filter(|end| !end.stopped) {
-                return self.command_result(task, shell, end, &secrets).await;
+                let result = self.command_result(task, shell, end, &secrets).await?;
+                if let Some(result) = self.unless_retried(task, result).await {
+                    return Ok(result);
+                }
             }
         }
         loop {
@@ -45,7 +49,13 @@ impl TaskRun {
             let ran =
                 self.kernel.runner.task_run(process, command.clone(), task.timeout, stop).await;
             let died = match ran {
-                Ok(Some(end)) => return self.command_result(task, shell, end, &secrets).await,
+                Ok(Some(end)) => {
+                    let result = self.command_result(task, shell, end, &secrets).await?;
+                    if let Some(result) = self.unless_retried(task, result).await {
+                        return Ok(result);
+                    }
+                    continue;
+                }
                 Ok(None) => "its worker process died".to_owned(),
                 Err(error) if !self.kernel.runner.is_shortage(&error) => {
                     let why = format!("the command could not be started: {error}");
@@ -56,9 +66,10 @@ impl TaskRun {
                     format!("the command could not be started: {error}")
                 }
             };
-            if row.attempts >= MAX_STARTS {
+            let max_starts = task.retry.map_or(MAX_STARTS, |it| it.max_attempts.max(MAX_STARTS));
+            if row.attempts >= max_starts {
                 let why =
-                    format!("the command was started {MAX_STARTS} times; the last time, {died}");
+                    format!("the command was started {max_starts} times; the last time, {died}");
                 return Err(TaskError::Failed(why));
             }
         }

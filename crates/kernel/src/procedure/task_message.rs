@@ -1,10 +1,12 @@
-//! The message of a task: written once, with the start of the task; then the task waits for the answers.
+//! The message of a task: written once, with the start of the task; then the task waits for the answers. With `retry`, a
+//! new message takes the place of one that became a dead letter or got no answer in time.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
-use agent_worker_protocol::{AgentName, DeliveryState, Receipt, Sender, Seq, TaskState};
+use agent_worker_protocol::{AgentName, DeliveryState, Receipt, Sender, Seq, Span, TaskState};
 use agent_worker_store::{
-    ChangeCursor, Error as StoreError, NewMessage, TaskOutput, WriteActor, WriteContext,
+    ChangeCursor, Error as StoreError, NewMessage, TaskOutput, TaskResend, TaskRow, WriteActor,
+    WriteContext,
 };
 use agent_worker_workflow::{MessageTask, SendEnd, TaskDefinition, TaskFormat};
 use serde_json::Value;
@@ -26,6 +28,8 @@ use crate::{
 enum MessageEnd {
     Answered,
     Failed(String),
+    /// An agent gave the message up.
+    Dead(String),
     TimedOut,
     Stopped,
 }
@@ -38,37 +42,61 @@ impl TaskRun {
         message: &MessageTask,
     ) -> Result<TaskResult, TaskError> {
         let agents = agent_names(message)?;
-        let sent = match self.row() {
+        let mut sent = match self.row() {
             Some(row) => row,
             None => {
                 let new = self.prepare_task_message(task, message, &agents).await?;
                 self.start(Some(new)).await?
             }
         };
-        let seq = match sent.message {
-            Some(seq) if sent.state == TaskState::Running => seq,
-            Some(_) | None => return Err(TaskError::Abandoned),
-        };
-        let path = &self.key.path;
-        match self.wait_for_recipients(task, message.until, seq, &agents).await? {
-            MessageEnd::Answered => {
-                let output = self.answers(message, seq, &agents).await?;
-                Ok(TaskResult { output, ..TaskResult::default() })
+        loop {
+            let seq = match sent.message {
+                Some(seq) if sent.state == TaskState::Running => seq,
+                Some(_) | None => return Err(TaskError::Abandoned),
+            };
+            let why = match self.wait_for_recipients(task, message.until, seq, &agents).await? {
+                MessageEnd::Answered => {
+                    let output = self.answers(message, seq, &agents).await?;
+                    return Ok(TaskResult { output, ..TaskResult::default() });
+                }
+                MessageEnd::Failed(why) => return Ok(TaskResult::failed(why)),
+                MessageEnd::Dead(why) => why,
+                MessageEnd::TimedOut => {
+                    let limit = task.timeout.map(|limit| limit.to_string()).unwrap_or_default();
+                    self.withdraw(seq, &agents, "timed out").await?;
+                    format!("no answer after {limit} (`timeout`)")
+                }
+                // The end of a run drops its messages itself.
+                MessageEnd::Stopped if self.is_interrupted() => return Err(TaskError::Abandoned),
+                MessageEnd::Stopped => {
+                    self.withdraw(seq, &agents, "was stopped").await?;
+                    return Ok(TaskResult::stopped("stopped before the answer"));
+                }
+            };
+            if let Some(result) = self.unless_retried(task, TaskResult::failed(&*why)).await {
+                if result.is_stopped && !self.is_interrupted() {
+                    self.withdraw(seq, &agents, "was stopped").await?;
+                }
+                return Ok(result);
             }
-            MessageEnd::Failed(why) => Ok(TaskResult::failed(why)),
-            MessageEnd::TimedOut => {
-                let limit = task.timeout.map(|limit| limit.to_string()).unwrap_or_default();
-                let why = format!("no answer after {limit} (`timeout`)");
-                self.withdraw(seq, &agents, &format!("the task `{path}` timed out")).await?;
-                Ok(TaskResult::failed(why))
-            }
-            // The end of a run drops its messages itself.
-            MessageEnd::Stopped if self.is_interrupted() => Err(TaskError::Abandoned),
-            MessageEnd::Stopped => {
-                self.withdraw(seq, &agents, &format!("the task `{path}` was stopped")).await?;
-                Ok(TaskResult::stopped("stopped before the answer"))
-            }
+            self.withdraw(seq, &agents, "sends its message again").await?;
+            let new = self.prepare_task_message(task, message, &agents).await?;
+            sent = self.resend(seq, new, why).await?;
         }
+    }
+
+    /// Sends a new message in the place of the last one.
+    async fn resend(
+        &self,
+        previous: Seq,
+        message: NewMessage,
+        why: String,
+    ) -> Result<TaskRow, TaskError> {
+        let resend = TaskResend { key: self.key.clone(), previous, message, why };
+        let now = self.kernel.now();
+        let row = self.kernel.store.task_resend(self.run_context.run, resend, now).await?;
+        self.tasks.put_row(row.clone());
+        Ok(row)
     }
 
     async fn prepare_task_message(
@@ -106,12 +134,10 @@ impl TaskRun {
         agents: &[AgentName],
     ) -> Result<MessageEnd, TaskError> {
         let kernel = &self.kernel;
-        let deadline = task.timeout.and_then(|limit| {
-            let now = kernel.now().wall.get();
-            let past = now.saturating_sub(self.started()?.get()).max(0);
-            let past = Duration::from_millis(past.unsigned_abs());
-            Some(Instant::now() + limit.duration().saturating_sub(past))
-        });
+        let deadline = match task.timeout {
+            Some(limit) => Some(self.answer_deadline(seq, limit).await?),
+            None => None,
+        };
         let mut team = self.tasks.team.subscribe();
         let mut seen = ChangeCursor::default();
         // Settlements with a higher number began after the message was written, and after all had acted on it.
@@ -125,8 +151,9 @@ impl TaskRun {
                 agents.contains(&receipt.agent) && receipt.state != DeliveryState::Acted
             };
             let missing: Vec<&Receipt> = receipts.iter().filter(is_missing).collect();
-            if let Some(lost) = missing.iter().find_map(|receipt| lost_text(receipt)) {
-                return Ok(MessageEnd::Failed(lost));
+            let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
+            if let Some(lost) = lost_message(&missing, is_late) {
+                return Ok(lost);
             }
             if let Some(receipt) = missing.first() {
                 // The team rests, and the message is not read.
@@ -152,6 +179,17 @@ impl TaskRun {
                 () = sleep_until(deadline) => return Ok(MessageEnd::TimedOut),
             }
         }
+    }
+
+    /// Returns the end of the time for the answers to a message.
+    async fn answer_deadline(&self, seq: Seq, limit: Span) -> Result<Instant, TaskError> {
+        let kernel = &self.kernel;
+        let messages = kernel.store.message_get(self.run_context.workflow, vec![seq]).await?;
+        let now = kernel.now().wall;
+        let written = messages.first().map_or(now, |message| message.ts);
+        let past = now.get().saturating_sub(written.get()).max(0);
+        let past = Duration::from_millis(past.unsigned_abs());
+        Ok(Instant::now() + limit.duration().saturating_sub(past))
     }
 
     /// Returns the answers: the text of one agent, or an object with the texts of all.
@@ -220,23 +258,24 @@ impl TaskRun {
         Ok(texts)
     }
 
-    /// Drops what the recipients have not acted on, and ends the turns that were shown the message.
+    /// Drops what the recipients have not acted on, and ends the turns that were shown the message. Dead letters stay.
     async fn withdraw(&self, seq: Seq, agents: &[AgentName], why: &str) -> Result<(), TaskError> {
         let (kernel, workflow) = (&self.kernel, self.run_context.workflow);
+        let why = &format!("the task `{}` {why}", self.key.path);
         for receipt in kernel.store.message_receipts(workflow, seq).await? {
-            if !agents.contains(&receipt.agent) {
+            if !agents.contains(&receipt.agent) || receipt.state == DeliveryState::Dead {
                 continue;
             }
             if receipt.state == DeliveryState::Leased
                 && let Some(worker) = kernel.scheduler.worker_of(workflow, &receipt.agent)
             {
-                worker.request_stop(WorkerStopReason::Interrupted(why.to_owned()));
+                worker.request_stop(WorkerStopReason::Interrupted(why.clone()));
                 worker.wait_stopped().await;
             }
             let by = WriteContext::new(WriteActor::User);
             let (agent, now) = (receipt.agent, kernel.now());
             let dropped =
-                kernel.store.delivery_drop(by, workflow, agent, seq, why.to_owned(), now).await;
+                kernel.store.delivery_drop(by, workflow, agent, seq, why.clone(), now).await;
             match dropped {
                 // The agent has acted on it meanwhile.
                 Ok(()) | Err(StoreError::WrongDeliveryState(_) | StoreError::NoRun) => {}
@@ -252,6 +291,19 @@ fn agent_names(message: &MessageTask) -> Result<Vec<AgentName>, TaskError> {
         name.parse().map_err(|error| TaskError::Failed(format!("`{name}`: {error}")))
     };
     message.to.iter().map(parse).collect()
+}
+
+/// Returns the end of a message that will not have all of its answers. Once its time is over, it is dropped because of that.
+fn lost_message(missing: &[&Receipt], is_late: bool) -> Option<MessageEnd> {
+    let is = |state| move |receipt: &&&Receipt| receipt.state == state;
+    if let Some(dead) = missing.iter().find(is(DeliveryState::Dead)) {
+        return lost_text(dead).map(MessageEnd::Dead);
+    }
+    let dropped = missing.iter().find(is(DeliveryState::Dropped))?;
+    if is_late {
+        return Some(MessageEnd::TimedOut);
+    }
+    lost_text(dropped).map(MessageEnd::Failed)
 }
 
 /// Describes a delivery that will have no answer.

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use agent_worker_protocol::{Millis, TaskPath, TaskState};
+use agent_worker_protocol::{TaskPath, TaskState};
 use agent_worker_store::{NewMessage, NewTask, TaskEnd, TaskKey, TaskOutput, TaskRow};
-use agent_worker_workflow::{TaskAction, TaskDefinition, TemplateScope};
+use agent_worker_workflow::{ScopeValue, TaskAction, TaskDefinition, TemplateScope};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -37,9 +37,19 @@ pub(super) struct TaskRun {
     /// Ends the work of the task.
     pub(super) stop: CancellationToken,
     /// Value of its `if`, if it has one.
-    condition: Option<bool>,
+    pub(super) condition: Option<bool>,
     /// Value of `failure()` in its texts.
     pub(super) has_failed: bool,
+    /// Item of `for_each` for which the work is done.
+    pub(super) item: Option<LoopItem>,
+}
+
+/// One item of the array of `for_each`.
+#[derive(Clone, Debug)]
+pub(super) struct LoopItem {
+    pub(super) value: ScopeValue,
+    /// Position from 0.
+    pub(super) index: usize,
 }
 
 /// Result of the work of a task.
@@ -91,6 +101,7 @@ impl Kernel {
             stop,
             condition: None,
             has_failed: begin == TaskBegin::Decide { has_failed: true },
+            item: None,
         };
         let closing = self.scheduler.closing.clone();
         self.scheduler.tracker.spawn(async move {
@@ -123,10 +134,20 @@ impl TaskRun {
         let Some(task) = all.find(|task| task.path == self.key.path) else {
             return Err(TaskError::Abandoned);
         };
-        let worked = self.work(task, begin).await;
+        match self.work(task, begin).await.transpose() {
+            Some(worked) => self.end(task, worked).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Stores the end of the work.
+    pub(super) async fn end(
+        &self,
+        task: &TaskDefinition,
+        worked: Result<TaskResult, TaskError>,
+    ) -> Result<(), TaskError> {
         let result = match worked {
-            Ok(Some(result)) => result,
-            Ok(None) => return Ok(()),
+            Ok(result) => result,
             Err(TaskError::Failed(why)) => TaskResult::failed(format!("line {}: {why}", task.line)),
             Err(other) => return Err(other),
         };
@@ -143,8 +164,8 @@ impl TaskRun {
         task: &TaskDefinition,
         begin: TaskBegin,
     ) -> Result<Option<TaskResult>, TaskError> {
-        if let TaskBegin::Decide { has_failed } = begin {
-            let decision = self.decide(task, has_failed).await?;
+        if let TaskBegin::Decide { .. } = begin {
+            let decision = self.decide(task).await?;
             self.condition = Some(decision);
             if !decision && task.otherwise.is_empty() {
                 self.finish(TaskState::Skipped, TaskResult::default()).await?;
@@ -155,26 +176,35 @@ impl TaskRun {
                 return Ok(None);
             }
         }
-        let result = match &task.action {
-            TaskAction::Shell(shell) => self.run_command(task, shell).await?,
-            TaskAction::Send(message) => self.run_message(task, message).await?,
-            TaskAction::Parallel(_) | TaskAction::Sequence(_) => {
+        let result = match &task.for_each {
+            Some(each) => self.run_items(task, each).await?,
+            None if task.is_group() => {
                 self.start(None).await?;
                 return Ok(None);
             }
-            TaskAction::Ask(_) | TaskAction::Workflow(_) => {
-                return Err(TaskError::Failed("this action cannot be carried out".to_owned()));
-            }
+            None => self.run_action(task).await?,
         };
         Ok(Some(result))
     }
 
-    async fn decide(&self, task: &TaskDefinition, has_failed: bool) -> Result<bool, TaskError> {
+    /// Carries the action out once, or continues it.
+    pub(super) async fn run_action(&self, task: &TaskDefinition) -> Result<TaskResult, TaskError> {
+        match &task.action {
+            TaskAction::Shell(shell) => self.run_command(task, shell).await,
+            TaskAction::Send(message) => self.run_message(task, message).await,
+            TaskAction::Parallel(_)
+            | TaskAction::Sequence(_)
+            | TaskAction::Ask(_)
+            | TaskAction::Workflow(_) => {
+                Err(TaskError::Failed("this action cannot be carried out".to_owned()))
+            }
+        }
+    }
+
+    async fn decide(&self, task: &TaskDefinition) -> Result<bool, TaskError> {
         let Some(condition) = &task.condition else { return Ok(true) };
-        let (run_context, tasks) = (&self.run_context, &self.tasks);
-        let mut scope = self.kernel.task_scope(run_context, tasks, [], has_failed).await?;
-        let evaluated =
-            self.kernel.evaluate_in(run_context, tasks, condition, &mut scope, has_failed).await?;
+        let mut scope = self.values_of([]).await?;
+        let evaluated = self.evaluate_in(condition, &mut scope).await?;
         let source = condition.source().trim();
         let decided = evaluated.condition(source);
         decided.map_err(|mismatch| TaskError::Failed(mismatch_text(source, &mismatch)))
@@ -182,8 +212,7 @@ impl TaskRun {
 
     /// Returns the values of the texts of the task.
     pub(super) async fn scope(&self, task: &TaskDefinition) -> Result<TemplateScope, TaskError> {
-        let references = task.action_references();
-        self.kernel.task_scope(&self.run_context, &self.tasks, references, self.has_failed).await
+        self.values_of(task.action_references()).await
     }
 
     /// Returns the row of the task if it has started.
@@ -193,8 +222,17 @@ impl TaskRun {
 
     /// Starts the task, or starts it again.
     pub(super) async fn start(&self, message: Option<NewMessage>) -> Result<TaskRow, TaskError> {
-        let new =
-            NewTask { key: self.key.clone(), condition: self.condition, items: None, message };
+        self.start_as(NewTask {
+            key: self.key.clone(),
+            condition: self.condition,
+            items: None,
+            message,
+        })
+        .await
+    }
+
+    /// Stores a start.
+    pub(super) async fn start_as(&self, new: NewTask) -> Result<TaskRow, TaskError> {
         let now = self.kernel.now();
         let row = self.kernel.store.task_start(self.run_context.run, new, now).await?;
         self.tasks.put_row(row.clone());
@@ -221,10 +259,5 @@ impl TaskRun {
     /// Returns true if the work is being ended although the task goes on later.
     pub(super) fn is_interrupted(&self) -> bool {
         self.kernel.scheduler.is_draining() || self.tasks.is_interrupted.load(Ordering::Relaxed)
-    }
-
-    /// Returns the time of the first start.
-    pub(super) fn started(&self) -> Option<Millis> {
-        self.row()?.started
     }
 }

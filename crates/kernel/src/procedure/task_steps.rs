@@ -7,6 +7,9 @@
 //!
 //! A task has *failed in effect* if it failed without `continue_on_error`, if it was stopped, or if it was skipped
 //! because of such a task. Tasks that wait for one are skipped, unless their `if` calls `failure()` or `always()`.
+//!
+//! The list of `finally` begins when all other tasks have ended. The items of `for_each` are no tasks here: their rows
+//! belong to the work of their task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,6 +63,7 @@ pub(crate) fn next_task_steps<'t>(
     let mut walk = TaskWalk { rows, begun, steps: Vec::new() };
     let list = TaskList { tasks: &procedure.tasks, max: None, fail_fast: false };
     let end = walk.list(&list, Circumstances::default());
+    let end = end.and_then(|end| walk.finally(&procedure.finally, end));
     TaskProgress { steps: walk.steps, end }
 }
 
@@ -133,6 +137,19 @@ impl<'t, 'r> TaskWalk<'t, 'r> {
             }
         }
         self.list_end(list)
+    }
+
+    /// Adds the steps of the tasks that run after all others, which ended in the state `before`. Returns the state of the
+    /// whole procedure if every task has ended.
+    fn finally(&mut self, tasks: &'t [TaskDefinition], before: TaskState) -> Option<TaskState> {
+        let list = TaskList { tasks, max: None, fail_fast: false };
+        let has_failed = before != TaskState::Done;
+        let end = self.list(&list, Circumstances { has_failed, is_halted: false })?;
+        Some(match before {
+            TaskState::Done => end,
+            TaskState::Stopped if end == TaskState::Failed => end,
+            before => before,
+        })
     }
 
     fn list_end(&self, list: &TaskList<'_>) -> Option<TaskState> {

@@ -7,37 +7,33 @@ use agent_worker_store::{OutputContent, OutputFormat, TaskKey, TaskOutput, TaskR
 use agent_worker_workflow::{Reference, ScopeValue, TaskFact, TemplateScope};
 
 use super::{
-    RunTasks,
     task_error::{TaskError, evaluation_text},
+    task_run::TaskRun,
 };
-use crate::{
-    kernel::{Kernel, RunContext},
-    messaging::size_limits,
-};
+use crate::{kernel::Kernel, messaging::size_limits};
 
 /// Returns the path of a setup command, whose output is stored as that of a task.
 pub(crate) fn setup_path(nth: usize) -> TaskPath {
     TaskPath::new("setup").join(nth + 1)
 }
 
-impl Kernel {
+impl TaskRun {
     /// Returns the values of these references, with the results of the expressions among them.
-    pub(super) async fn task_scope<'r>(
+    pub(super) async fn values_of<'r>(
         &self,
-        run_context: &RunContext,
-        tasks: &RunTasks,
         references: impl IntoIterator<Item = &'r Reference>,
-        has_failed: bool,
     ) -> Result<TemplateScope, TaskError> {
-        let base = tasks.base.get_or_try_init(|| self.template_scope(run_context)).await?;
-        let mut scope = base.clone();
+        let base = self.kernel.template_scope(&self.run_context);
+        let mut scope = self.tasks.base.get_or_try_init(|| base).await?.clone();
+        if let Some(item) = &self.item {
+            scope.set_item(item.value.clone(), item.index);
+        }
         for reference in references {
             let Reference::Expression(expression) = reference else {
-                self.add_value(run_context, tasks, reference, &mut scope).await?;
+                self.add_value(reference, &mut scope).await?;
                 continue;
             };
-            let value =
-                self.evaluate_in(run_context, tasks, expression, &mut scope, has_failed).await?;
+            let value = self.evaluate_in(expression, &mut scope).await?;
             scope.insert_result(expression, value.into_text());
         }
         Ok(scope)
@@ -46,14 +42,11 @@ impl Kernel {
     /// Evaluates an expression; adds the values that it reads to `scope`.
     pub(super) async fn evaluate_in(
         &self,
-        run_context: &RunContext,
-        tasks: &RunTasks,
         expression: &Expression,
         scope: &mut TemplateScope,
-        has_failed: bool,
     ) -> Result<ExpressionValue, TaskError> {
         for reference in Reference::Expression(expression.clone()).values_read() {
-            self.add_value(run_context, tasks, &reference, scope).await?;
+            self.add_value(&reference, scope).await?;
         }
         let bindings = scope.bindings(expression)?;
         let paths: Vec<Vec<&str>> = bindings
@@ -65,22 +58,23 @@ impl Kernel {
             .zip(&bindings)
             .map(|(path, binding)| NamedValue { path, content: binding.content })
             .collect();
+        let has_failed = self.has_failed;
         let request = EvaluationRequest { expression, values: &values, has_failed };
-        let evaluated = self.runner.expression_evaluate(run_context.run, request).await;
+        let (runner, run) = (&self.kernel.runner, self.run_context.run);
+        let evaluated = runner.expression_evaluate(run, request).await;
         evaluated.map_err(|error| TaskError::Failed(evaluation_text(expression.source(), &error)))
     }
 
     /// Adds a value that a setup command or a task made; the scope has all others.
     async fn add_value(
         &self,
-        run_context: &RunContext,
-        tasks: &RunTasks,
         reference: &Reference,
         scope: &mut TemplateScope,
     ) -> Result<(), TaskError> {
+        let names = &self.tasks.names;
         let (path, fact) = match reference {
-            Reference::Output(name) => (tasks.names.outputs.get(name), TaskFact::Output),
-            Reference::Task { name, fact } => (tasks.names.tasks.get(name), *fact),
+            Reference::Output(name) => (names.outputs.get(name), TaskFact::Output),
+            Reference::Task { name, fact } => (names.tasks.get(name), *fact),
             _ => return Ok(()),
         };
         if scope.typed_value(reference).is_ok() {
@@ -88,17 +82,20 @@ impl Kernel {
         }
         // A name that an expression declares itself may be no name of the workflow.
         let Some(path) = path else { return Ok(()) };
-        let row = tasks.row(&TaskKey::of(path.clone()));
+        let row = self.tasks.row(&TaskKey::of(path.clone()));
         let value = match fact {
             TaskFact::Output => {
-                self.output_value(run_context.workflow, row.and_then(|row| row.output)).await?
+                let output = row.and_then(|row| row.output);
+                self.kernel.output_value(self.run_context.workflow, output).await?
             }
             fact => fact_value(row.as_ref(), fact),
         };
         scope.insert_value(reference.clone(), value);
         Ok(())
     }
+}
 
+impl Kernel {
     /// Reads an output; null if there is none.
     pub(super) async fn output_value(
         &self,

@@ -23,6 +23,7 @@ mod memory_provider;
 mod pages;
 mod paused_clock_store;
 mod principals;
+mod procedure_loops;
 mod procedures;
 mod proposals;
 mod recovery;

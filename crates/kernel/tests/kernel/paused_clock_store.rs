@@ -31,8 +31,8 @@ use agent_worker_store::{
     NewVerdict, Now, Once, PermissionGrant, ProposalQuery, QuestionQuery, QuestionRow, ReadyAgent,
     ReserveRule, ReserveStep, ResourceInfo, ResourceKey, ResourcePart, RunBlockers, RunClockSwitch,
     RunQuery, RunRow, RunRule, RunSnapshot, RunSpend, RunStep, RunStore, Settlement, ShownMessage,
-    StoreFault, StoreTime, SuggestionAnswer, TallyRule, TaskEnd, TaskRow, TaskStore, TurnRow,
-    UnreportedCall, WriteContext,
+    StoreFault, StoreTime, SuggestionAnswer, TallyRule, TaskEnd, TaskResend, TaskRow, TaskStore,
+    TurnRow, UnreportedCall, WriteContext,
 };
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +58,7 @@ const WRITE_METHODS: &[&str] = &[
     "agent_remove",
     "message_append",
     "task_start",
+    "task_resend",
     "task_finish",
     "task_setup",
     "message_index",
@@ -290,6 +291,7 @@ patient! {
     }
     impl TaskStore {
         fn task_start(run: RunId, new: NewTask, now: Now) -> TaskRow;
+        fn task_resend(run: RunId, resend: TaskResend, now: Now) -> TaskRow;
         fn task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow;
         fn task_setup(run: RunId, ends: Vec<TaskEnd>, now: Now) -> ();
         fn task_list(run: RunId) -> Vec<TaskRow>;

@@ -16,7 +16,7 @@ use crate::{
 use tokio::sync::Semaphore;
 
 /// Carries out a script of a test: `fail`, `sleep SECONDS`, or text that is printed, with the values in their places.
-async fn shell(command: ShellCommand) -> ShellOutcome {
+pub(crate) async fn shell(command: ShellCommand) -> ShellOutcome {
     let mut script = command.prepared.script.clone();
     for file in &command.prepared.files {
         script.push_str(&format!(" {}", file.value));
@@ -33,24 +33,24 @@ async fn shell(command: ShellCommand) -> ShellOutcome {
     }
 }
 
-async fn world() -> KernelWorld {
+pub(crate) async fn world() -> KernelWorld {
     let world = KernelWorld::new().await;
     world.machine.set_shell_script(shell);
     world
 }
 
-async fn run_to_end(world: &KernelWorld, file: &str) -> (RunView, String) {
+pub(crate) async fn run_to_end(world: &KernelWorld, file: &str) -> (RunView, String) {
     let run = world.run(file).await;
     let view = world.wait_until_ended(run).await;
     (view, states(world, run).await)
 }
 
-async fn rows(world: &KernelWorld, run: RunId) -> Vec<TaskRow> {
+pub(crate) async fn rows(world: &KernelWorld, run: RunId) -> Vec<TaskRow> {
     world.store.task_list(run).await.unwrap()
 }
 
 /// Returns the final states, such as `a:done b:skipped`.
-async fn states(world: &KernelWorld, run: RunId) -> String {
+pub(crate) async fn states(world: &KernelWorld, run: RunId) -> String {
     let rows = rows(world, run).await;
     let text = |row: &TaskRow| match row.key.item {
         0 => format!("{}:{}", row.key.path, row.state),
@@ -59,7 +59,7 @@ async fn states(world: &KernelWorld, run: RunId) -> String {
     rows.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-fn outcome(view: &RunView) -> Option<Outcome> {
+pub(crate) fn outcome(view: &RunView) -> Option<Outcome> {
     match view.state {
         RunState::Ended { outcome } => Some(outcome),
         _ => None,

@@ -140,7 +140,8 @@ impl KernelWorld {
 
     async fn replace_kernel(&mut self) {
         if self.disk == StoreLocation::File {
-            self.sqlite.clone().close().await;
+            // The clock stands still meanwhile: a machine under load takes long for this.
+            self.store.close().await;
             self.sqlite = open(self.disk, &self.folder);
             self.store = Arc::new(PausedClockStore::new(self.sqlite.clone()));
         }

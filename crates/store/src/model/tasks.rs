@@ -34,6 +34,19 @@ pub struct NewTask {
     pub message: Option<NewMessage>,
 }
 
+/// New message of a running task whose last one has no answer.
+#[derive(Clone, Debug)]
+pub struct TaskResend {
+    /// Task that sends again.
+    pub key: TaskKey,
+    /// Last message of the task.
+    pub previous: Seq,
+    /// Message in its place.
+    pub message: NewMessage,
+    /// Reason for which no agent needs the last message any more.
+    pub why: String,
+}
+
 /// End of a task.
 #[derive(Clone, Debug)]
 pub struct TaskEnd {

@@ -5,13 +5,13 @@ use agent_worker_protocol::{AgentName, DeliveryData, DeliveryState, EventBody, S
 use super::{
     columns::{self, RunNo},
     delivery_states::{self, delivery_sql},
-    effects::once,
+    effects::{self, once},
     events::EventEntry,
     locked_instance::LockedInstance,
     transaction::Tx,
 };
 use crate::{
-    db::{OptionalExtension, params},
+    db::{self, OptionalExtension, params},
     error::{Error, Result},
     model::WriteContext,
     time::Now,
@@ -80,6 +80,48 @@ pub(crate) fn drop_delivery(
         locked.append_event(&entry.cause(because).by(&author.sender()), now)
     })
     .map(drop)
+}
+
+/// Drops the deliveries of a message that no agent acted on, because another message takes its place. They are no failure
+/// any more.
+pub(crate) fn drop_unanswered(
+    locked: &mut LockedInstance<'_>,
+    seq: Seq,
+    why: &str,
+    now: Now,
+) -> Result<()> {
+    let which = [locked.workflow.get(), seq.get()];
+    let is_leased = locked
+        .tx
+        .prepare_cached(
+            delivery_sql!("SELECT 1 FROM delivery WHERE workflow = ?1 AND seq = ?2 AND state = " LEASED),
+        )?
+        .exists(which)?;
+    if is_leased {
+        return Err(Error::WrongDeliveryState(DeliveryState::Leased));
+    }
+    // These were dropped before, with an event.
+    locked
+        .tx
+        .prepare_cached(
+            delivery_sql!("UPDATE delivery SET state = " UNNEEDED " WHERE workflow = ?1 AND seq = ?2 AND state = " DROPPED),
+        )?
+        .execute(which)?;
+    let mut dropped = locked
+        .tx
+        .prepare_cached(
+            delivery_sql!("UPDATE delivery SET state = " UNNEEDED ", why = ?3
+             WHERE workflow = ?1 AND seq = ?2 AND (state = " PENDING " OR state = " DEAD ") RETURNING agent"),
+        )?
+        .query_map(params![locked.workflow.get(), seq.get(), why], |row| columns::parse(row, 0))?
+        .collect::<db::Result<Vec<AgentName>>>()?;
+    dropped.sort();
+    for agent in &dropped {
+        let entry = EventEntry::new(EventBody::DeliveryDropped(DeliveryData { seq })).agent(agent);
+        locked.append_event(&entry.cause(why.to_owned()), now)?;
+        effects::clear_if_settled(locked.tx, locked.workflow, agent)?;
+    }
+    Ok(())
 }
 
 fn find_delivery(

@@ -12,6 +12,7 @@ use super::{
     author::Author,
     checksum::TASK,
     columns::{self, RunNo},
+    deliveries,
     events::EventEntry,
     locked_instance::LockedInstance,
     transaction::Tx,
@@ -20,7 +21,7 @@ use crate::{
     damage,
     db::{self, Connection, OptionalExtension, Row, params},
     error::{Error, Result},
-    model::{NewTask, OutputContent, TaskEnd, TaskKey, TaskOutput, TaskRow},
+    model::{NewTask, OutputContent, TaskEnd, TaskKey, TaskOutput, TaskResend, TaskRow},
     time::Now,
 };
 
@@ -29,11 +30,7 @@ const WHICH: &str = "k.workflow = ?1 AND k.run = ?2 AND k.path = ?3 AND k.item =
 /// Starts a task of a live run that is running, or starts it again. A task that has ended, or has sent its message,
 /// stays as it is.
 pub(crate) fn start(tx: &Tx<'_>, run: RunId, new: &NewTask, now: Now) -> Result<TaskRow> {
-    let (mut locked, number) = lock_live_run(tx, run)?;
-    let state = &locked.live_run()?.state;
-    if *state != RunState::Running {
-        return Err(Error::WrongRunState(state.clone()));
-    }
+    let (mut locked, number) = lock_running_run(tx, run)?;
     let Some(found) = find(&locked, number, &new.key)? else {
         let message = match &new.message {
             Some(message) => {
@@ -58,6 +55,24 @@ pub(crate) fn start(tx: &Tx<'_>, run: RunId, new: &NewTask, now: Now) -> Result<
     }
     update(&locked, number, &new.key, "attempts = attempts + 1", &[])?;
     let row = TaskRow { attempts: found.attempts + 1, ..found };
+    record_start(&mut locked, &row, now)?;
+    locked.save()?;
+    Ok(row)
+}
+
+/// Sends a new message of a running task. The previous one is needed no more.
+pub(crate) fn resend(tx: &Tx<'_>, run: RunId, resend: &TaskResend, now: Now) -> Result<TaskRow> {
+    let TaskResend { key, previous, message, why } = resend;
+    let (mut locked, number) = lock_running_run(tx, run)?;
+    let found = find(&locked, number, key)?.ok_or(Error::NotFound("task"))?;
+    if found.state.is_final() || found.message != Some(*previous) {
+        return Ok(found);
+    }
+    deliveries::drop_unanswered(&mut locked, *previous, why, now)?;
+    let seq = locked.append_message(&Author::Other(Sender::User), message, now)?;
+    let set = "message = ?5, attempts = attempts + 1";
+    update(&locked, number, key, set, &[&seq.get()])?;
+    let row = TaskRow { message: Some(seq), attempts: found.attempts + 1, ..found };
     record_start(&mut locked, &row, now)?;
     locked.save()?;
     Ok(row)
@@ -200,6 +215,15 @@ fn lock_live_run<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<(LockedInstance<'a>, 
         Some(live) if live.number == number => Ok((locked, number)),
         Some(_) | None => Err(Error::NoRun),
     }
+}
+
+fn lock_running_run<'a>(tx: &'a Tx<'a>, run: RunId) -> Result<(LockedInstance<'a>, RunNo)> {
+    let (locked, number) = lock_live_run(tx, run)?;
+    let state = &locked.live_run()?.state;
+    if *state != RunState::Running {
+        return Err(Error::WrongRunState(state.clone()));
+    }
+    Ok((locked, number))
 }
 
 fn empty_row(key: &TaskKey, state: TaskState, condition: Option<bool>) -> TaskRow {

@@ -7,7 +7,7 @@ use super::store_methods;
 use crate::{
     database::Database,
     error::Result,
-    model::{NewTask, TaskEnd, TaskRow},
+    model::{NewTask, TaskEnd, TaskResend, TaskRow},
     multi_store::MultiStore,
     sql::tasks,
     time::Now,
@@ -20,6 +20,10 @@ pub trait TaskStore: Send + Sync {
     /// result. Returns the row. A task that has ended, or has sent its message, stays as it is. Refused unless the run
     /// is running.
     async fn task_start(&self, run: RunId, new: NewTask, now: Now) -> Result<TaskRow>;
+    /// Sends a new message of a running task, in the same transaction as its row names it, and counts a start. Drops the
+    /// deliveries of the previous message that no agent acted on, also dead letters; they are no failure of the run.
+    /// Refused while an attempt works on one. A task that has ended, or has sent another message, stays as it is.
+    async fn task_resend(&self, run: RunId, resend: TaskResend, now: Now) -> Result<TaskRow>;
     /// Ends a task of a live run, also one that never starts. Returns the row. A task that has ended stays as it is.
     async fn task_finish(&self, run: RunId, end: TaskEnd, now: Now) -> Result<TaskRow>;
     /// Stores the outputs of the setup commands of a run as tasks that are done; replaces those of an earlier try.
@@ -33,6 +37,8 @@ store_methods! {
     both {
         write of_run(run) task_start(run: RunId, new: NewTask, now: Now) -> TaskRow
             = move |tx| tasks::start(tx, run, &new, now);
+        write of_run(run) task_resend(run: RunId, resend: TaskResend, now: Now) -> TaskRow
+            = move |tx| tasks::resend(tx, run, &resend, now);
         write of_run(run) task_finish(run: RunId, end: TaskEnd, now: Now) -> TaskRow
             = move |tx| tasks::finish(tx, run, &end, now);
         write of_run(run) task_setup(run: RunId, ends: Vec<TaskEnd>, now: Now) -> ()

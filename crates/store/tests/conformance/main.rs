@@ -78,6 +78,7 @@ conformance! {
     tasks {
         a_task_starts_and_ends_once_with_everything_that_it_gave,
         a_task_that_sends_writes_its_message_with_its_first_start_only,
+        a_task_that_sends_again_has_one_message_for_each_attempt,
         a_command_without_a_result_may_start_again,
         a_task_that_never_starts_has_a_final_row,
         no_task_starts_in_a_run_that_is_not_running,

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use agent_worker_protocol::{Outcome, ResourceId, RunState, Seq, TaskPath, TaskState, hash};
+use agent_worker_protocol::{
+    DeliveryState, Outcome, ResourceId, RunState, Seq, TaskPath, TaskState, hash,
+};
 use agent_worker_store::{
-    Error, NewTask, OutputContent, OutputFormat, Store, TaskEnd, TaskKey, TaskOutput, TaskRow,
+    Error, NewTask, OutputContent, OutputFormat, Store, TaskEnd, TaskKey, TaskOutput, TaskResend,
+    TaskRow,
 };
 
-use crate::team::{NOW, Team, end, new_run, text};
+use crate::team::{NOW, Team, end, name, new_run, text, user};
 
 fn key(path: &str) -> TaskKey {
     TaskKey::of(TaskPath::new(path))
@@ -95,6 +98,40 @@ pub(crate) async fn a_task_that_sends_writes_its_message_with_its_first_start_on
     let refused = store.task_start(team.run, unknown, NOW).await;
     assert!(matches!(refused, Err(Error::NotFound("agent"))), "{refused:?}");
     assert_eq!(store.task_list(team.run).await.unwrap(), [first]);
+}
+
+pub(crate) async fn a_task_that_sends_again_has_one_message_for_each_attempt(
+    store: Arc<dyn Store>,
+) {
+    let team = Team::new(&store, &["a", "b"]).await;
+    let send = NewTask { message: Some(text("review it", &["a", "b"])), ..new_task("review") };
+    let first = store.task_start(team.run, send, NOW).await.unwrap();
+    let late = "late".to_owned();
+    let seq = Seq::new(1);
+    store.delivery_drop(user(), team.workflow, name("b"), seq, late, NOW).await.unwrap();
+    let resend = |previous: i64| TaskResend {
+        key: key("review"),
+        previous: Seq::new(previous),
+        message: text("review it", &["a", "b"]),
+        why: "no answer".into(),
+    };
+    let again = store.task_resend(team.run, resend(1), NOW).await.unwrap();
+    let expected = TaskRow { attempts: 2, message: Some(Seq::new(2)), ..first };
+    assert_eq!(again, expected);
+    // The same call has happened.
+    assert_eq!(store.task_resend(team.run, resend(1), NOW).await.unwrap(), expected);
+    assert_eq!(store.task_list(team.run).await.unwrap(), [expected.clone()]);
+    assert_eq!(team.inbox("a").await, [Seq::new(2)]);
+    let receipts = store.message_receipts(team.workflow, Seq::new(1)).await.unwrap();
+    let states: Vec<_> = receipts.iter().map(|receipt| receipt.state).collect();
+    assert_eq!(states, [DeliveryState::Dropped, DeliveryState::Dropped]);
+    let facts = team.facts().await;
+    assert_eq!((facts.dropped, facts.dead, facts.waking), (0, 0, 2));
+    let done = store.task_finish(team.run, ended("review", TaskState::Done), NOW).await.unwrap();
+    assert_eq!(store.task_resend(team.run, resend(2), NOW).await.unwrap(), done);
+    let none = TaskResend { key: key("other"), ..resend(2) };
+    let none = store.task_resend(team.run, none, NOW).await;
+    assert!(matches!(none, Err(Error::NotFound("task"))), "{none:?}");
 }
 
 pub(crate) async fn a_command_without_a_result_may_start_again(store: Arc<dyn Store>) {

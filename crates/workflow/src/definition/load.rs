@@ -33,9 +33,9 @@ use crate::{
 const WORKFLOW_KEYS: AllowedKeys = AllowedKeys {
     known: &[
         "name", "params", "agents", "context", "setup", "kickoff", "answers", "finisher", "limits",
-        "notify", "gates", "history", "tasks", "output",
+        "notify", "gates", "history", "tasks", "finally", "output",
     ],
-    planned: &["finally", "schedule", "idle_debounce"],
+    planned: &["schedule", "idle_debounce"],
 };
 
 /// Sections whose texts may refer to variables of the environment.

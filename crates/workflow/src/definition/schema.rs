@@ -79,11 +79,12 @@ pub fn schema() -> Value {
             ("gates", gates()),
             ("history", one_of(history::HELP, &["full", "short", "off"])),
             ("tasks", tasks::tasks("The procedure of a run: tasks one after the other.")),
+            ("finally", tasks::tasks("Tasks that run after all others, whatever became of them.")),
             ("output", text("Text of the result, with ${{ NAME }}; it needs `tasks`.")),
         ],
     );
     schema["anyOf"] = json!([{ "required": ["agents"] }, { "required": ["tasks"] }]);
-    schema["dependencies"] = json!({ "output": ["tasks"] });
+    schema["dependencies"] = json!({ "finally": ["tasks"], "output": ["tasks"] });
     schema["definitions"] = tasks::definitions();
     schema["$schema"] = SCHEMA_DRAFT_URL.into();
     schema["title"] = "agent-worker workflow".into();

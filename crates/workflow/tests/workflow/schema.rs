@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::read;
 
 /// Path of each mapping in the schema, with a file that has an unknown key there.
-const MAPPINGS: [(&str, &str); 23] = [
+const MAPPINGS: [(&str, &str); 24] = [
     ("", "agents: { a: { backend: mock } }\nxqzxqzxqz: 1"),
     ("/properties/params/items", "agents: { a: { backend: mock } }\nparams: [{ xqzxqzxqz: 1 }]"),
     ("/properties/agents/additionalProperties", "agents: { a: { xqzxqzxqz: 1 } }"),
@@ -80,6 +80,10 @@ const MAPPINGS: [(&str, &str); 23] = [
     (
         "/definitions/task/properties/parallel/anyOf/1",
         "tasks: [{ parallel: { tasks: [{ shell: a }], xqzxqzxqz: 1 } }]",
+    ),
+    (
+        "/definitions/task/properties/retry",
+        "tasks: [{ shell: a, retry: { max_attempts: 2, xqzxqzxqz: 1 } }]",
     ),
     ("/properties/limits", "agents: { a: { backend: mock } }\nlimits: { xqzxqzxqz: 1 }"),
     ("/properties/notify/anyOf/0", "agents: { a: { backend: mock } }\nnotify: { xqzxqzxqz: 1 }"),
@@ -297,9 +301,13 @@ fn tasks_are_the_same_to_the_reader_and_to_an_editor() {
         with_agent("tasks: [{ shell: a, else: [{ shell: b }] }]"),
         with_agent("tasks: [{ parallel: { max: 0, tasks: [{ shell: a }] } }]"),
         with_agent("tasks: [{ shell: a, if: 3 }]"),
-        with_agent("tasks: [{ shell: a }]\nfinally: [{ shell: b }]"),
+        with_agent("finally: [{ shell: b }]"),
+        with_agent("tasks: [{ shell: a }]\nfinally: []"),
         with_agent("tasks: [{ ask: a }]"),
-        with_agent("tasks: [{ shell: a, retry: { max_attempts: 2 } }]"),
+        with_agent("tasks: [{ shell: a, max: 2 }]"),
+        with_agent("tasks: [{ shell: a, for_each: '[1]', max: 101 }]"),
+        with_agent("tasks: [{ shell: a, retry: { backoff: 1s } }]"),
+        with_agent("tasks: [{ shell: a, retry: { max_attempts: 0 } }]"),
     ] {
         assert!(parse(&text, Path::new("team.yaml")).is_err(), "{text}");
         assert!(!validator.is_valid(&as_json(&text)), "{text}");
@@ -309,6 +317,8 @@ fn tasks_are_the_same_to_the_reader_and_to_an_editor() {
         with_agent(
             "tasks: [{ send: b, to: a, until: idle }, { send: b, to: [a], if: true }]\noutput: x",
         ),
+        with_agent("tasks: [{ shell: a, for_each: '[1]', max: 2 }]\nfinally: [{ shell: b }]"),
+        with_agent("tasks: [{ send: b, to: a, retry: { max_attempts: 2, backoff: 5s } }]"),
         with_agent("tasks: [{ parallel: [{ then: [{ shell: a, name: x }] }], needs: [] }]"),
     ] {
         parse(&text, Path::new("team.yaml")).unwrap();

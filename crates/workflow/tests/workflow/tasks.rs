@@ -95,11 +95,11 @@ const MISTAKES: [(&str, &str, &str); 55] = [
     ("tasks:\n  - { send: a, to: [] }\n", "2:20", "at least one text"),
     ("tasks:\n  - { shell: a, else: [{ shell: b }] }\n", "2:23", "`else` needs `if`"),
     ("tasks:\n  - { shell: a, if: '${{ }}' }\n", "2:21", "must be an expression"),
-    ("tasks:\n  - { shell: a, retry: { max_attempts: 2 } }\n", "2:17", "`tasks[0].retry` cannot"),
-    ("tasks:\n  - { shell: a, for_each: '[1]' }\n", "2:17", "`tasks[0].for_each` cannot be used"),
+    ("tasks:\n  - { shell: a, retry: { backoff: 1s } }\n", "2:24", "needs `max_attempts`"),
+    ("tasks:\n  - { shell: a, max: 2 }\n", "2:22", "`max` of a task needs `for_each`"),
     ("tasks:\n  - { ask: a }\n", "2:7", "`tasks[0].ask` cannot be used yet"),
     ("tasks:\n  - { workflow: a.yaml }\n", "2:7", "`tasks[0].workflow` cannot be used yet"),
-    ("tasks: [{ shell: a }]\nfinally: [{ shell: a }]\n", "2:1", "`finally` cannot be used yet"),
+    ("agents: { a: { mock: [] } }\nfinally: [{ shell: a }]\n", "2:10", "`finally` needs `tasks`"),
     ("agents: { a: { mock: [] } }\noutput: x\n", "2:9", "`output` needs `tasks`"),
     (
         "tasks:\n  - { parallel: [{ shell: a }], as: x }\n",
@@ -235,7 +235,7 @@ fn a_mistake_in_a_task_says_what_to_do() {
             "agents: { bobby: { mock: [] } }\ntasks:\n  - { send: a, to: boby }\n",
             "did you mean `bobby`?",
         ),
-        ("tasks:\n  - { shell: a, retry: { max_attempts: 2 } }\n", "remove it"),
+        ("tasks:\n  - { shell: a, expect: [] }\n", "remove it"),
         ("tasks:\n  - { then: [{ shell: a }], as: x }\n", "write it at the tasks in the group"),
         ("tasks:\n  - { name: x }\n", "add one of `shell`, `send`, `parallel`, `then`"),
     ] {

@@ -247,6 +247,40 @@ fn with_fail_fast_a_failure_stops_everything_in_the_block() {
     }
 }
 
+#[test]
+fn finally_begins_when_every_task_has_ended_whatever_became_of_them() {
+    let procedure = procedure(
+        "tasks:
+  - { name: a, shell: a }
+  - { name: b, shell: b }
+finally:
+  - { name: c, shell: c }
+  - { name: d, if: failure(), shell: d }
+  - { name: e, shell: e }
+",
+    );
+    for (rows, expected) in [
+        ("a:running", ""),
+        ("a:failed", "skipped b"),
+        ("a:done b:running", ""),
+        ("a:done b:done", "start finally/c"),
+        ("a:failed b:skipped", "start finally/c"),
+        ("a:stopped b:skipped finally/c:done", "decide finally/d after failure"),
+        ("a:done b:done finally/c:done", "decide finally/d"),
+        ("a:done b:done finally/c:done finally/d:skipped(if)", "start finally/e"),
+        ("a:done b:done finally/c:done finally/d:skipped(if) finally/e:done", "end done"),
+        // A failure there skips the rest of the list, and fails the run.
+        ("a:done b:done finally/c:failed", "decide finally/d after failure"),
+        ("a:done b:done finally/c:failed finally/d:done", "skipped finally/e"),
+        ("a:done b:done finally/c:failed finally/d:done finally/e:skipped", "end failed"),
+        ("a:failed b:skipped finally/c:done finally/d:done finally/e:done", "end failed"),
+        ("a:stopped b:skipped finally/c:done finally/d:done finally/e:done", "end stopped"),
+        ("a:stopped b:skipped finally/c:failed finally/d:done finally/e:skipped", "end failed"),
+    ] {
+        assert_eq!(steps_text(&procedure, rows), expected, "{rows}");
+    }
+}
+
 /// Numbers of a test that are the same in every run.
 struct Numbers(u64);
 
@@ -309,7 +343,7 @@ fn seed_bits(seed: u64) -> u64 {
 
 /// Takes every step of a procedure with results by chance, and returns the final rows.
 fn run_to_end(procedure: &TaskProcedure, numbers: &mut Numbers, yaml: &str) -> TaskRows {
-    let all: Vec<&TaskDefinition> = procedure.tasks.iter().flat_map(TaskDefinition::walk).collect();
+    let all: Vec<&TaskDefinition> = procedure.walk().collect();
     let (mut rows, mut started) = (TaskRows::new(), BTreeSet::new());
     for _ in 0..1_000 {
         let progress = next_task_steps(procedure, &rows, &BTreeSet::new());
@@ -331,6 +365,10 @@ fn run_to_end(procedure: &TaskProcedure, numbers: &mut Numbers, yaml: &str) -> T
                 }
                 TaskStep::Stop(task) => (task, TaskState::Stopped, None),
             };
+            if task.path.as_str().starts_with("finally/") {
+                let is_over = |task| rows.get(&key(task)).is_some_and(|row| row.state.is_final());
+                assert!(procedure.tasks.iter().all(is_over), "{} is early: {yaml}", task.path);
+            }
             let is_first = started.insert(task.path.clone());
             assert!(is_first || state != TaskState::Running, "{} starts twice: {yaml}", task.path);
             rows.insert(key(task), row(task.path.as_str(), state, condition));
@@ -373,10 +411,14 @@ fn check_maxima(all: &[&TaskDefinition], rows: &TaskRows, yaml: &str) {
 fn every_procedure_comes_to_its_end_whatever_its_tasks_do() {
     for seed in 1..=2_000 {
         let mut numbers = Numbers(seed_bits(seed));
-        let yaml = format!("tasks: {}\n", numbers.list(3, &mut 0));
+        let mut last = 0;
+        let mut yaml = format!("tasks: {}\n", numbers.list(3, &mut last));
+        if seed % 2 == 0 {
+            yaml.push_str(&format!("finally: {}\n", numbers.list(1, &mut last)));
+        }
         let procedure = procedure(&yaml);
         let rows = run_to_end(&procedure, &mut numbers, &yaml);
-        for task in &procedure.tasks {
+        for task in procedure.tasks.iter().chain(&procedure.finally) {
             assert!(rows[&key(task)].state.is_final(), "{} in {yaml}", task.path);
         }
     }

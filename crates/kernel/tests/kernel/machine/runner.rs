@@ -187,7 +187,7 @@ impl Runner for Machine {
         task.end.wait_for(Option::is_some).await.ok()?.clone()
     }
 
-    /// Knows `true`, `false`, and the names of values.
+    /// Knows `true`, `false`, arrays in JSON, and the names of values.
     async fn expression_evaluate(
         &self,
         _run: RunId,
@@ -199,6 +199,7 @@ impl Runner for Machine {
             ("true" | "always()", _) => ExpressionValue::Boolean(true),
             ("false", _) => ExpressionValue::Boolean(false),
             ("failure()", _) => ExpressionValue::Boolean(request.has_failed),
+            (array, _) if array.starts_with('[') => ExpressionValue::Array(array.to_owned()),
             (_, Some(NamedValue { content: ValueContent::Text(text), .. })) => {
                 ExpressionValue::Text((*text).to_owned())
             }

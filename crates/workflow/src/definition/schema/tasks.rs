@@ -37,7 +37,13 @@ fn task() -> Value {
             ("if", condition()),
             ("else", tasks("Tasks that run if the condition is false.")),
             ("needs", list("Tasks of the same list for which this one waits.", &name())),
-            ("timeout", span("Maximum duration of the task.")),
+            (
+                "for_each",
+                text("Array: the task runs once for each item, ${{ item }} at ${{ index }}."),
+            ),
+            ("max", integer("Maximum number of items at once (1).", 1, 100)),
+            ("retry", retry()),
+            ("timeout", span("Maximum duration of one attempt.")),
             (
                 "continue_on_error",
                 json!({ "type": "boolean", "description": "Let a failure of the task fail nothing else." }),
@@ -54,7 +60,7 @@ fn task() -> Value {
         { "required": ["parallel"] },
         { "required": ["then"] },
     ]);
-    task["dependencies"] = json!({ "else": ["if"] });
+    task["dependencies"] = json!({ "else": ["if"], "max": ["for_each"] });
     task
 }
 
@@ -77,6 +83,17 @@ fn condition() -> Value {
         "description": "Expression without which the task is skipped; it must be true or false.",
         "type": ["string", "boolean"],
     })
+}
+
+fn retry() -> Value {
+    mapping(
+        "Repetition of a task after a failure.",
+        &["max_attempts"],
+        [
+            ("max_attempts", integer("Number of attempts together.", 1, 100)),
+            ("backoff", span("Pause before the second attempt; it doubles each time (1s).")),
+        ],
+    )
 }
 
 fn parallel() -> Value {

@@ -33,6 +33,9 @@ pub(super) const TASK_KEYS: AllowedKeys = AllowedKeys {
         "if",
         "else",
         "needs",
+        "for_each",
+        "max",
+        "retry",
         "timeout",
         "continue_on_error",
         "to",
@@ -42,7 +45,7 @@ pub(super) const TASK_KEYS: AllowedKeys = AllowedKeys {
         "env",
         "shell_program",
     ],
-    planned: &["ask", "options", "workflow", "params", "for_each", "max", "retry", "expect"],
+    planned: &["ask", "options", "workflow", "params", "expect"],
 };
 const RETRY_KEYS: AllowedKeys = AllowedKeys { known: &["max_attempts", "backoff"], planned: &[] };
 

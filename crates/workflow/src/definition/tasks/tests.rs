@@ -1,4 +1,4 @@
-//! The forms that are read, checked and refused, because no version carries them out.
+//! The forms of tasks that repeat or end a procedure, and those that are read, checked and refused.
 
 use agent_worker_expressions::ValueContent;
 
