@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     RunTasks, is_running_work,
     task_run::TaskBegin,
-    task_steps::{TaskProgress, TaskStep, next_task_steps},
+    task_steps::{TaskProgress, TaskRows, TaskStep, next_task_steps},
 };
 use crate::{
     error::Result,
@@ -61,10 +61,8 @@ impl Kernel {
         tasks.loaded.get_or_try_init(|| self.load_tasks(run_context, tasks)).await?;
         let procedure = &run_context.script.workflow.tasks;
         let row = self.store.run_get(run_context.run).await?;
-        if !may_advance(&row, tasks) {
-            return Ok(tasks.state(procedure_end(run_context, tasks)));
-        }
-        loop {
+        let advances = may_advance(&row, tasks);
+        while advances {
             let progress = {
                 let rows = sync::lock(&tasks.rows);
                 next_task_steps(procedure, &rows, &tasks.active_paths())
@@ -73,7 +71,11 @@ impl Kernel {
                 break;
             }
         }
-        for task in procedure.walk() {
+        // A paused run starts nothing, and what runs goes on: a new daemon adopts it.
+        let continues = advances
+            || matches!(row.state, RunState::Paused { .. })
+                && !tasks.is_interrupted.load(Ordering::Relaxed);
+        for task in procedure.walk().filter(|_| continues) {
             let row = tasks.row(&TaskKey::of(task.path.clone()));
             if row.is_some_and(|row| is_running_work(task, &row)) {
                 self.spawn_task(run_context, tasks, &task.path, TaskBegin::Continue, stop);
@@ -175,20 +177,36 @@ fn procedure_end(run_context: &RunContext, tasks: &RunTasks) -> Option<Vec<Strin
     let procedure = &run_context.script.workflow.tasks;
     let rows = sync::lock(&tasks.rows);
     let end = next_task_steps(procedure, &rows, &tasks.active_paths()).end?;
-    if end == TaskState::Done {
-        return Some(Vec::new());
+    let mut failures = Vec::new();
+    if end != TaskState::Done {
+        collect_failures(&procedure.tasks, &rows, &mut failures);
+        collect_failures(&procedure.finally, &rows, &mut failures);
+        if failures.is_empty() {
+            failures.push(format!("the procedure {end}"));
+        }
     }
-    let failure = |task: &TaskDefinition| {
-        let row = rows.get(&TaskKey::of(task.path.clone()))?;
-        let has_failed = match row.state {
-            TaskState::Failed => !task.continue_on_error && !task.is_group(),
-            TaskState::Stopped => !task.is_group(),
+    Some(failures)
+}
+
+/// Adds the places and reasons of the tasks of a list that fail their procedure. A task without a reason failed by a task
+/// in it.
+fn collect_failures(list: &[TaskDefinition], rows: &TaskRows, found: &mut Vec<String>) {
+    for task in list {
+        let Some(row) = rows.get(&TaskKey::of(task.path.clone())) else { continue };
+        let counts = match row.state {
+            TaskState::Failed => !task.continue_on_error,
+            TaskState::Stopped => true,
             TaskState::Waiting | TaskState::Running | TaskState::Done | TaskState::Skipped => false,
         };
-        let why = row.error.as_deref().unwrap_or("it gave no reason");
-        has_failed.then(|| format!("task `{}` {}: {why}", task.path, row.state))
-    };
-    Some(procedure.walk().filter_map(failure).collect())
+        match &row.error {
+            _ if !counts => {}
+            Some(why) => found.push(format!("task `{}` {}: {why}", task.path, row.state)),
+            None => {
+                collect_failures(task.children(), rows, found);
+                collect_failures(&task.otherwise, rows, found);
+            }
+        }
+    }
 }
 
 impl RunTasks {

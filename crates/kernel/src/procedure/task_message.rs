@@ -24,6 +24,9 @@ use crate::{
     scheduling::retry_policy::WorkerStopReason,
 };
 
+/// Maximum number of turns that are ended for one message.
+const MAX_WITHDRAWALS: usize = 10;
+
 /// End of the wait for the recipients of a message.
 enum MessageEnd {
     Answered,
@@ -262,24 +265,29 @@ impl TaskRun {
     async fn withdraw(&self, seq: Seq, agents: &[AgentName], why: &str) -> Result<(), TaskError> {
         let (kernel, workflow) = (&self.kernel, self.run_context.workflow);
         let why = &format!("the task `{}` {why}", self.key.path);
-        for receipt in kernel.store.message_receipts(workflow, seq).await? {
-            if !agents.contains(&receipt.agent) || receipt.state == DeliveryState::Dead {
-                continue;
-            }
-            if receipt.state == DeliveryState::Leased
-                && let Some(worker) = kernel.scheduler.worker_of(workflow, &receipt.agent)
-            {
-                worker.request_stop(WorkerStopReason::Interrupted(why.clone()));
-                worker.wait_stopped().await;
-            }
-            let by = WriteContext::new(WriteActor::User);
-            let (agent, now) = (receipt.agent, kernel.now());
-            let dropped =
-                kernel.store.delivery_drop(by, workflow, agent, seq, why.clone(), now).await;
-            match dropped {
-                // The agent has acted on it meanwhile.
-                Ok(()) | Err(StoreError::WrongDeliveryState(_) | StoreError::NoRun) => {}
-                Err(error) => return Err(error.into()),
+        for agent in agents {
+            // The agent may begin a turn between the end of its turn and the drop.
+            for _ in 0..MAX_WITHDRAWALS {
+                let receipts = kernel.store.message_receipts(workflow, seq).await?;
+                let receipt = receipts.iter().find(|receipt| receipt.agent == *agent);
+                match receipt.map(|receipt| receipt.state) {
+                    Some(DeliveryState::Leased) => {
+                        if let Some(worker) = kernel.scheduler.worker_of(workflow, agent) {
+                            worker.request_stop(WorkerStopReason::Interrupted(why.clone()));
+                            worker.wait_stopped().await;
+                        }
+                    }
+                    Some(DeliveryState::Pending) => {}
+                    Some(DeliveryState::Acted | DeliveryState::Dead | DeliveryState::Dropped)
+                    | None => break,
+                }
+                let (by, now) = (WriteContext::new(WriteActor::User), kernel.now());
+                let (store, agent, why) = (&kernel.store, agent.clone(), why.clone());
+                match store.delivery_drop(by, workflow, agent, seq, why, now).await {
+                    Ok(()) => break,
+                    Err(StoreError::WrongDeliveryState(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
         Ok(())

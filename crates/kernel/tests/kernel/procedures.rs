@@ -237,3 +237,29 @@ async fn a_paused_run_starts_no_task_until_it_is_resumed() {
     assert_eq!(outcome(&view), Some(Outcome::Done), "{:?}", view.error);
     assert_eq!(states(&world, run).await, "a:done b:done");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_fails_by_itself_fails_the_run_and_one_that_may_fail_does_not() {
+    let world = world().await;
+    for (tasks, expected) in [
+        (
+            "- { name: g, if: tasks.a.state, then: [{ shell: x }] }",
+            Some("task `g` failed: line 3: `if` must give true or false"),
+        ),
+        ("- { name: g, continue_on_error: true, then: [{ shell: fail }] }", None),
+        (
+            "- { name: g, if: 'false', shell: x, else: [{ name: e, shell: fail }] }",
+            Some("task `g/else/e` failed: the command ended with status 3"),
+        ),
+    ] {
+        let file = format!("tasks:\n  - {{ name: a, shell: ok }}\n  {tasks}\n");
+        let (view, states) = run_to_end(&world, &file).await;
+        match (view.error, expected) {
+            (None, None) => assert_eq!(outcome(&view), Some(Outcome::Done), "{states}"),
+            (Some(error), Some(expected)) => {
+                assert!(error.message.starts_with(expected), "{}", error.message);
+            }
+            (error, expected) => panic!("{error:?}, not {expected:?}: {states}"),
+        }
+    }
+}
