@@ -55,12 +55,11 @@ impl TaskRun {
         let source = each.items.source();
         let stored = self.row().and_then(|row| row.items);
         let is_started = stored.is_some();
-        let array = match stored {
-            Some(json) => ExpressionValue::Array(json),
-            None => {
-                let mut scope = self.values_of([]).await?;
-                self.evaluate_in(&each.items, &mut scope).await?
-            }
+        let array = if let Some(json) = stored {
+            ExpressionValue::Array(json)
+        } else {
+            let mut scope = self.values_of([]).await?;
+            self.evaluate_in(&each.items, &mut scope).await?
         };
         let items = array
             .items(source)

@@ -45,12 +45,11 @@ impl TaskRun {
         message: &MessageTask,
     ) -> Result<TaskResult, TaskError> {
         let agents = agent_names(message)?;
-        let mut sent = match self.row() {
-            Some(row) => row,
-            None => {
-                let new = self.prepare_task_message(task, message, &agents).await?;
-                self.start(Some(new)).await?
-            }
+        let mut sent = if let Some(row) = self.row() {
+            row
+        } else {
+            let new = self.prepare_task_message(task, message, &agents).await?;
+            self.start(Some(new)).await?
         };
         loop {
             let seq = match sent.message {
@@ -154,8 +153,7 @@ impl TaskRun {
                 agents.contains(&receipt.agent) && receipt.state != DeliveryState::Acted
             };
             let missing: Vec<&Receipt> = receipts.iter().filter(is_missing).collect();
-            let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-            if let Some(lost) = lost_message(&missing, is_late) {
+            if let Some(lost) = lost_message(&missing, deadline) {
                 return Ok(lost);
             }
             if let Some(receipt) = missing.first() {
@@ -302,13 +300,13 @@ fn agent_names(message: &MessageTask) -> Result<Vec<AgentName>, TaskError> {
 }
 
 /// Returns the end of a message that will not have all of its answers. Once its time is over, it is dropped because of that.
-fn lost_message(missing: &[&Receipt], is_late: bool) -> Option<MessageEnd> {
+fn lost_message(missing: &[&Receipt], deadline: Option<Instant>) -> Option<MessageEnd> {
     let is = |state| move |receipt: &&&Receipt| receipt.state == state;
     if let Some(dead) = missing.iter().find(is(DeliveryState::Dead)) {
         return lost_text(dead).map(MessageEnd::Dead);
     }
     let dropped = missing.iter().find(is(DeliveryState::Dropped))?;
-    if is_late {
+    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
         return Some(MessageEnd::TimedOut);
     }
     lost_text(dropped).map(MessageEnd::Failed)
