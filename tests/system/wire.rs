@@ -40,7 +40,7 @@ const GOLDENS: [&str; 13] = [
 ];
 
 /// Kinds of events that no scenario here has, with the reason.
-const NOT_RECORDED: [(&str, &str); 9] = [
+const NOT_RECORDED: [(&str, &str); 11] = [
     ("agent.mock_changed", "no scenario changes the script of an agent"),
     ("delivery.joined", "only a vendor's program takes a message during its turn"),
     ("heartbeat", "live only, and sent by time"),
@@ -50,6 +50,8 @@ const NOT_RECORDED: [(&str, &str); 9] = [
     ("clock.jumped", "needs a wall clock that is set"),
     ("permission.used", "no scenario has an agent that makes the same call twice"),
     ("run.verdict", "no scenario has an agent that may set one"),
+    ("task.ended", "no scenario has tasks; the tests of procedures read it"),
+    ("task.started", "no scenario has tasks; the tests of procedures read it"),
 ];
 
 fn read(name: &str) -> Value {
@@ -115,7 +117,7 @@ fn every_route_that_reads_is_in_a_golden() {
     }
 }
 
-const KINDS: [&str; 49] = [
+const KINDS: [&str; 51] = [
     "agent.added",
     "agent.mock_changed",
     "agent.removed",
@@ -161,6 +163,8 @@ const KINDS: [&str; 49] = [
     "suggestion.accepted",
     "suggestion.open",
     "suggestion.rejected",
+    "task.ended",
+    "task.started",
     "text",
     "tool_call",
     "tool_result",

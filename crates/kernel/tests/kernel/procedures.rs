@@ -254,7 +254,7 @@ async fn a_group_that_fails_by_itself_fails_the_run_and_one_that_may_fail_does_n
     ] {
         let file = format!("tasks:\n  - {{ name: a, shell: ok }}\n  {tasks}\n");
         let (view, states) = run_to_end(&world, &file).await;
-        match (view.error, expected) {
+        match (view.error.clone(), expected) {
             (None, None) => assert_eq!(outcome(&view), Some(Outcome::Done), "{states}"),
             (Some(error), Some(expected)) => {
                 assert!(error.message.starts_with(expected), "{}", error.message);
