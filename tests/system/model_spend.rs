@@ -174,10 +174,7 @@ fn a_start_at_its_limit_goes_on_by_itself_when_its_use_is_24_hours_old() {
     let refused = world.run(&["resume", "@team", "--detach"]);
     assert!(refused.stderr.contains(wait), "{refused:?}");
     run(&["daemon", "stop"]);
-    let db = rusqlite::Connection::open(world.home().join("agent-worker.db")).unwrap();
-    let moved = db.execute("UPDATE spend_slot SET slot = slot - 145", ()).unwrap();
-    drop(db);
-    assert_eq!(moved, 1);
+    age_spend_by_a_day(&world);
     run(&["daemon", "start"]);
     wait_for("the second turn", || {
         let status = world.json(&["status", "me@team", "--json"]);
@@ -206,4 +203,11 @@ fn a_stored_conversation_is_exported_as_json_lines() {
         assert_eq!(lines[2]["parts"][0]["result"]["status"], "done", "{api}");
         assert_eq!(lines[5]["parts"][0]["text"]["text"], "Second.", "{api}");
     }
+}
+
+/// Moves the spend in the store of a stopped daemon back by a little more than 24 hours.
+#[expect(clippy::disallowed_methods, reason = "the test changes the time behind the store's back")]
+fn age_spend_by_a_day(world: &World) {
+    let db = rusqlite::Connection::open(world.home().join("agent-worker.db")).unwrap();
+    assert_eq!(db.execute("UPDATE spend_slot SET slot = slot - 145", ()).unwrap(), 1);
 }

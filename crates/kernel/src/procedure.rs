@@ -57,9 +57,9 @@ pub(crate) struct RunTasks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TeamRest {
     /// Number of the settlement.
-    number: u64,
+    pub(crate) number: u64,
     /// True if no agent was busy or had work.
-    is_idle: bool,
+    pub(crate) is_idle: bool,
 }
 
 /// Places of the named values of a procedure.
@@ -94,9 +94,9 @@ impl RunTasks {
     }
 
     /// Records what a settlement found, and wakes the loop if the team has just come to rest.
-    pub(crate) fn end_settlement(&self, number: u64, is_idle: bool) {
-        let before = self.team.send_replace(TeamRest { number, is_idle });
-        if is_idle && !before.is_idle {
+    pub(crate) fn end_settlement(&self, rest: TeamRest) {
+        let before = self.team.send_replace(rest);
+        if rest.is_idle && !before.is_idle {
             self.changed.notify_one();
         }
     }

@@ -214,13 +214,13 @@ async fn keep_output(
         let mut part = &buffer[..n.min(room)];
         room -= part.len();
         while !part.is_empty() {
-            let mut write = || match &mut file {
-                Some(file) => file.write(part),
-                None => {
-                    let mut options = OpenOptions::new();
-                    options.write(true).create(true).truncate(true).mode(0o600);
-                    file.insert(options.open(&path)?).write(part)
+            let mut write = || {
+                if let Some(file) = &mut file {
+                    return file.write(part);
                 }
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(true).mode(0o600);
+                file.insert(options.open(&path)?).write(part)
             };
             let written = retry_while_full(&mut write).await?;
             part = &part[written..];

@@ -1,6 +1,6 @@
 //! What the tests of procedures share: files of procedures, and the rows of their tasks.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fmt::Write as _, fs};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -63,7 +63,7 @@ pub(super) fn yaml_text(text: &str) -> String {
         match u32::from(c) {
             // YAML takes these only as escapes.
             code @ (0x7f..=0x9f | 0x2028 | 0x2029 | 0xfeff) => {
-                quoted.push_str(&format!("\\u{code:04x}"));
+                write!(quoted, "\\u{code:04x}").unwrap();
             }
             _ => quoted.push(c),
         }

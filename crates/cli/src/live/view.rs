@@ -191,12 +191,8 @@ impl RunProgress {
             EventBody::SuggestionOpen(data) => {
                 self.suggestion_changed(event, "suggests a change to", &data.path, data.suggestion)
             }
-            EventBody::SuggestionAccepted(SuggestionAnsweredData { path, suggestion, .. }) => {
-                self.suggestion_changed(event, "accepts a suggestion for", path, *suggestion)
-            }
-            EventBody::SuggestionRejected(SuggestionAnsweredData { path, suggestion, .. }) => {
-                self.suggestion_changed(event, "rejects a suggestion for", path, *suggestion)
-            }
+            EventBody::SuggestionAccepted(data) => self.suggestion_answered(event, "accepts", data),
+            EventBody::SuggestionRejected(data) => self.suggestion_answered(event, "rejects", data),
             EventBody::AgentAdded => self.change_activity(event, AgentActivity::Idle, "joined"),
             EventBody::AgentResumed => self.change_activity(event, AgentActivity::Idle, "resumed"),
             EventBody::AgentMockChanged => agent_notice(event, Tone::Plain, MOCKS_CHANGED),
@@ -322,6 +318,16 @@ impl RunProgress {
     fn agent_removed(&mut self, event: &Event) -> Vec<TranscriptLine> {
         self.agents.retain(|row| Some(&row.name) != event.agent.as_ref());
         self.verbose_notice(event, "left")
+    }
+
+    fn suggestion_answered(
+        &self,
+        event: &Event,
+        answers: &str,
+        data: &SuggestionAnsweredData,
+    ) -> Vec<TranscriptLine> {
+        let does = format!("{answers} a suggestion for");
+        self.suggestion_changed(event, &does, &data.path, data.suggestion)
     }
 
     fn suggestion_changed(

@@ -62,7 +62,9 @@ impl ProcessRunner {
             let mut locks: Vec<_> = folders_in(&tasks).iter().map(CommandFolder::lock).collect();
             locks.retain(held);
             let count = if locks.is_empty() { 0 } else { marked_processes(&of).len() };
-            locks.iter().for_each(|lock| stop_worker(holder_of(lock)));
+            for lock in &locks {
+                stop_worker(holder_of(lock));
+            }
             (locks, count)
         };
         let (locks, before) = run_blocking(stop).await.unwrap_or_default();
@@ -102,7 +104,7 @@ impl ProcessRunner {
             Some(Ok(())) | None => {}
             Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
             Some(Err(error)) => {
-                tracing::error!(%run, %error, "could not remove the files of tasks")
+                tracing::error!(%run, %error, "could not remove the files of tasks");
             }
         }
     }

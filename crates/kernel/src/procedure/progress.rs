@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     RunTasks, is_running_work,
     task_run::TaskBegin,
-    task_steps::{TaskProgress, TaskRows, TaskStep, next_task_steps},
+    task_steps::{TaskRows, TaskStep, next_task_steps},
 };
 use crate::{
     error::Result,
@@ -62,14 +62,8 @@ impl Kernel {
         let procedure = &run_context.script.workflow.tasks;
         let row = self.store.run_get(run_context.run).await?;
         let advances = may_advance(&row, tasks);
-        while advances {
-            let progress = {
-                let rows = sync::lock(&tasks.rows);
-                next_task_steps(procedure, &rows, &tasks.active_paths())
-            };
-            if !self.take_steps(run_context, tasks, &progress, stop).await? {
-                break;
-            }
+        if advances {
+            while self.take_next_steps(run_context, tasks, stop).await? {}
         }
         // A paused run starts nothing, and what runs goes on: a new daemon adopts it.
         let continues = advances
@@ -91,14 +85,17 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes steps. Returns true if rows have changed, so that there may be further steps.
-    async fn take_steps(
+    /// Takes the next steps. Returns true if rows have changed, so that there may be further steps.
+    async fn take_next_steps(
         &self,
         run_context: &Arc<RunContext>,
         tasks: &Arc<RunTasks>,
-        progress: &TaskProgress<'_>,
         stop: &CancellationToken,
     ) -> Result<bool> {
+        let progress = {
+            let rows = sync::lock(&tasks.rows);
+            next_task_steps(&run_context.script.workflow.tasks, &rows, &tasks.active_paths())
+        };
         let mut has_changed = false;
         for step in &progress.steps {
             match step {

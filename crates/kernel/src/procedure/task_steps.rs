@@ -249,10 +249,8 @@ impl<'t, 'r> TaskWalk<'t, 'r> {
     }
 
     fn state(&self, task: &TaskDefinition) -> TaskState {
-        let begun = || match self.begun.contains(&task.path) {
-            true => TaskState::Running,
-            false => TaskState::Waiting,
-        };
+        let is_begun = self.begun.contains(&task.path);
+        let begun = || if is_begun { TaskState::Running } else { TaskState::Waiting };
         self.row(task).map_or_else(begun, |row| row.state)
     }
 

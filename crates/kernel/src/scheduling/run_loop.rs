@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     error::Result,
     kernel::{Kernel, RunContext},
-    procedure::{ProcedureState, RunTasks},
+    procedure::{ProcedureState, RunTasks, TeamRest},
     scheduling::{
         counted_time::PollGaps,
         retry_policy::WorkerStopReason,
@@ -291,7 +291,7 @@ impl Kernel {
         let decide = Box::new(move |facts: &RunFacts| {
             let is_idle = facts.is_idle() && facts.state == RunState::Running;
             let instants = LimitInstants {
-                wall: wall_limit::wall_step(facts, procedure.is_working(), now.store),
+                wall: wall_limit::wall_step(facts, &procedure, now.store),
                 resume: run_step::resume_at(facts, now),
             };
             *sync::lock(&cell) = (instants, is_idle);
@@ -301,7 +301,7 @@ impl Kernel {
         let settled = self.store.run_settle(run_context.run, decide, now).await?;
         let (instants, is_idle) = *sync::lock(&found);
         if let (Some(tasks), Some(number)) = (&state.tasks, number) {
-            tasks.end_settlement(number, is_idle);
+            tasks.end_settlement(TeamRest { number, is_idle });
         }
         // After a change of the state the COMMIT wakes this loop, and the next settlement computes the instant.
         let is_known = settled == RunStep::Stay;

@@ -10,6 +10,8 @@ use std::time::Duration;
 use agent_worker_protocol::{LimitKind, Limits, PauseCause, RunState};
 use agent_worker_store::{Now, RunClock, RunFacts, StoreTime};
 
+use crate::procedure::ProcedureState;
+
 /// The next action of the wall limit on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WallStep {
@@ -40,15 +42,14 @@ pub(crate) fn wall_limit_reached(facts: &RunFacts, now: StoreTime) -> Option<Pau
     Some(PauseCause::limit(LimitKind::Wall, format!("{wall} allowed")))
 }
 
-/// Returns the next action of the wall limit. `is_command_live` is true while a task does something other than waiting for
-/// agents.
-pub(crate) fn wall_step(facts: &RunFacts, is_command_live: bool, now: StoreTime) -> WallStep {
+/// Returns the next action of the wall limit. A task that works counts like a live turn.
+pub(crate) fn wall_step(facts: &RunFacts, procedure: &ProcedureState, now: StoreTime) -> WallStep {
     let Some(wall) = facts.limits.wall else { return WallStep::Wait };
     if facts.counts_time(&facts.state) {
         return facts.clock.reaches(wall.duration()).map_or(WallStep::Wait, WallStep::Due);
     }
     let grace = grace_end(&facts.state, &facts.limits, facts.clock, facts.since);
-    match grace.filter(|_| facts.attempts > 0 || is_command_live) {
+    match grace.filter(|_| facts.attempts > 0 || procedure.is_working()) {
         Some(end) if end <= now => WallStep::StopTurns,
         Some(end) => WallStep::Due(end),
         None => WallStep::Wait,
@@ -116,7 +117,11 @@ mod tests {
         ] {
             let since = StoreTime::new(100_000);
             let facts = RunFacts { state, clock, attempts, since, ..sample_facts() };
-            assert_eq!(wall_step(&facts, false, StoreTime::new(now)), expected, "{facts:?}");
+            assert_eq!(
+                wall_step(&facts, &ProcedureState::Absent, StoreTime::new(now)),
+                expected,
+                "{facts:?}"
+            );
         }
         let (state, clock) = (paused(limit()), clock(100_000, None));
         let facts = RunFacts {
@@ -126,11 +131,14 @@ mod tests {
             since: StoreTime::new(100_000),
             ..sample_facts()
         };
-        let step = wall_step(&facts, true, StoreTime::new(130_000));
+        let step = wall_step(&facts, &ProcedureState::OPEN, StoreTime::new(130_000));
         assert_eq!(step, WallStep::StopTurns, "a command of a task is live");
         let limits = Limits { wall: None, ..sample_facts().limits };
         let unlimited = RunFacts { limits, attempts: 1, ..sample_facts() };
-        assert_eq!(wall_step(&unlimited, false, StoreTime::NEVER), WallStep::Wait);
+        assert_eq!(
+            wall_step(&unlimited, &ProcedureState::Absent, StoreTime::NEVER),
+            WallStep::Wait
+        );
     }
 
     #[test]

@@ -19,7 +19,8 @@ use tokio::sync::Semaphore;
 pub(crate) async fn shell(command: ShellCommand) -> ShellOutcome {
     let mut script = command.prepared.script.clone();
     for file in &command.prepared.files {
-        script.push_str(&format!(" {}", file.value));
+        script.push(' ');
+        script.push_str(&file.value);
     }
     let word = script.split_whitespace().next().unwrap_or_default().to_owned();
     let rest = script.strip_prefix(&word).unwrap_or_default().trim().to_owned();
@@ -229,7 +230,7 @@ async fn a_paused_run_starts_no_task_until_it_is_resumed() {
     let run = world.run(file).await;
     world.wait_for_event(run, |event| matches!(event.body, EventBody::TaskStarted(_))).await;
     world.kernel.runs().pause(&Principal::User, run).await.unwrap();
-    world.pass_time(Duration::from_secs(120)).await;
+    world.pass_time(Duration::from_mins(2)).await;
     assert_eq!(states(&world, run).await, "a:done");
     let request = ResumeRequest::default();
     world.kernel.runs().resume(&Principal::User, None, run, request).await.unwrap();

@@ -114,7 +114,7 @@ async fn the_window_is_the_same_after_a_restart_and_whatever_the_wall_clock_show
 #[tokio::test(start_paused = true)]
 async fn a_refused_call_waits_for_its_own_room_and_the_suggested_limit_has_it() {
     let world = world(StoreLocation::Memory).await;
-    let (replies, mut replied) = mpsc::unbounded_channel();
+    let (replies, mut received) = mpsc::unbounded_channel();
     world.machine.set_worker_script("coder", move |worker| {
         let replies = replies.clone();
         async move {
@@ -130,8 +130,8 @@ async fn a_refused_call_waits_for_its_own_room_and_the_suggested_limit_has_it() 
         }
     });
     let run = world.start(&team("coder", "limits: { tokens: 100 }\nkickoff: '@coder go'")).await;
-    assert_eq!(within(replied.recv()).await, Some(SpendReply::Reserved));
-    assert_eq!(within(replied.recv()).await, Some(SpendReply::Refused));
+    assert_eq!(within(received.recv()).await, Some(SpendReply::Reserved));
+    assert_eq!(within(received.recv()).await, Some(SpendReply::Refused));
     let view = world.view(run).await;
     let RunState::Paused { cause } = &view.state else { panic!("{}", view.state) };
     let words = "token limit (at most 60 tokens used in the last 24 hours, 60 of it by calls without a report \

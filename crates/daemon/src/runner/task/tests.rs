@@ -20,7 +20,7 @@ use crate::{
     runner::{Cgroups, Tracking},
 };
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Limit on the memory that a worker may need for a long output.
 const MAX_GROWTH_KIB: u64 = 16 * 1024;
@@ -53,6 +53,7 @@ impl TestHome {
     }
 
     fn command(&self, script: &str) -> ShellCommand {
+        #[expect(clippy::disallowed_methods, reason = "the test has no configuration")]
         let path = std::env::var_os("PATH").unwrap().into_string().unwrap();
         ShellCommand {
             run: self.run,

@@ -414,7 +414,7 @@ fn every_procedure_comes_to_its_end_whatever_its_tasks_do() {
         let mut last = 0;
         let mut yaml = format!("tasks: {}\n", numbers.list(3, &mut last));
         if seed % 2 == 0 {
-            yaml.push_str(&format!("finally: {}\n", numbers.list(1, &mut last)));
+            yaml = format!("{yaml}finally: {}\n", numbers.list(1, &mut last));
         }
         let procedure = procedure(&yaml);
         let rows = run_to_end(&procedure, &mut numbers, &yaml);
