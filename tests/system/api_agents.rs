@@ -283,7 +283,9 @@ fn a_turn_of_a_model_is_shown_with_its_prompt_words_calls_and_results() {
         let shown = items.iter().filter(|item| item["kind"] != "usage");
         let kinds: Vec<_> = shown.map(|item| item["kind"].as_str().unwrap()).collect();
         let call = ["tool_call", "tool_result"];
-        let expected = [&["system", "prompt"][..], &call, &call, &call, &["words"]].concat();
+        // The note says that the price of the scripted model is unknown.
+        let begin = ["system", "prompt", "note"];
+        let expected = [&begin[..], &call, &call, &call, &["words"]].concat();
         assert_eq!(kinds, expected, "{api}: {turn}");
         let of = |kind: &str| items.iter().filter(|item| item["kind"] == kind).collect::<Vec<_>>();
         assert!(of("system")[0]["text"].as_str().unwrap().contains("You are me"), "{api}");

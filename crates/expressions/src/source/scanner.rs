@@ -140,8 +140,10 @@ impl TokenScanner<'_> {
         self.position += length;
     }
 
+    /// Takes the next character, and those after it that are part of its word.
     fn take_while(&mut self, kind: TokenKind, is_part: impl Fn(char) -> bool) {
-        let length = self.rest().find(|c| !is_part(c)).unwrap_or(self.rest().len());
+        let after = self.rest().char_indices().skip(1).find(|(_, c)| !is_part(*c));
+        let length = after.map_or(self.rest().len(), |(end, _)| end);
         self.push(kind, length);
     }
 
@@ -261,4 +263,17 @@ pub(crate) fn is_word_start(c: char) -> bool {
 
 fn is_word_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$' || c == '\\' || c == '\u{200c}' || c == '\u{200d}'
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::source::text::split_text;
+
+    #[test]
+    fn a_character_that_only_begins_a_word_is_a_word() {
+        for text in ["${{ # }}", "${{ #a }}", "${{ a# }}", "${{ ## }}"] {
+            let (pieces, flaws) = split_text(text);
+            assert_eq!((pieces.len(), flaws.len()), (1, 0), "{text}");
+        }
+    }
 }

@@ -120,7 +120,7 @@ pub(crate) async fn a_task_that_sends_again_has_one_message_for_each_attempt(
     assert_eq!(again, expected);
     // The same call has happened.
     assert_eq!(store.task_resend(team.run, resend(1), NOW).await.unwrap(), expected);
-    assert_eq!(store.task_list(team.run).await.unwrap(), [expected.clone()]);
+    assert_eq!(store.task_list(team.run).await.unwrap(), std::slice::from_ref(&expected));
     assert_eq!(team.inbox("a").await, [Seq::new(2)]);
     let receipts = store.message_receipts(team.workflow, Seq::new(1)).await.unwrap();
     let states: Vec<_> = receipts.iter().map(|receipt| receipt.state).collect();
